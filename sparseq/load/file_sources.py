@@ -31,13 +31,12 @@ from sparseq.load.text_lines import (
     MARK,
     UNREADABLE,
     ByteStream,
+    Letters,
     Lines,
     ResumedStream,
     fields_of,
     fitted,
-    guessed_encoding,
     has_spelled,
-    is_ascii,
     is_regular,
     open_text,
     restored,
@@ -194,9 +193,8 @@ class TextFile(TextColumns):
     def __init__(self, path: Path, wanted: Iterable[str], form: TextForm) -> None:
         self.name, self._path = path.name, path
         self._multiline, self._nulls = form.multiline, ["", *form.nulls]
-        guessed = form.encoding is None
-        self.encoding = (guessed_encoding(path) if guessed else form.encoding) or ""
-        self.plain = guessed and not self.encoding and is_ascii(path)
+        self.letters = Letters.of(path, form.skip + 1) if form.encoding is None else Letters()
+        self._encoding = form.encoding or self.letters.encoding
         self._skip = form.skip
         self.left_out, self.unreadable, self._said = 0, 0, ""
         header, _ = self._open()
@@ -212,7 +210,7 @@ class TextFile(TextColumns):
 
     def _open(self) -> tuple[bytes, ByteStream]:
         """Return the header line, and a stream of what comes after it."""
-        stream, data = with_line_feeds(open_text(self._path, self.encoding)), b""
+        stream, data = with_line_feeds(open_text(self._path, self._encoding)), b""
         before = self._skip
         while True:
             line, end, rest = data.removeprefix(MARK).lstrip(b"\r\n").partition(b"\n")
@@ -328,12 +326,18 @@ class RenamedSource:
     """
 
     def __init__(self, inner: Source, names: Mapping[str, str], dropped: Collection[str]) -> None:
-        self._inner, self._dropped = inner, dropped
-        self._names = {old.lower(): new for old, new in names.items()}
-        self._there = {new: old for old, new in names.items()}
-        here = [old for old in inner.types if old.lower() in self._names]
-        self._there |= {self._names[old.lower()]: old for old in here}
-        self.name, self.separator, self.notes = inner.name, inner.separator, inner.notes
+        there = {name.lower(): name for name in inner.types}
+        said = {old.lower(): new for old, new in names.items()}
+        own = there.keys() - said.keys()  # a file may have a column under the name that it has here
+        self._names = {o: n for o, n in said.items() if o in there or n.lower() not in own}
+        self._there = {new: there.get(old, old) for old, new in self._names.items()}
+        both = [new for new in self._names.values() if new.lower() in own]
+        self._inner, self._dropped = inner, {*dropped, *map(str.lower, both)}
+        self.name, self.separator = inner.name, inner.separator
+        told = (
+            f"{shown(self.name)}: of two columns {shown(n)!r} the renamed is read" for n in both
+        )
+        self.notes = (*inner.notes, *told)
         self.open_ended = inner.open_ended
         self.declared: Mapping[str, str] = self._renamed(inner.declared)
 

@@ -42,7 +42,7 @@ from sparseq.load.file_sources import (
 from sparseq.load.memory_table import CompositeFile, HeldRows, composite_name, decoded, parts_of
 from sparseq.load.open_sources import SourceList, opened
 from sparseq.load.read_schema import NAME, Declarations, Schema, declared_type, fit_name
-from sparseq.load.text_lines import ahead
+from sparseq.load.text_lines import Letters, ahead
 from sparseq.load.tidy import (
     Guess,
     duck_type,
@@ -165,32 +165,17 @@ def facts_of(
 def _opened_first(
     source: Any, wanted: Sequence[str], declared: Declarations
 ) -> tuple[SourceList, Declarations]:
-    """Return the sources of a new table, and declarations with what its text is written in.
-
-    Raises:
-        DataError: One file looks like UTF-8, and another one does not.
-    """
+    """Return the sources of a new table, and declarations with what its text is written in."""
     form = TextForm("", declared.multiline, declared.nulls, declared.encoding, declared.skip)
     found = opened(source, wanted, form)
     if declared.encoding is not None:
         return found, declared
-    texts = [one for one in found.sources if isinstance(one, TextFile)]
-    kinds = list(dict.fromkeys(one.encoding for one in texts if not one.plain))
-    if len(kinds) > 1:
-        names = " and ".join(
-            f"{shown(one.name)} in {one.encoding or 'UTF-8'}"
-            for one in (
-                next(t for t in texts if not t.plain and t.encoding == k) for k in kinds[:2]
-            )
-        )
-        raise DataError(
-            f"files of one table are written in several ways: {names}",
-            "convert one of them, or say it: --csv encoding=utf-8 (what is not is then NULL)",
-        )
-    encoding = kinds[0] if kinds else ""
-    if encoding:
-        found = opened(source, wanted, replace(form, encoding=encoding))
-    return found, replace(declared, encoding=encoding)
+    letters = [one.letters for one in found.sources if isinstance(one, TextFile)]
+    encoding = sum(letters, Letters()).encoding
+    return (
+        opened(source, wanted, replace(form, encoding=encoding)) if letters else found,
+        replace(declared, encoding=encoding),
+    )
 
 
 def _names(
@@ -269,9 +254,14 @@ class IncomingRows:
         self.sources: list[Source] = list(found.sources)
         if names or dropped:
             self.sources = [renamed(one, names, dropped) for one in found.sources]
+        more = [
+            n
+            for a, b in zip(self.sources, found.sources, strict=True)
+            for n in a.notes[len(b.notes) :]
+        ]
         self.files = found.files
         """Where each source was found; None for what is no file."""
-        self.told = Intake(notes=found.notes)
+        self.told = Intake(notes=[*found.notes, *more])
         self.left_out: list[str] = []
         """Columns of a type that is not stored."""
         self.ambiguous: dict[str, Guess] = {}

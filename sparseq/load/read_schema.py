@@ -119,7 +119,7 @@ class Declarations:
         window, time: See `Schema`.
         nulls: See `Schema`.
         bounds: Column to its bounds: numbers, to which its values are cut, or days.
-        encoding: See `Schema`; None: UTF-8, or what the first rows look like.
+        encoding: See `Schema`; None: it is guessed from the first rows (`Letters`).
         rename: A column's name here, by its name in files.
         drop: Columns that are not stored.
         skip: See `Schema`.

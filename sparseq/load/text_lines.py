@@ -29,6 +29,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -110,30 +111,61 @@ def open_text(path: Path, encoding: str = "") -> ByteStream:
     return _Utf8Stream(rest, encoding) if encoding else rest
 
 
-def guessed_encoding(path: Path) -> str:
-    """Return what a text file is written in, by its first part: "" for UTF-8, else cp1252, which
-    Windows writes in the west of Europe, or latin-1 where cp1252 lacks a character of it."""
-    file = open_text(path)
-    head = b""
+@dataclass(frozen=True)
+class Letters:
+    """Lines of the first parts of text files, by what their letters beyond ASCII are written in.
+
+    Attributes:
+        utf8: Lines that are UTF-8.
+        odd: Lines that are not.
+        lacks: Such a line has a byte that is no letter of cp1252.
+    """
+
+    utf8: int = 0
+    odd: int = 0
+    lacks: bool = False
+
+    @classmethod
+    def of(cls, path: Path, frame: int = 1) -> Letters:
+        """Count in a file; a line of its frame, the first ones, counts as two."""
+        utf8 = odd = 0
+        lacks = False
+        for k, line in enumerate(_first_part(path).splitlines()):
+            if line.isascii():
+                continue
+            weight = 2 if k < frame else 1
+            try:
+                line.decode()
+                utf8 += weight
+            except UnicodeDecodeError:
+                odd += weight
+                lacks |= re.search(rb"[\x81\x8d\x8f\x90\x9d]", line) is not None
+        return cls(utf8, odd, lacks)
+
+    def __add__(self, other: Letters) -> Letters:
+        return Letters(self.utf8 + other.utf8, self.odd + other.odd, self.lacks or other.lacks)
+
+    @property
+    def encoding(self) -> str:
+        """What a new table's files are read as: "" for UTF-8, where any letter shows that; else
+        cp1252, which Windows writes in the west of Europe, or Latin-1, which has all bytes.
+
+        One odd line is an odd line, and no other encoding.
+
+        >>> Letters(utf8=1, odd=9).encoding, Letters(odd=1).encoding, Letters(odd=2).encoding
+        ('', '', 'cp1252')
+        """
+        if self.utf8 or self.odd < 2:
+            return ""
+        return "iso8859-1" if self.lacks else "cp1252"
+
+
+def _first_part(path: Path) -> bytes:
+    """Return whole lines of the beginning of a text file."""
+    file, head = open_text(path), b""
     while len(head) < _GUESSED_FROM and (more := file.read(_PIECE)):
         head += more
-    if len(head) >= _GUESSED_FROM:  # a last character may be cut
-        head = head[: head.rfind(b"\n") + 1]
-    text = head.decode("utf-8", "surrogateescape")
-    odd = sum("\udc80" <= char <= "\udcff" for char in text)
-    if 2 * odd <= len(text) - sum(map(str.isascii, text)):  # most that is not ASCII is UTF-8
-        return ""
-    return "cp1252" if not re.search(rb"[\x81\x8d\x8f\x90\x9d]", head) else "iso8859-1"
-
-
-def is_ascii(path: Path) -> bool:
-    """Tell whether the first part of a text file has the characters that every encoding has."""
-    file, seen = open_text(path), 0
-    while seen < _GUESSED_FROM and (more := file.read(_PIECE)):
-        if not more.isascii():
-            return False
-        seen += len(more)
-    return True
+    return head if len(head) < _GUESSED_FROM else head[: head.rfind(b"\n") + 1]
 
 
 class _Utf8Stream:

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 import sparseq
 from sparseq.base.errors import DataError, ParameterError
 from sparseq.load.read_schema import NAME, fit_name
-from sparseq.load.text_lines import guessed_encoding
+from sparseq.load.text_lines import Letters
 from sparseq.store.curator import exact_sql
 
 EXPORT = (
     "Hospital export 2024\nmade on 03.01.2024\nPatient;Visit date;Cost (EUR);Ward name;Free text\n"
     "p1;25/01/2024;1.234,50;Kardiologie;a\np2;03/02/2024;20,00;Gynäkologie;b\n"
-    "p1;13/02/2024;7,25;Chirurgie;c\n"
+    "p1;13/02/2024;7,25;Pädiatrie;c\n"
 )
 READ = {"csv": {"skip": 2}, "rename": {"Visit date": "day"}, "drop": ["free text"]}
 
@@ -53,7 +53,7 @@ def test_an_export_is_read_as_it_is(tmp_path: Path, encoding: str) -> None:
     assert [tuple(row.values()) for row in stored] == [
         (dt.date(2024, 1, 25), 1234.5, "Kardiologie"),
         (dt.date(2024, 2, 3), 20.0, "Gynäkologie"),
-        (dt.date(2024, 2, 13), 7.25, "Chirurgie"),
+        (dt.date(2024, 2, 13), 7.25, "Pädiatrie"),
     ]
     answer = con.sql("SELECT count(*) AS n FROM v WHERE \"Ward name\" = 'Gynäkologie'")
     assert round(answer.rows()[0]["n"]) == 1
@@ -131,28 +131,55 @@ def test_any_header_becomes_a_name_of_its_own(header: str, taken: list[str]) -> 
 def test_what_is_utf_8_is_taken_for_it(text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.csv"
-        path.write_bytes(text.encode("utf-8", "ignore").removeprefix(b"\xff\xfe"))
-        assert guessed_encoding(path) == ""
+        path.write_bytes(text.encode("utf-8", "ignore"))
+        assert Letters.of(path).encoding == ""
 
 
-def test_one_odd_byte_does_not_change_how_a_file_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_bytes("who,ward\n1,Gynäkologie\n2,Gynäkologie\n".encode() + b"3,Gyn\xe4kologie\n")
-    assert guessed_encoding(path) == ""
-    path.write_bytes(b"who,ward\n3,Gyn\xe4kologie\n")
-    assert guessed_encoding(path) == "cp1252"
-    path.write_bytes(b"who,ward\n3,\x81\xe4\n")
-    assert guessed_encoding(path) == "iso8859-1"
+@pytest.mark.parametrize(
+    ("lines", "encoding"),
+    [
+        ([b"who,ward", b"1,a"], ""),
+        ([b"who,ward", b"1,Gyn\xe4kologie"], ""),  # one row decides nothing
+        ([b"who,ward", b"1,Gyn\xe4kologie", b"2,Gyn\xe4kologie"], "cp1252"),
+        ([b"who,Gr\xf6\xdfe", b"1,2"], "cp1252"),  # a header is no row
+        ([b"who,ward", b"1,\x81\xe4", b"1,\xe4"], "iso8859-1"),
+        ([b"who,ward", "1,ä".encode(), *[b"2,\xe4"] * 9], ""),
+    ],
+)
+def test_an_encoding_is_told_by_more_than_one_row(
+    tmp_path: Path, lines: list[bytes], encoding: str
+) -> None:
+    (tmp_path / "a.csv").write_bytes(b"\n".join(lines))
+    assert Letters.of(tmp_path / "a.csv").encoding == encoding
 
 
-def test_files_in_several_encodings_are_no_one_table(tmp_path: Path) -> None:
+def test_all_files_of_a_table_are_read_as_one_encoding(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes("who,ward\n1,Gynäkologie\n".encode())
-    (tmp_path / "b.csv").write_bytes(b"who,ward\n3,Gyn\xe4kologie\n")
+    (tmp_path / "b.csv").write_bytes(b"who,ward\n3,Gyn\xe4kologie\n5,Gyn\xe4kologie\n")
     (tmp_path / "c.csv").write_bytes(b"who,ward\n4,Chirurgie\n")
-    both = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
-    with pytest.raises(DataError, match="several ways"):
-        sparseq.create(None, {"v": both}, user="who", seed=1)
-    sparseq.create(None, {"v": both}, user="who", csv={"encoding": "utf-8"}, seed=1)
-    plain = [str(tmp_path / "c.csv"), str(tmp_path / "b.csv")]
-    con = sparseq.create(None, {"v": plain}, user="who", seed=1)
-    assert con.catalog.tables[0].columns[1].type == "VARCHAR"
+
+    def wards(*names: str) -> list[str | None]:
+        files = [str(tmp_path / name) for name in names]
+        con = sparseq.create(None, {"v": files}, user="who", seed=1)
+        return exact_sql(con, "SELECT ward FROM v ORDER BY who")["ward"].to_pylist()
+
+    assert wards("a.csv", "b.csv") == ["Gynäkologie", None, None]
+    assert wards("c.csv", "b.csv") == ["Gynäkologie", "Chirurgie", "Gynäkologie"]
+
+
+def test_a_later_file_may_have_the_names_of_the_store() -> None:
+    first = pa.table({"who": [1], "Cost (EUR)": [1.0]})
+    con = sparseq.create(None, {"v": first}, user="who", seed=1)
+    con.ingest(pa.table({"who": [2], "Cost_EUR": [2.0]}))
+    con.ingest(pa.table({"who": [3], "cost (eur)": [3.0]}))
+    con.ingest(pa.table({"who": [4], "Cost (EUR)": [4.0], "Cost_EUR": [9.0]}))
+    assert exact_sql(con, "SELECT * FROM v ORDER BY who")["Cost_EUR"].to_pylist() == [1, 2, 3, 4]
+    assert any("of two columns" in note for note in con.curator_notes())
+
+
+def test_names_can_be_exchanged() -> None:
+    table = pa.table({"who": [1], "a": [10], "b": [20]})
+    con = sparseq.create(None, {"v": table}, user="who", rename={"a": "b", "b": "a"}, seed=1)
+    assert exact_sql(con, "SELECT a, b FROM v").to_pylist() == [{"a": 20, "b": 10}]
+    con.ingest(pa.table({"who": [2], "a": [30], "b": [40]}))
+    assert exact_sql(con, "SELECT a, b FROM v ORDER BY a").to_pylist()[1] == {"a": 40, "b": 30}
