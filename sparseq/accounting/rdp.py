@@ -556,7 +556,7 @@ def _responses(truth: float, lie: float, gap: float, epsilon: float, alphas: _Ar
 # -- RDP values as integers, rounded up: what an odometer or an account over many users adds -------
 
 NO_BOUND = MAX_CHARGE
-"""Where sums saturate (2**62 units); it stands for infinity. Add with `charge.add_charges`."""
+"""The value at which sums saturate (2**62 units), for infinity. Add with `charge.add_charges`."""
 
 _SHIFT = 40
 

@@ -198,9 +198,9 @@ SUFFIXES = {
     ".duckdb": "duckdb",
 }
 PACKED = {".gz": "gzip", ".gzip": "gzip", ".zst": "zstd", ".zstd": "zstd", ".bz2": "bz2"}
-"""How texts are packed."""
+"""Endings of packed texts."""
 ASKED = {".txt": "csv", ".psv": "csv"}
-"""What is read where it is named; in a folder it may be anything, and is passed over."""
+"""Endings that are read where they are named; in a folder such a file may be anything."""
 
 
 def format_of(path: Path) -> tuple[str, str]:

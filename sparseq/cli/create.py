@@ -142,11 +142,11 @@ again_option = click.option(
     "--csv",
     multiple=True,
     metavar="WORD=VALUE",
-    help="How text files are read. encoding=latin-1 (cp1252, …) [default: UTF-8, or "
-    "UTF-16 by its mark, or cp1252 where the first part has other letters, and none of "
-    "UTF-8]; skip=2: so many lines with titles before the header; null=NA: a text that is NULL in every column, null= "
-    "for no other than the empty one [default: NULL and \\N]; multiline: values between quotes "
-    "may have several lines, and one odd quote can change how later lines are read.",
+    help="How text files are read. encoding=latin-1 (cp1252, …) [default: UTF-8, or UTF-16 by its "
+    "mark, or cp1252 where the first part has other letters, and none of UTF-8]; skip=2: so many "
+    "lines with titles before the header; null=NA: a text that is NULL in every column, null= for "
+    "no other than the empty one [default: NULL and \\N]; multiline: values between quotes may "
+    "have several lines, and one odd quote can change how later lines are read.",
 )
 @click.option(
     "--most",

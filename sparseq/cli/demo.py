@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 BUYERS = Purpose(
     "daily_buyers", 0.6, 546, counts=14.74, forecast=0.05, cap=0.1, off=0.34, seen=(58.6, 428.0)
 )
-"""What `sparseq plan data/cdnow.parquet` recommends for the series on 60 % of every budget."""
+"""As `sparseq plan data/cdnow.parquet` recommends it for a series on 60 % of every budget."""
 SQL = "SELECT count(DISTINCT customer_id) AS buyers FROM purchases WHERE date = :day"
 
 
 @dataclass
 class Findings:
-    """What the analyst has learned: a count and its ± for each day, about everybody."""
+    """The analyst's findings: a count and its ± for each day, about everybody."""
 
     days: list[dt.date] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
@@ -99,7 +99,7 @@ def monitor(store: Store, days: Sequence[dt.date], tick: Callable[[Findings], No
     return seen
 
 
-def asked(store: Store, seen: Findings) -> list[tuple[str, Answer]]:
+def ask_questions(store: Store, seen: Findings) -> list[tuple[str, Answer]]:
     """Ask the two questions, which are paid from another part of every budget."""
     return [(sql, store.sql(sql)) for sql in seen.questions()]
 
@@ -211,7 +211,7 @@ def demo(
         ) as store:
             days = [FIRST + dt.timedelta(days=k) for k in range((LAST - FIRST).days + 1)]
             seen = _monitored(store, days)
-            answers = asked(store, seen)
+            answers = ask_questions(store, seen)
             budget, (part,) = store.guarantee, store.promise.purposes
         values, bounds = np.array(seen.values), np.array(seen.bounds)
         truth = true_buyers(str(source), seen.days)

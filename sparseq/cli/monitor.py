@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 _MOST_ROWS, _HEIGHT, _NARROW = 2_000, 18, 50
 
 
-def showing(monitor: Monitor, out: Path | None) -> Callable[[TickResult], None]:
+def make_view(monitor: Monitor, out: Path | None) -> Callable[[TickResult], None]:
     """Return what is done with a tick's rows besides the file: without one, they are printed."""
     if out is not None:
         return lambda _: None
@@ -348,7 +348,7 @@ def run(store: Store, wanted: MonitorOptions, stop: Stop) -> int:
         return stop.now.wait(seconds)
 
     folder, steps = steps_of(store, wanted, monitor, wait)
-    show = showing(monitor, wanted.output)
+    show = make_view(monitor, wanted.output)
     try:
         with progress(monitor, store, wanted.quiet, wanted.output, rivals) as advance:
             for ticked in steps:

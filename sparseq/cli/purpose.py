@@ -49,13 +49,13 @@ QUESTIONS_WORDS = {
     "keys-delta": float,
     "watch": Share(),
 }
-"""What is said of a purpose, each with what reads its value; None: it has none."""
+"""Words of a purpose, each with what reads its value; None: it has none."""
 _NEXT = re.compile(r",(?=\s*[a-z])")  # a strategy has numbers behind its commas
 
 
 @dataclass(frozen=True)
 class SaidPurpose:
-    """What is said of a purpose.
+    """The text of a purpose, read.
 
     Attributes:
         name: Of a series, or QUESTIONS.

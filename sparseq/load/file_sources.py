@@ -311,11 +311,6 @@ def _separator(header: bytes, among: Sequence[str], wanted: set[str]) -> str:
     return max(among, key=rank)  # the first of equals
 
 
-def renamed(inner: Source, names: Mapping[str, str], dropped: Collection[str]) -> Source:
-    """Return a source with its columns under other names, some of them left out."""
-    return RenamedSource(inner, names, dropped)
-
-
 class RenamedSource:
     """A source whose columns have other names here, and of which some are not read.
 

@@ -33,11 +33,11 @@ from sparseq.load.fast_parse import ARROW, TextColumn
 from sparseq.load.file_sources import (
     DAMAGE,
     FIRST,
+    RenamedSource,
     Source,
     TextFile,
     TextForm,
     damaged,
-    renamed,
 )
 from sparseq.load.memory_table import CompositeFile, HeldRows, composite_name, decoded, parts_of
 from sparseq.load.open_sources import SourceList, opened
@@ -253,7 +253,7 @@ class IncomingRows:
         self._names, self._dropped = names, dropped
         self.sources: list[Source] = list(found.sources)
         if names or dropped:
-            self.sources = [renamed(one, names, dropped) for one in found.sources]
+            self.sources = [RenamedSource(one, names, dropped) for one in found.sources]
         more = [
             n
             for a, b in zip(self.sources, found.sources, strict=True)

@@ -149,7 +149,7 @@ class QuantileNode:
         with np.errstate(divide="ignore", invalid="ignore"):
             lower = below / (below + (above[:, -1:] - above))
             upper = above / (above + (below[:, -1:] - below))
-        value = np.array([_crossing(grid, np.maximum(c, 0), q) for c in counts])
+        value = np.array([_find_crossing(grid, np.maximum(c, 0), q) for c in counts])
         low = np.array([_first_edge(grid, ~(u < q - _ROUNDING)) for u in upper])
         high = np.array([_last_edge(grid, ~(lo > q + _ROUNDING)) for lo in lower])
         return Estimate(value, np.minimum(low, value), np.maximum(high, value))
@@ -159,7 +159,7 @@ def _cumulated(counts: Floats) -> Floats:
     return np.concatenate([np.zeros((len(counts), 1)), np.cumsum(counts, axis=1)], axis=1)
 
 
-def _crossing(grid: Floats, counts: Floats, q: float) -> float:
+def _find_crossing(grid: Floats, counts: Floats, q: float) -> float:
     total = counts.sum()
     if total <= 0:
         return float((grid[0] + grid[-1]) / 2)

@@ -233,7 +233,7 @@ def _squares_parent(sums: WeightedSums, query: Query, centre: float, size: float
     single = parent_of_squares(pilot.edges, rows, noise, centre, unit, times)
     if single.samples is None:
         return NO_PARENT
-    return single.gathered().add(people.shift(math.ceil(math.log2(size / unit)) + 2))
+    return single.concentrate().add(people.shift(math.ceil(math.log2(size / unit)) + 2))
 
 
 def quantiles(

@@ -549,14 +549,14 @@ def quantile(
     band = z * np.hypot(spread, (share * total * off)[:, None])
     first = -level * total[:, None]
     rising = np.maximum.accumulate(np.hstack([first, ranks]), axis=1)
-    value = np.array([_crossing(one, edges) for one in rising])
+    value = np.array([_find_crossing(one, edges) for one in rising])
     low = np.array([_at(ranks_of >= -b, edges) for ranks_of, b in zip(ranks, band, strict=True)])
     high = np.array([_last(ranks_of < b, edges) for ranks_of, b in zip(ranks, band, strict=True)])
     high = np.maximum(low, high)
     return np.clip(value, low, high), low, high
 
 
-def _crossing(rising: Floats, edges: Floats) -> float:
+def _find_crossing(rising: Floats, edges: Floats) -> float:
     k = int(np.argmax(rising >= 0)) if (rising >= 0).any() else len(rising) - 1
     if k == 0:
         return float(edges[0])

@@ -462,7 +462,7 @@ _GATHERED = 3
 
 @dataclass(frozen=True)
 class Parent:
-    """What a parent pilot says of all questions about some of its rows, in their cells of r/a.
+    """A parent pilot's samples, for every question about some of its rows, in cells of r/a.
 
     Attributes:
         samples: Of people per cell; None: no parent, or nothing stood out of its noise.
@@ -502,14 +502,14 @@ class Parent:
         assert far is not None
         return Parent(((1 - into) * near + into * far) / factor)
 
-    def gathered(self) -> Parent:
+    def concentrate(self) -> Parent:
         """Return the same rows where some of them are one person's: fewer people, further up.
 
         In a third of the samples each, every 1, 2 and 4 rows are; each cell is taken for twice as
         far, as rows of a person may lie about an edge.
 
         Example:
-            >>> found = Parent(np.full((3, CELLS), 8.0) * (np.arange(CELLS) == 0)).gathered()
+            >>> found = Parent(np.full((3, CELLS), 8.0) * (np.arange(CELLS) == 0)).concentrate()
             >>> [float(found.samples[k, k + 1]) for k in range(3)]
             [8.0, 4.0, 2.0]
         """
