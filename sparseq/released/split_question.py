@@ -19,9 +19,9 @@ from sqlglot import exp
 from sparseq.base.errors import QueryRefused
 from sparseq.language.parsed_expressions import is_constant
 from sparseq.sql.catalog import Catalog
-from sparseq.sql.normalize import BINNED
+from sparseq.sql.normalize import BINNED, WINDOWED
 from sparseq.sql.parse import said
-from sparseq.sql.subqueries import WINDOWED, mapped, split_groups
+from sparseq.sql.subqueries import mapped, split_groups
 
 _FIRST = "ask the inner question first, and write its answer into this one as a number or a list"
 _SHOWN = (

@@ -159,7 +159,7 @@ _AGGREGATES: set[type] = {
     exp.ArgMin,
     *PAIRED,
 }
-_WINDOWS = {
+WINDOWED = (
     exp.RowNumber,
     exp.Rank,
     exp.DenseRank,
@@ -169,7 +169,8 @@ _WINDOWS = {
     exp.LastValue,
     exp.NthValue,
     exp.Ntile,
-}
+)
+"""Functions that a window alone can have."""
 BINNED = frozenset(["histogram", "median", "quantile", "quantile_cont"])
 """Aggregates over declared bins; `sparseq.sql.parse.Dialect` reads them with all arguments."""
 _NAMED = BINNED | NAMED.keys() | {"date_part", "datepart", "date_sub", "datesub"}
@@ -352,7 +353,7 @@ _BECAUSE = {
     "db": ("a column has at most a table's name before it", "write table.column"),
 }
 
-ALLOWED: frozenset[type] = frozenset(_STRUCTURE | _OPERATORS | _SCALARS | _AGGREGATES | _WINDOWS)
+ALLOWED: frozenset[type] = frozenset(_STRUCTURE | _OPERATORS | _SCALARS | _AGGREGATES | {*WINDOWED})
 
 
 def function_names() -> list[str]:
@@ -364,7 +365,7 @@ def function_names() -> list[str]:
         (True, True, True, False)
     """
     calls = (_CALL.match(function.form) for function in FUNCTIONS)
-    over_rows: set[type[exp.Func]] = _AGGREGATES | _WINDOWS
+    over_rows: set[type[exp.Func]] = _AGGREGATES | {*WINDOWED}
     aggregates = (one.sql_names()[0].lower() for one in over_rows)
     found = {*(call[1] for call in calls if call), *aggregates, *BINNED, *_FORMS}
     return sorted(found - {"logical_and", "logical_or"})

@@ -32,7 +32,7 @@ from sparseq.language.types import Family, Type
 from sparseq.sql.bind_expressions import ExpressionReader
 from sparseq.sql.catalog import Column
 from sparseq.sql.from_clause import USER, ColumnFacts, FromItem, people_in, quoted
-from sparseq.sql.normalize import BINNED
+from sparseq.sql.normalize import BINNED, WINDOWED
 from sparseq.sql.parse import said
 from sparseq.sql.plan import LIMITS
 from sparseq.sql.public_database import PublicFacts
@@ -184,19 +184,6 @@ def _is_aggregate(e: exp.Expr) -> bool:
     if isinstance(e.parent, exp.Window) and e.parent.this is e:
         return False
     return isinstance(e, exp.AggFunc | exp.Filter) and not isinstance(e, WINDOWED)
-
-
-WINDOWED = (
-    exp.RowNumber,
-    exp.Rank,
-    exp.DenseRank,
-    exp.Lag,
-    exp.Lead,
-    exp.FirstValue,
-    exp.LastValue,
-    exp.NthValue,
-    exp.Ntile,
-)
 
 
 def name_parts(select: exp.Select, parts: frozenset[int]) -> exp.Select:
