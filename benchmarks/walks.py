@@ -34,7 +34,7 @@ WALKS = {
     "group": "SELECT kind, sum(x) AS s, avg(x) AS a FROM t WHERE x > 20 GROUP BY kind",
     "repeat": COUNT,
 }
-LIMITS = {"count": (65, 780), "group": (69, 875), "repeat": (24, 145)}
+LIMITS = {"count": (65, 780), "group": (69, 885), "repeat": (24, 145)}
 """Most files and functions: what was reached; whoever makes it less writes it here."""
 Walk = dict[str, set[str]]
 """The functions that were entered, by file."""

@@ -14,11 +14,10 @@ import duckdb
 import sqlglot
 
 from sparseq.base.errors import QueryRefused
-from sparseq.language.calendar import DAY, UNITS, first_of
 from sparseq.language.expression_tree import Term
 from sparseq.language.functions import FUNCTIONS, Function
 from sparseq.language.types import DATE, TIMESTAMP, Family, Type
-from sparseq.language.value_sets import places_of
+from sparseq.language.value_sets import DAY, UNITS, first_of, places_of
 from sparseq.sql.bind_expressions import ExpressionReader
 from sparseq.sql.catalog import WINDOWS
 from sparseq.sql.parse import Dialect

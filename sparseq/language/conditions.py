@@ -25,15 +25,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sparseq.language.calendar import DAY, FINER, UNITS, nested
 from sparseq.language.expression_tree import Term, constant
 from sparseq.language.types import BOOLEAN, Family
 from sparseq.language.value_sets import (
+    DAY,
+    FINER,
+    UNITS,
     Spans,
     Texts,
     Values,
     common,
     image,
+    nested,
     nothing,
     place_of,
     step_of,

@@ -20,6 +20,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from sparseq.language import interval_arithmetic as I
 from sparseq.language import types as T
 from sparseq.language.types import Family, Type
 
@@ -198,6 +201,8 @@ class Function:
         meaning: What it is for every value; for the page.
         fixed: Arguments that must be constants.
         samples: Such constants, to try it with; numbers of decimals if nothing is said.
+        rule: Its values and intervals on arrays, which hold for all overloads with as many
+            arguments; None: it has no interval.
     """
 
     name: str
@@ -208,6 +213,7 @@ class Function:
     meaning: str
     fixed: tuple[int, ...] = ()
     samples: tuple[tuple[str, ...], ...] = (("0",), ("2",), ("-2",), ("400",), ("-400",))
+    rule: I.Rule | None = None
 
 
 FUNCTIONS: list[Function] = []
@@ -499,9 +505,17 @@ for _name in ("floor", "ceil", "trunc", "round"):
 # -- numbers: doubles by IEEE 754, NaN and infinity included ---------------------------------------
 
 _IEEE = "IEEE 754: NaN or infinite where the result is not a number"
-for _op in "+-*/":
-    _add(_op, f"({{0}} {_op} {{1}})", (N, N), T.DOUBLE, f"({{0}} {_op} {{1}})", _IEEE)
-_add("%", "({0} % {1})", (N, N), T.DOUBLE, "({0} % {1})", "remainder; NaN where the second is 0")
+for _op, _rule in (("+", I.PLUS), ("-", I.MINUS), ("*", I.TIMES), ("/", I.OVER)):
+    _add(_op, f"({{0}} {_op} {{1}})", (N, N), T.DOUBLE, f"({{0}} {_op} {{1}})", _IEEE, rule=_rule)
+_add(
+    "%",
+    "({0} % {1})",
+    (N, N),
+    T.DOUBLE,
+    "({0} % {1})",
+    "remainder; NaN where the second is 0",
+    rule=I.REMAINDER,
+)
 _add(
     "//",
     "({0} // {1})",
@@ -509,11 +523,23 @@ _add(
     T.DOUBLE,
     lambda t: f"({{0}} // {_divisor(t)})",
     "the quotient; NULL where the divisor is 0",
+    rule=I.OVER,
 )
-_add("neg", "(-{0})", (N,), T.DOUBLE, "(-{0})", _IEEE)
-for _name in ("abs", "floor", "ceil", "trunc", "round", "sqrt", "ln", "log", "log2", "exp"):
-    _add(_name, f"{_name}({{0}})", (N,), T.DOUBLE, f"{_name}({{0}})", _IEEE)
-for _name in ("trunc", "round"):
+_add("neg", "(-{0})", (N,), T.DOUBLE, "(-{0})", _IEEE, rule=I.NEGATIVE)
+for _name, _rule in {
+    "abs": I.ABSOLUTE,
+    "floor": I.rising(np.floor),
+    "ceil": I.rising(np.ceil),
+    "trunc": I.rising(np.trunc),
+    "round": I.rising(I.rounded),
+    "sqrt": I.ROOT,
+    "ln": I.logarithm(np.log),
+    "log": I.logarithm(np.log10),
+    "log2": I.logarithm(np.log2),
+    "exp": I.rising(np.exp),
+}.items():
+    _add(_name, f"{_name}({{0}})", (N,), T.DOUBLE, f"{_name}({{0}})", _IEEE, rule=_rule)
+for _name, _to_digits in {"trunc": I.truncated, "round": I.rounded}.items():
     _add(
         _name,
         f"{_name}({{0}}, {{1}})",
@@ -522,9 +548,18 @@ for _name in ("trunc", "round"):
         f"{_name}({{0}}, {_DECIMALS})",
         "to so many decimals, a constant",
         fixed=(1,),
+        rule=I.rising_to_digits(_to_digits),
     )
-_add("pow", "pow({0}, {1})", (N, N), T.DOUBLE, "pow({0}, {1})", _IEEE)
-_add("log", "log({0}, {1})", (N, N), T.DOUBLE, "log({0}, {1})", "of the second, to the base first")
+_add("pow", "pow({0}, {1})", (N, N), T.DOUBLE, "pow({0}, {1})", _IEEE, rule=I.POWER)
+_add(
+    "log",
+    "log({0}, {1})",
+    (N, N),
+    T.DOUBLE,
+    "log({0}, {1})",
+    "of the second, to the base first",
+    rule=I.LOGARITHM,
+)
 _add(
     "sign",
     "sign({0})",
@@ -532,6 +567,7 @@ _add(
     T.integer(-1, 1),
     "CAST(sign({0}) AS BIGINT)",
     "-1, 0 or 1; 0 for NaN",
+    rule=I.rising(np.sign),
 )
 for _name in ("isnan", "isinf", "isfinite"):
     _add(_name, f"{_name}({{0}})", (N,), T.BOOLEAN, f"{_name}({{0}})", "of a number")
@@ -793,3 +829,25 @@ for _name in ("TRUE", "FALSE"):
 _BY_NAME: dict[str, list[Function]] = {}
 for _f in FUNCTIONS:
     _BY_NAME.setdefault(_f.name, []).append(_f)
+
+# -- values and intervals of functions of numbers --------------------------------------------------
+
+FORMS = {
+    "greatest": I.GREATEST,
+    "least": I.LEAST,
+    "either": I.EITHER,
+    "to integer": I.rising(np.rint),
+    "to decimal": I.rising_to_digits(I.rounded),
+}
+"""What SQL has a form for, and not a function: choices of any number of values, and casts."""
+
+
+def rule_of(name: str, arguments: int) -> I.Rule | None:
+    """Return the values and intervals of a function of so many numbers; None: it has none.
+
+    Example:
+        >>> rule_of("abs", 1) is I.ABSOLUTE, rule_of("length", 1)
+        (True, None)
+    """
+    rules = (f.rule for f in overloads(name) if len(f.takes) == arguments)
+    return FORMS.get(name) or next((rule for rule in rules if rule is not None), None)

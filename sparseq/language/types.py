@@ -44,11 +44,12 @@ class Family(enum.StrEnum):
     TIME = "time"
     UUID = "UUID"
     NULL = "NULL"
+    ENDS = "interval"
 
     @property
     def one(self) -> str:
         """It, with its article."""
-        return f"{'an' if self is Family.INTEGER else 'a'} {self}"
+        return f"{'an' if self in (Family.INTEGER, Family.ENDS) else 'a'} {self}"
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,7 @@ _NAMES = {
     Family.TIME: "TIME",
     Family.UUID: "UUID",
     Family.NULL: "NULL",
+    Family.ENDS: "STRUCT(low DOUBLE, high DOUBLE)",
 }
 BOOLEAN = Type(Family.BOOLEAN)
 DOUBLE = Type(Family.DOUBLE)
@@ -121,6 +123,8 @@ INSTANT = replace(TIMESTAMP, zoned=True)
 TIME = Type(Family.TIME)
 UUID = Type(Family.UUID)
 NULL = Type(Family.NULL)
+ENDS = Type(Family.ENDS)
+"""Where a noised value lies: of no stored column, and of nothing that a query writes."""
 BIGINT = Type(Family.INTEGER, *INT64)
 _OTHERS = {
     "BOOLEAN": BOOLEAN,
@@ -131,6 +135,7 @@ _OTHERS = {
     "TIME": TIME,
     "UUID": UUID,
     '"NULL"': NULL,
+    ENDS.sql: ENDS,
     "FLOAT": Type(Family.DOUBLE, stored="FLOAT"),
 }
 

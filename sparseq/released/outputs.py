@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from sparseq.language.interval_arithmetic import Floats, Rule, lies_in
 
 
 @dataclass(frozen=True)
@@ -261,86 +261,14 @@ def _estimates(args: Sequence[Estimate | NDArray[Any]]) -> list[Estimate]:
     ]
 
 
-def arithmetic(operator: str, left: Node, right: Node) -> Node:
-    """Return +, -, * or / of two numbers, on intervals."""
+def applied(rule: Rule, *parts: Node) -> Node:
+    """Return a function of numbers, with intervals."""
 
     def node(noised: Measurements) -> Estimate:
-        a, b = _estimates([left(noised), right(noised)])
+        of = _estimates([part(noised) for part in parts])
         with np.errstate(all="ignore"):
-            if operator == "+":
-                return Estimate(a.value + b.value, a.low + b.low, a.high + b.high)
-            if operator == "-":
-                return Estimate(a.value - b.value, a.low - b.high, a.high - b.low)
-            if operator == "*":
-                return _hull(a.value * b.value, a, b, np.multiply)
-            value = np.where(b.value == 0, np.nan, a.value / b.value)
-            quotient = _hull(value, a, b, np.divide)
-            through_zero = (b.low <= 0) & (b.high >= 0)
-            return Estimate(
-                value,
-                np.where(through_zero, -np.inf, quotient.low),
-                np.where(through_zero, np.inf, quotient.high),
-            )
-
-    return node
-
-
-def _hull(
-    value: Floats, a: Estimate, b: Estimate, f: Callable[[Floats, Floats], Floats]
-) -> Estimate:
-    corners = np.stack([f(x, y) for x in (a.low, a.high) for y in (b.low, b.high)])
-    return Estimate(value, corners.min(axis=0), corners.max(axis=0))
-
-
-def monotone(f: Callable[[Floats], Floats], inner: Node) -> Node:
-    """Return a non-decreasing function of a number."""
-
-    def node(noised: Measurements) -> Estimate:
-        (a,) = _estimates([inner(noised)])
-        with np.errstate(all="ignore"):
-            return Estimate(f(a.value), f(a.low), f(a.high))
-
-    return node
-
-
-def rounded(digits: int, inner: Node) -> Node:
-    """Return a number rounded to decimals, halves away from zero as SQL does."""
-    factor = 10.0**digits
-
-    def f(x: Floats) -> Floats:
-        scaled = x * factor
-        whole = np.trunc(scaled)
-        away = whole + np.copysign(np.abs(scaled - whole) >= 0.5, scaled)
-        return np.where(np.isfinite(scaled), away / factor, x)
-
-    return monotone(f, inner)
-
-
-def negate(inner: Node) -> Node:
-    """Return minus a number."""
-    return arithmetic("-", constant(0), inner)
-
-
-def absolute(inner: Node) -> Node:
-    """Return |x|."""
-
-    def node(noised: Measurements) -> Estimate:
-        (a,) = _estimates([inner(noised)])
-        straddles = (a.low <= 0) & (a.high >= 0)
-        ends = np.stack([np.abs(a.low), np.abs(a.high)])
-        return Estimate(np.abs(a.value), np.where(straddles, 0, ends.min(axis=0)), ends.max(axis=0))
-
-    return node
-
-
-def extreme(f: Callable[[Floats, Floats], Floats], parts: Sequence[Node]) -> Node:
-    """Return GREATEST (np.fmax) or LEAST (np.fmin) of numbers; it is monotone in each."""
-
-    def node(noised: Measurements) -> Estimate:
-        first, *rest = _estimates([p(noised) for p in parts])
-        for e in rest:
-            first = Estimate(f(first.value, e.value), f(first.low, e.low), f(first.high, e.high))
-        return first
+            value = rule.value(*(e.value for e in of))
+        return Estimate(value, *lies_in(rule, *((e.low, e.high) for e in of)))
 
     return node
 

@@ -23,20 +23,27 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlglot import exp
 
+from sparseq.language.interval_arithmetic import (
+    MINUS,
+    OVER,
+    PLUS,
+    POWER,
+    TIMES,
+    Floats,
+    Rule,
+    rising,
+)
 from sparseq.released.outputs import (
     ConstantNode,
     Estimate,
-    Floats,
     Measurements,
     MeasureNode,
     Node,
     StatisticKey,
-    arithmetic,
+    applied,
     constant,
     measure,
-    monotone,
 )
 from sparseq.sql.plan import AVERAGE, CORRELATION, COVARIANCE, QUANTILE, SLOPE, VARIANCE
 
@@ -63,7 +70,7 @@ class RatioNode:
     def __call__(self, noised: Measurements) -> Estimate:
         known = noised.weighted
         if known is None or known.proved:
-            found = arithmetic("/", measure(self.total), measure(self.number))(noised)
+            found = applied(OVER, measure(self.total), measure(self.number))(noised)
             assert isinstance(found, Estimate)
         elif (key := (AVERAGE, (self.number, self.total), 0.0)) in known.statistics:
             found = Estimate(*known.statistics[key])
@@ -177,23 +184,23 @@ def _last_edge(grid: Floats, not_passed: NDArray[np.bool_]) -> float:
     return float(grid[min(j + 1, len(grid) - 1)])
 
 
-def combined(operator: str, left: Node, right: Node, weighs: bool) -> Node:
-    """Return + - * / of two nodes. A measure times a number is a measure, and two have a ratio.
+def combined(rule: Rule, left: Node, right: Node, weighs: bool) -> Node:
+    """Return a function of two nodes. A measure times a number is a measure, and two have a ratio.
 
     Args:
-        operator: Which.
+        rule: Which function.
         left, right: Of what.
         weighs: The answer is weighted.
     """
     first, second = _number(left), _number(right)
-    if operator == "*" and first and isinstance(right, MeasureNode):
+    if rule is TIMES and first and isinstance(right, MeasureNode):
         return replace(right, scale=right.scale * first)
-    if second and isinstance(left, MeasureNode) and operator in "*/":
-        return replace(left, scale=left.scale * (second if operator == "*" else 1 / second))
-    ratio = operator == "/" and weighs
+    if second and isinstance(left, MeasureNode) and rule in (TIMES, OVER):
+        return replace(left, scale=left.scale * (second if rule is TIMES else 1 / second))
+    ratio = rule is OVER and weighs
     if ratio and isinstance(left, MeasureNode) and isinstance(right, MeasureNode):
         return RatioNode(left.i, right.i, left.scale / right.scale)
-    return arithmetic(operator, left, right)
+    return applied(rule, left, right)
 
 
 def _number(node: Node) -> float | None:
@@ -204,21 +211,6 @@ def _number(node: Node) -> float | None:
 
 
 # -- statistics of pairs of values -----------------------------------------------------------------
-
-PAIRED: tuple[type[exp.AggFunc], ...] = (
-    exp.Corr,
-    exp.CovarPop,
-    exp.CovarSamp,
-    exp.RegrSlope,
-    exp.RegrIntercept,
-    exp.RegrR2,
-    exp.RegrCount,
-    exp.RegrAvgx,
-    exp.RegrAvgy,
-    exp.RegrSxx,
-    exp.RegrSyy,
-    exp.RegrSxy,
-)
 
 
 @dataclass(frozen=True)
@@ -243,27 +235,25 @@ class PairMoments:
     middle_y: float
     places: tuple[int, ...] = ()
 
-    def statistic(self, kind: type[exp.Expr]) -> Node:
-        """Return the node of one of `PAIRED`."""
-        statistics: dict[type[exp.Expr], Callable[[], Node]] = {
-            exp.RegrCount: lambda: self.count,
-            exp.RegrSxx: lambda: self._sxx,
-            exp.RegrSyy: lambda: self._syy,
-            exp.RegrSxy: lambda: self._sxy,
-            exp.RegrAvgx: lambda: self._mean_x,
-            exp.RegrAvgy: lambda: self._mean_y,
-            exp.CovarPop: lambda: arithmetic("/", self._sxy, self.count),
-            exp.CovarSamp: lambda: arithmetic(
-                "/", self._sxy, arithmetic("-", self.count, constant(1))
+    def statistic(self, name: str) -> Node:
+        """Return the node of a statistic, by its name in SQL."""
+        nodes: dict[str, Callable[[], Node]] = {
+            "regr_count": lambda: self.count,
+            "regr_sxx": lambda: self._sxx,
+            "regr_syy": lambda: self._syy,
+            "regr_sxy": lambda: self._sxy,
+            "regr_avgx": lambda: self._mean_x,
+            "regr_avgy": lambda: self._mean_y,
+            "covar_pop": lambda: applied(OVER, self._sxy, self.count),
+            "covar_samp": lambda: applied(OVER, self._sxy, applied(MINUS, self.count, constant(1))),
+            "regr_slope": lambda: self._slope,
+            "regr_intercept": lambda: applied(
+                MINUS, self._mean_y, applied(TIMES, self._slope, self._mean_x)
             ),
-            exp.RegrSlope: lambda: self._slope,
-            exp.RegrIntercept: lambda: arithmetic(
-                "-", self._mean_y, arithmetic("*", self._slope, self._mean_x)
-            ),
-            exp.Corr: lambda: self._correlation,
-            exp.RegrR2: lambda: _square(self._correlation),
+            "corr": lambda: self._correlation,
+            "regr_r2": lambda: applied(POWER, self._correlation, constant(2)),
         }
-        return statistics[kind]()
+        return nodes[name]()
 
     @cached_property
     def _x(self) -> Node:
@@ -275,12 +265,12 @@ class PairMoments:
 
     @cached_property
     def _mean_x(self) -> Node:
-        mean = arithmetic("+", constant(self.middle_x), arithmetic("/", self._x, self.count))
+        mean = applied(PLUS, constant(self.middle_x), applied(OVER, self._x, self.count))
         return self._own(AVERAGE, (0, 1), mean)
 
     @cached_property
     def _mean_y(self) -> Node:
-        mean = arithmetic("+", constant(self.middle_y), arithmetic("/", self._y, self.count))
+        mean = applied(PLUS, constant(self.middle_y), applied(OVER, self._y, self.count))
         return self._own(AVERAGE, (0, 2), mean)
 
     @cached_property
@@ -298,16 +288,16 @@ class PairMoments:
         return self._sum_of(COVARIANCE, (*range(6),), self._around(self.xy(), self._x, self._y))
 
     def _around(self, product: Node, a: Node, b: Node) -> Node:
-        return arithmetic("-", product, arithmetic("/", arithmetic("*", a, b), self.count))
+        return applied(MINUS, product, applied(OVER, applied(TIMES, a, b), self.count))
 
     @cached_property
     def _slope(self) -> Node:
-        return self._own(SLOPE, (*range(6),), arithmetic("/", self._sxy, self._sxx))
+        return self._own(SLOPE, (*range(6),), applied(OVER, self._sxy, self._sxx))
 
     @cached_property
     def _correlation(self) -> Node:
-        spread = monotone(np.sqrt, arithmetic("*", self._sxx, self._syy))
-        of_moments = _between(-1, 1, arithmetic("/", self._sxy, spread))
+        spread = applied(rising(np.sqrt), applied(TIMES, self._sxx, self._syy))
+        of_moments = _between(-1, 1, applied(OVER, self._sxy, spread))
         return self._own(CORRELATION, (*range(6),), of_moments)
 
     def _own(self, role: str, of: tuple[int, ...], otherwise: Node) -> Node:
@@ -320,27 +310,13 @@ class PairMoments:
         """Return the node of what is measured for itself by row, of all rows."""
         if not self.places:
             return otherwise
-        each = self._own(role, of, arithmetic("/", otherwise, self.count))
-        return arithmetic("*", each, self.count)
+        each = self._own(role, of, applied(OVER, otherwise, self.count))
+        return applied(TIMES, each, self.count)
 
 
 def _not_negative(inner: Node) -> Node:
-    return monotone(lambda v: np.maximum(v, 0), inner)
+    return applied(rising(lambda v: np.maximum(v, 0)), inner)
 
 
 def _between(low: float, high: float, inner: Node) -> Node:
-    return monotone(lambda v: np.clip(v, low, high), inner)
-
-
-def _square(inner: Node) -> Node:
-    """Return x²; its interval begins at 0 if x's holds 0."""
-
-    def node(noised: Measurements) -> Estimate:
-        a = inner(noised)
-        assert isinstance(a, Estimate)
-        ends = np.stack([a.low * a.low, a.high * a.high])
-        holds_zero = (a.low <= 0) & (a.high >= 0)
-        low = np.where(holds_zero, 0.0, ends.min(axis=0))
-        return Estimate(a.value * a.value, low, ends.max(axis=0))
-
-    return node
+    return applied(rising(lambda v: np.clip(v, low, high)), inner)

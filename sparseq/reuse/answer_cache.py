@@ -45,10 +45,11 @@ from sparseq.base.defaults import CONFIDENCE, PRICE, beta_at
 from sparseq.base.errors import ParameterError
 from sparseq.engine.protocol import quote
 from sparseq.language.expression_tree import day_of
+from sparseq.language.interval_arithmetic import Floats
 from sparseq.language.types import Family
 from sparseq.ledger.notes import Note, NoteTable
 from sparseq.ledger.protocol import Ledger
-from sparseq.released.outputs import Floats, Intervals, Measurements, Outputs
+from sparseq.released.outputs import Intervals, Measurements, Outputs
 from sparseq.released.render import key_columns, render
 from sparseq.reuse.answer_views import (
     EXTRA,

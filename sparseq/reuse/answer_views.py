@@ -48,8 +48,9 @@ import numpy as np
 from sparseq.accounting import simultaneous_bound
 from sparseq.language.conditions import read
 from sparseq.language.expression_tree import Term
+from sparseq.language.interval_arithmetic import Floats
 from sparseq.language.value_sets import Spans, Texts, Values, inverse, place_of, steps_of, union
-from sparseq.released.outputs import Floats, Intervals, Measurements
+from sparseq.released.outputs import Intervals, Measurements
 from sparseq.released.render import key_columns
 from sparseq.sql.plan import Domain, Kind, Measure, Noise, Query
 

@@ -10,7 +10,7 @@ HISTOGRAM, MEDIAN, QUANTILE        rows by declared bin
 
 Public domains of group keys: which groups an answer has must not depend on the rows.
 
-Which values those are is found in `sparseq.language.public_values`. The strings that happen to be
+Which values those are is found in `sparseq.sql.public_values`. The strings that happen to be
 in a column are facts about people and never a domain.
 """
 
@@ -27,15 +27,15 @@ import numpy as np
 from sqlglot import exp
 
 from sparseq.language.expression_tree import Term, call, constant
-from sparseq.language.parsed_expressions import constants
-from sparseq.language.public_values import MAX_VALUES, PublicValues
+from sparseq.language.interval_arithmetic import MINUS, OVER, PLUS, TIMES, rising
 from sparseq.language.types import BOOLEAN, DOUBLE, TEXT, integer
 from sparseq.released import outputs as out
-from sparseq.released.statistics import PAIRED, PairMoments, QuantileNode, RatioNode, VarianceNode
+from sparseq.released.statistics import PairMoments, QuantileNode, RatioNode, VarianceNode
 from sparseq.sql.catalog import OTHER
 from sparseq.sql.from_clause import code_of
-from sparseq.sql.normalize import BINNED
+from sparseq.sql.normalize import BINNED, PAIRED
 from sparseq.sql.parse import said
+from sparseq.sql.parsed_expressions import constants
 from sparseq.sql.plan import (
     AVERAGE,
     PAIR,
@@ -49,6 +49,7 @@ from sparseq.sql.plan import (
     Statistic,
 )
 from sparseq.sql.public_database import PublicFacts
+from sparseq.sql.public_values import MAX_VALUES, PublicValues
 from sparseq.sql.scope import Scope, integral, refuse
 
 # -- public domains of group keys: which groups an answer has must not depend on the rows ----------
@@ -349,7 +350,7 @@ class Aggregates:
             return self._average(_argument(e), condition)
         if isinstance(e, _VARIANCES):
             return self._variance(e, condition)
-        if isinstance(e, PAIRED):
+        if type(e) in PAIRED:
             return self._paired(e, condition)
         if _binned(e) and not self.is_histogram(e):
             return self._quantile(e, condition, label)
@@ -420,8 +421,8 @@ class Aggregates:
             if self._role(value):
                 self._averages.append((number, total))
             return RatioNode(total, number)
-        mean = out.arithmetic("/", out.measure(total), out.measure(number))
-        return out.arithmetic("+", out.constant(middle), mean) if middle else mean
+        mean = out.applied(OVER, out.measure(total), out.measure(number))
+        return out.applied(PLUS, out.constant(middle), mean) if middle else mean
 
     def _moments(self, value: exp.Expr, condition: exp.Expr | None) -> tuple[int, int, float]:
         """Return the places of the number and the sum of values, and what was taken from each."""
@@ -473,14 +474,16 @@ class Aggregates:
         if self._role(value):
             self._variances.append((number, total, squares))
         n, s, q = map(out.measure, (number, total, squares))
-        around = out.arithmetic("-", q, out.arithmetic("/", out.arithmetic("*", s, s), n))
+        around = out.applied(MINUS, q, out.applied(OVER, out.applied(TIMES, s, s), n))
         population = isinstance(e, exp.VariancePop | exp.StddevPop)
-        divisor = n if population else out.arithmetic("-", n, out.constant(1))
-        variance = out.monotone(lambda x: np.maximum(x, 0), out.arithmetic("/", around, divisor))
+        divisor = n if population else out.applied(MINUS, n, out.constant(1))
+        variance = out.applied(
+            rising(lambda x: np.maximum(x, 0)), out.applied(OVER, around, divisor)
+        )
         if self._scope.public.weighted:
             variance = VarianceNode((number, total, squares), population, variance)
         root = isinstance(e, exp.Stddev | exp.StddevPop | exp.StddevSamp)
-        return out.monotone(np.sqrt, variance) if root else variance
+        return out.applied(rising(np.sqrt), variance) if root else variance
 
     def _paired(self, e: exp.Expr, condition: exp.Expr | None) -> out.Node:
         y, x = _argument(e), e.args["expression"]
@@ -513,7 +516,7 @@ class Aggregates:
         x_of, y_of, xx_of, yy_of, xy_of = map(moment, range(5))
         return PairMoments(
             out.measure(number), x_of, y_of, xx_of, yy_of, xy_of, middle_x, middle_y, places
-        ).statistic(type(e))
+        ).statistic(PAIRED[type(e)])
 
     # -- bins ------------------------------------------------------------------------------------
 

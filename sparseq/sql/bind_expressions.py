@@ -30,21 +30,22 @@ from sparseq.language.expression_tree import (
     in_range,
 )
 from sparseq.language.functions import MAX_TEXT, Function, overloads
-from sparseq.language.parsed_expressions import (
-    BINARY,
+from sparseq.language.types import Family, Type
+from sparseq.sql.parse import said
+from sparseq.sql.parsed_expressions import (
     CASTS,
     COMPARED,
-    LISTED,
-    NAMED,
+    ENDS_FUNCTION,
     PARTS,
-    UNARY,
+    EndOf,
+    EndsOf,
+    Pair,
+    call_of,
     comparison_type,
     distance,
     hint_of,
     is_text_constant,
 )
-from sparseq.language.types import Family, Type
-from sparseq.sql.parse import said
 
 _MAY_BE_NULL = (
     exp.Case,
@@ -62,6 +63,7 @@ _ZONED = re.compile(r"[^:]+:[\d:.\s]+?\s*([+-][\d:]+|[A-Za-z][\w/+-]*)\s*")
 """A text with a time of day, and what says its zone."""
 _WHOLE = (T.INT64[0], T.INT64[1] + 1)
 _ANY_ORDER = frozenset(["+", "*"])
+_LISTED = "docs/sql.md lists the functions"
 
 
 Method = TypeVar("Method", bound=Callable[..., Term])
@@ -134,7 +136,7 @@ class ExpressionReader:
 
     def _folded(self, term: Term, e: exp.Expr, wanted: str = "") -> Term:
         """Return a constant written out; `wanted`: what it was to become."""
-        if not term.constant or term.is_written:
+        if not term.constant or term.is_written or term.type.family is Family.ENDS:
             return term
         term = in_range(term) if term.type.is_time else term
         value = self._evaluate(term.sql)
@@ -163,16 +165,18 @@ class ExpressionReader:
             return self._shifted(e)
         if isinstance(e, exp.Neg) and isinstance(e.this, exp.Literal) and not e.this.is_string:
             return self._literal(e.this, negative=True)
-        if kind in BINARY:
-            return self._function(BINARY[kind], e, [e.this, e.expression])
         if kind is exp.Length and isinstance(e.this, exp.Split):
             return self._counted_parts(exp.ArraySize(this=e.this))
-        if kind in UNARY:
-            return self._function(UNARY[kind], e, [e.this])
-        method = _METHODS.get(kind)
-        if method is None:
-            _refuse(f"{said(e)} is not answered", "docs/sql.md lists the functions")
-        return method(self, e)
+        if isinstance(e, exp.Anonymous) and (part := self._part(e)) is not None:
+            return part
+        if kind in _METHODS:
+            return _METHODS[kind](self, e)
+        if (called := call_of(e)) is not None:
+            name, parts = called
+            return self._function(name, e, parts)
+        if kind is exp.Anonymous:
+            _refuse(f"function {e.name.lower()}() is not available", _LISTED)
+        _refuse(f"{said(e)} is not answered", _LISTED)
 
     @_reads(exp.Boolean)
     def _boolean(self, e: exp.Boolean) -> Term:
@@ -320,56 +324,14 @@ class ExpressionReader:
             return constant(int(e.this), T.BIGINT)
         return self.read(e)
 
-    @_reads(exp.Round, exp.Trunc)
-    def _rounded(self, e: exp.Expr) -> Term:
-        name = "round" if isinstance(e, exp.Round) else "trunc"
-        places = e.args.get("decimals")
-        return self._function(name, e, [e.this, *([places] if places is not None else [])])
-
-    @_reads(exp.Log)
-    def _logarithm(self, e: exp.Log) -> Term:
-        base = e.this
-        if e.expression is None:
-            return self._function("log", e, [base])
-        if isinstance(base, exp.Literal) and base.this in ("2", "10"):
-            return self._function("log" if base.this == "10" else "log2", e, [e.expression])
-        return self._function("log", e, [base, e.expression])
-
-    @_reads(exp.Trim)
-    def _trimmed(self, e: exp.Trim) -> Term:
-        side = {"LEADING": "ltrim", "TRAILING": "rtrim"}
-        name = side.get((e.args.get("position") or "").upper(), "trim")
-        return self._function(name, e, [e.this, *([e.expression] if e.expression else [])])
-
-    @_reads(exp.Substring)
-    def _substring(self, e: exp.Substring) -> Term:
-        parts = [e.this, e.args.get("start"), e.args.get("length")]
-        return self._function("substring", e, [p for p in parts if p is not None])
-
-    @_reads(exp.StrPosition)
-    def _position(self, e: exp.StrPosition) -> Term:
-        return self._function("strpos", e, [e.this, e.args["substr"]])
-
-    @_reads(exp.DateFromParts)
-    def _made_date(self, e: exp.DateFromParts) -> Term:
-        return self._function("make_date", e, [e.args["year"], e.args["month"], e.args["day"]])
-
-    @_reads(exp.Anonymous)
-    def _anonymous(self, e: exp.Anonymous) -> Term:
+    def _part(self, e: exp.Anonymous) -> Term | None:
+        """Return date_part('unit', x) and date_sub('unit', x, y); None: it is neither."""
         name, parts = e.name.lower(), list(e.expressions)
         if name in ("date_part", "datepart") and len(parts) == 2:
             return self._function(self._unit(e, parts[0]), e, parts[1:])
         if name in ("date_sub", "datesub") and len(parts) == 3:
             return self._function(f"date_sub {self._unit(e, parts[0])}", e, parts[1:])
-        if name in NAMED:
-            return self._function(NAMED[name], e, parts)
-        _refuse(f"function {name}() is not available", "docs/sql.md lists the functions")
-
-    @_reads(*LISTED)
-    def _with_names(self, e: exp.Expr) -> Term:
-        name, places = LISTED[type(e)]
-        parts = [e.args[place] for place in places if e.args.get(place) is not None]
-        return self._function(name, e, parts)
+        return None
 
     @_reads(exp.JSONPath)
     def _path(self, e: exp.JSONPath) -> Term:
@@ -573,6 +535,29 @@ class ExpressionReader:
                 f"{said(e)} is {term.type.family.one}, not {type.family.one}", "use CAST(x AS type)"
             )
         return self._folded(done, e, str(type.family))
+
+    # -- where noised values lie (`sparseq.sql.interval_propagation`) -----------------------------
+
+    @_reads(EndsOf)
+    def _ends_of(self, e: EndsOf) -> Term:
+        terms = [self.read(x) for x in e.expressions]
+        terms = [t if t.type.family is Family.ENDS else self._double(t) for t in terms]
+        places = ", ".join(f"{{{i}}}" for i in range(len(terms)))
+        return call("ends", f"{ENDS_FUNCTION}('{e.name}', {places})", T.ENDS, *terms)
+
+    @_reads(Pair)
+    def _pair(self, e: Pair) -> Term:
+        ends = [self._double(self.read(x)) for x in (e.this, e.expression)]
+        return call("pair", "struct_pack(low := {0}, high := {1})", T.ENDS, *ends)
+
+    @_reads(EndOf)
+    def _end(self, e: EndOf) -> Term:
+        end = f"struct_extract({{0}}, '{e.expression.name}')"
+        return call("end", end, T.DOUBLE, self.read(e.this))
+
+    def _double(self, term: Term) -> Term:
+        """Return a public value that stands for itself; NULL where it is no number."""
+        return cast(term, T.DOUBLE) or constant(None, T.DOUBLE)
 
     # -- comparisons -----------------------------------------------------------------------------
 

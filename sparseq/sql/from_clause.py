@@ -57,9 +57,9 @@ from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
 from sparseq.language import types as T
-from sparseq.language.bounds import Interval
 from sparseq.language.expression_tree import Term, call, cast
 from sparseq.language.types import Family, type_named
+from sparseq.sql.bounds import Interval
 from sparseq.sql.catalog import INTEGER_TYPES, Column, Table
 from sparseq.sql.parse import said
 from sparseq.sql.plan import ROWS, Cap, Lookup

@@ -21,8 +21,7 @@ from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused, did_you_mean
 from sparseq.language.functions import FUNCTIONS
-from sparseq.language.parsed_expressions import BINARY, LISTED, NAMED, UNARY
-from sparseq.released.statistics import PAIRED
+from sparseq.sql.parsed_expressions import function_named, function_of
 from sparseq.sql.plan import LIMITS
 
 # -- the words a query may use. What is not listed is refused, with what to write instead ----------
@@ -102,15 +101,8 @@ _OPERATORS = {
     exp.Exists,
 }
 _SCALARS = {
-    *BINARY,
-    *UNARY,
-    exp.Round,
-    exp.Trunc,
-    exp.Log,
     exp.Trim,
-    exp.Substring,
     exp.Concat,
-    exp.StrPosition,
     exp.Extract,
     exp.DateTrunc,
     exp.TimestampTrunc,
@@ -119,9 +111,7 @@ _SCALARS = {
     exp.DateSub,
     exp.Date,
     exp.TsOrDsToDate,
-    exp.DateFromParts,
     exp.CurrentDate,
-    *LISTED,
     exp.JSONPath,
     exp.JSONPathRoot,
     exp.JSONPathKey,
@@ -141,6 +131,21 @@ _SCALARS = {
     exp.Split,
     exp.ConcatWs,
 }
+PAIRED: dict[type[exp.Expr], str] = {
+    exp.Corr: "corr",
+    exp.CovarPop: "covar_pop",
+    exp.CovarSamp: "covar_samp",
+    exp.RegrSlope: "regr_slope",
+    exp.RegrIntercept: "regr_intercept",
+    exp.RegrR2: "regr_r2",
+    exp.RegrCount: "regr_count",
+    exp.RegrAvgx: "regr_avgx",
+    exp.RegrAvgy: "regr_avgy",
+    exp.RegrSxx: "regr_sxx",
+    exp.RegrSyy: "regr_syy",
+    exp.RegrSxy: "regr_sxy",
+}
+"""Aggregates of two values, and the statistics that they are."""
 _AGGREGATES: set[type] = {
     exp.Count,
     exp.CountIf,
@@ -173,7 +178,7 @@ WINDOWED = (
 """Functions that a window alone can have."""
 BINNED = frozenset(["histogram", "median", "quantile", "quantile_cont"])
 """Aggregates over declared bins; `sparseq.sql.parse.Dialect` reads them with all arguments."""
-_NAMED = BINNED | NAMED.keys() | {"date_part", "datepart", "date_sub", "datesub"}
+_NAMED = BINNED | {"date_part", "datepart", "date_sub", "datesub"}
 _UNITS = frozenset(
     [
         "YEAR",
@@ -353,7 +358,10 @@ _BECAUSE = {
     "db": ("a column has at most a table's name before it", "write table.column"),
 }
 
-ALLOWED: frozenset[type] = frozenset(_STRUCTURE | _OPERATORS | _SCALARS | _AGGREGATES | {*WINDOWED})
+_TABLE = {kind for kind in exp.ALL_FUNCTIONS if function_of(kind)}
+ALLOWED: frozenset[type] = frozenset(
+    _STRUCTURE | _OPERATORS | _SCALARS | _TABLE | _AGGREGATES | {*WINDOWED}
+)
 
 
 def function_names() -> list[str]:
@@ -416,7 +424,7 @@ def check_allowed(tree: exp.Expr, text: str, most: Mapping[str, int]) -> None:
     for node in tree.walk():
         kind = type(node)
         if isinstance(node, exp.Anonymous):
-            if node.name.lower() not in _NAMED:
+            if node.name.lower() not in _NAMED and not function_named(node.name.lower()):
                 raise _unknown(node.name)
         elif kind in _WHY:
             raise QueryRefused(*_WHY[kind])
@@ -496,7 +504,8 @@ def _unknown(name: str) -> QueryRefused:
         return QueryRefused(
             f"{name}() is not a table of the store", "FROM names the store's tables"
         )
-    known = [*_NAMED, *(k.sql_name().lower() for k in ALLOWED if issubclass(k, exp.Func))]
+    known = [*_NAMED, *(f.name for f in FUNCTIONS if f.name.isidentifier())]
+    known += [k.sql_name().lower() for k in ALLOWED if issubclass(k, exp.Func)]
     close = did_you_mean(name, known)
     hint = close if close.startswith("did") else "docs/sql.md lists the functions"
     return QueryRefused(f"function {name}() is not available", hint)

@@ -24,7 +24,10 @@ import pyarrow as pa
 from sparseq.base.cancellation import Cancellation, check
 from sparseq.base.errors import QueryRefused
 from sparseq.engine._duckdb.connection import fetch_at_most, scratch
+from sparseq.language import types as T
+from sparseq.released.sql_over_noise import ends_function
 from sparseq.sql.catalog import Catalog
+from sparseq.sql.parsed_expressions import ENDS_FUNCTION
 from sparseq.sql.plan import LIMITS, Cap, all_limits
 
 _names = itertools.count(1)
@@ -86,6 +89,7 @@ class PublicFacts:
         self._con, name = scratch("public"), f"public_{next(_names)}"
         self._con.execute(f"ATTACH ':memory:' AS {name}; USE {name}; {self._schema}")
         self._close = weakref.finalize(self, _let_go, self._con, name, os.getpid())
+        _make_ends_function(self._con)
         for table, rows in self._rows.items():
             self._con.register("incoming", rows)
             self._con.execute(f"INSERT INTO public.{_quoted(table)} SELECT * FROM incoming")
@@ -218,6 +222,28 @@ class PublicFacts:
     def close(self) -> None:
         """Let go of the memory."""
         self._close()
+
+
+_makers: list[duckdb.DuckDBPyConnection] = []
+"""Connections that have made a function: it is there as long as they are."""
+
+
+def _make_ends_function(connection: duckdb.DuckDBPyConnection) -> None:
+    """Have DuckDB call our arithmetic of intervals, in all databases of a connection's process."""
+    maker = connection.cursor()
+    try:
+        maker.create_function(  # type: ignore[call-overload]  # as it takes Arrow
+            ENDS_FUNCTION,
+            ends_function,
+            None,  # of any number of arguments
+            T.ENDS.sql,
+            type="arrow",
+            null_handling="special",
+        )
+    except (duckdb.CatalogException, duckdb.NotImplementedException):  # it is there
+        maker.close()
+    else:
+        _makers.append(maker)
 
 
 def _let_go(connection: duckdb.DuckDBPyConnection, name: str, process: int) -> None:

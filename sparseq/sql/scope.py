@@ -29,14 +29,12 @@ from typing import NoReturn
 from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
-from sparseq.language.bounds import Interval, ends, interval, of_rows
-from sparseq.language.calendar import DAY, UNITS, nested
 from sparseq.language.conditions import cells, passing
 from sparseq.language.expression_tree import Term, all_of
-from sparseq.language.parsed_expressions import conjuncts, is_constant, limits_of, sees_only
 from sparseq.language.types import BIGINT, Family, type_named
-from sparseq.language.value_sets import Spans
+from sparseq.language.value_sets import DAY, UNITS, Spans, nested
 from sparseq.sql.bind_expressions import ExpressionReader
+from sparseq.sql.bounds import Interval, ends, interval, of_rows
 from sparseq.sql.catalog import INTEGER_TYPES, TIME_TYPES, AccountWindow
 from sparseq.sql.from_clause import (
     USER,
@@ -56,6 +54,7 @@ from sparseq.sql.from_clause import (
     source_sql,
 )
 from sparseq.sql.parse import said
+from sparseq.sql.parsed_expressions import conjuncts, is_constant, limits_of, sees_only
 from sparseq.sql.plan import LIMITS, Cap, Lookup
 from sparseq.sql.public_database import PublicFacts
 from sparseq.sql.subquery_expressions import PublicSubqueries, reads_people, unnest

@@ -16,6 +16,12 @@ third is made by putting its dates in the same places. That they are the same is
 the second must come out of the first by the substitution, letter for letter, with equal groups and
 measures. Every date of the text must be one of the WHERE, so that nothing else can depend on it,
 and no group may be made of a column that a date limits, as its domain depends on the date.
+
+What is selected from answers: several questions asked as one, and the SELECT over theirs.
+
+A person's vector is that of the first question, then that of the second …: it is charged for all of
+them, in one step. Measures of one kind and scale share their noise. The SELECT is lowered to SQL
+that `sparseq.released.sql_over_noise` runs.
 """
 
 from __future__ import annotations
@@ -27,6 +33,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -34,18 +41,24 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused, with_query
+from sparseq.language import types as T
 from sparseq.language.expression_tree import Term, day_of
-from sparseq.language.parsed_expressions import is_constant
+from sparseq.language.functions import rule_of
+from sparseq.language.interval_arithmetic import rising, rounded
 from sparseq.language.types import Family
 from sparseq.released import outputs as out
-from sparseq.released.split_question import QueryParts, separated
-from sparseq.released.sql_over_noise import After, after, alone, together
+from sparseq.released.outputs import MeasureNode
+from sparseq.released.sql_over_noise import ENDS, After, Place, ShownColumn
 from sparseq.released.statistics import combined
 from sparseq.sql.aggregates import Aggregates, Domains
 from sparseq.sql.catalog import Catalog
+from sparseq.sql.from_clause import ColumnFacts, FromItem, quoted
+from sparseq.sql.interval_propagation import Shape, Width, with_ends
 from sparseq.sql.parse import parse, said
+from sparseq.sql.parsed_expressions import call_of, is_constant
 from sparseq.sql.plan import (
     LIMITS,
+    Cell,
     Domain,
     Kind,
     Measure,
@@ -56,8 +69,172 @@ from sparseq.sql.plan import (
 )
 from sparseq.sql.public_database import PublicFacts
 from sparseq.sql.scope import Scope, refuse
+from sparseq.sql.split_question import QueryParts, separated
 from sparseq.sql.subqueries import aggregates, lower_inner
 from sparseq.sql.suggestions import RULES, mended
+
+# -- what is selected from answers -----------------------------------------------------------------
+
+# -- several questions asked as one: their rows one after the other, each in cells of its own ------
+
+
+def alone(query: Query, types: Sequence[str]) -> Place:
+    """Return the part that is all of a question."""
+    places = tuple(range(len(query.measures)))
+    return _place(query, places, 0, types)
+
+
+def _place(query: Query, places: Sequence[int], first: int, types: Sequence[str]) -> Place:
+    sums = frozenset(i for i, m in enumerate(query.measures) if m.kind is Kind.SUM)
+    return Place(
+        query.outputs, query.domains, tuple(places), first, query.groups, tuple(types), sums
+    )
+
+
+def together(queries: Sequence[Query], types: Sequence[Sequence[str]]) -> tuple[Query, list[Place]]:
+    """Return several questions as one, and where they are in it.
+
+    Args:
+        queries: Lowered so that every key's place is in its SQL.
+        types: DuckDB's types of their keys.
+    """
+    measures: list[Measure] = []
+    firsts = [0, *accumulate(q.groups for q in queries)]
+    parts = []
+    for query, first, kinds in zip(queries, firsts, types, strict=False):
+        places: list[int] = []
+        for measure in query.measures:
+            alike = (i for i, m in enumerate(measures) if i not in places and _alike(m, measure))
+            place = next(alike, len(measures))
+            if place == len(measures):
+                measures.append(measure)
+            places.append(place)
+        parts.append(_place(query, places, first, kinds))
+    rows = [_batch_rows(q, p, measures) for q, p in zip(queries, parts, strict=True)]
+    caps = tuple(dict.fromkeys(cap for q in queries for cap in q.relation.caps))
+    relation = Relation(f'FROM ({" UNION ALL ".join(rows)}) AS "#parts"', caps=caps)
+    cells = Domain("cell", tuple(range(firsts[-1])), Cell("cell"))
+    asked = tuple(
+        replace(m, value=Cell(f"v{i}"), bin=Cell(f"b{i}") if m.edges else None)
+        for i, m in enumerate(measures)
+    )
+    notes = tuple(dict.fromkeys(note for q in queries for note in q.notes))
+    statistics = tuple(
+        dict.fromkeys(
+            replace(s, places=tuple(part.measures[i] for i in s.places))
+            for query, part in zip(queries, parts, strict=True)
+            for s in query.statistics
+        )
+    )
+    left_out = tuple(dict.fromkeys(said for q in queries for said in q.left_out))
+    whole = Query(
+        "", relation, (cells,), asked, None, notes, left_out=left_out, statistics=statistics
+    )
+    return whole, parts
+
+
+def _alike(a: Measure, b: Measure) -> bool:
+    facts = ("kind", "integral", "scale", "edges", "step", "bounds", "role")
+    return all(getattr(a, name) == getattr(b, name) for name in facts)
+
+
+def _batch_rows(query: Query, part: Place, measures: Sequence[Measure]) -> str:
+    """Return SQL of a question's rows: the user, the cell, and each measure's value and bin."""
+    found = dict(zip(part.measures, query.measures, strict=True))
+    columns = [f"{query.relation.user} AS _user", f"{_cell(part)} AS cell"]
+    for i, like in enumerate(measures):
+        measure, kind = found.get(i), "DOUBLE" if like.kind is Kind.SUM else "BOOLEAN"
+        value = "NULL" if measure is None else measure.value.sql if measure.value else "true"
+        if like.kind is Kind.SUM and like.integral:
+            kind = "BIGINT"
+        columns.append(f"CAST({value} AS {kind}) AS v{i}")
+        if like.edges:
+            place = measure.bin.sql if measure is not None and measure.bin else "NULL"
+            columns.append(f"CAST({place} AS INTEGER) AS b{i}")
+    where = f" WHERE {query.relation.where}" if query.relation.where else ""
+    return f"SELECT {', '.join(columns)} {query.relation.sql}{where}"
+
+
+def _cell(part: Place) -> str:
+    """Return SQL of a row's cell; NULL where one of its keys is in no group."""
+    place, inside = "0", []
+    for domain in part.domains:
+        sql, size = f"({domain.position.sql})", len(domain.values)
+        inside.append(f"{sql} BETWEEN 0 AND {size - 1}")
+        place = f"({place} * {size} + {sql})"
+    cell = f"{part.first} + {place}"
+    return f"CASE WHEN {' AND '.join(inside)} THEN {cell} END" if inside else cell
+
+
+# -- what is selected from their answers -----------------------------------------------------------
+
+
+def after(select: exp.Select, parts: Sequence[Place], public: PublicFacts) -> After:
+    """Lower what is selected from answers.
+
+    Args:
+        select: Over tables #q0, #q1 …
+        parts: The questions that these are the answers to.
+        public: Types and public tables.
+
+    Raises:
+        QueryRefused: It is not understood, or has several columns of a name.
+    """
+    shapes = {f"#q{i}": _shape(part) for i, part in enumerate(parts)}
+    select, shape = with_ends(select, shapes)
+    sources = {name: _source(name, part) for name, part in zip(shapes, parts, strict=True)}
+    rows = lower_inner(select, "", public, sources)
+    LIMITS["cells"].check(rows.most * len(shape.columns), public.limits)
+    sql = rows.derived
+    for name, part in zip(shapes, parts, strict=True):
+        sql = sql.replace(_rows(part, ""), _rows(part, quoted(name)))
+    sql = sql.removeprefix("(").removesuffix(")")
+    shown = [
+        ShownColumn(name, w.noised, w.ends is not None, w.whole)
+        for name, w in shape.columns.items()
+    ]
+    return After(sql, tuple(parts), tuple(shown), public.answer)
+
+
+def _shape(part: Place) -> Shape:
+    columns = {}
+    for output in part.outputs.columns:
+        if output.name.startswith("k"):
+            columns[output.name] = Width(sure=True)
+        else:
+            node, ends = output.node, exp.column(output.name + ENDS, quoted=True)
+            is_sum = isinstance(node, MeasureNode) and node.i in part.sums
+            sure = isinstance(node, MeasureNode)
+            columns[output.name] = Width(True, ends, sure, is_sum, output.integral)
+    return Shape(columns, True)
+
+
+def _source(name: str, part: Place) -> FromItem:
+    columns = {n: ColumnFacts(t) for n, t in _types(part).items()}
+    return FromItem(name, False, set(), columns, derived=_rows(part, ""), most=part.groups)
+
+
+def _types(part: Place) -> dict[str, str]:
+    types: dict[str, str] = {}
+    for output in part.outputs.columns:
+        if output.name.startswith("k"):
+            types[output.name] = part.types[int(output.name[1:])]
+        else:
+            types |= {output.name: "DOUBLE", output.name + ENDS: T.ENDS.sql}
+    return types
+
+
+def _rows(part: Place, table: str) -> str:
+    """Return SQL of an answer's rows; without a table there are none, but they have types."""
+    types = _types(part)
+    origin = f"FROM {table}" if table else f"WHERE {part.first} < 0"
+    columns = (
+        f"CAST({quoted(n) if table else 'NULL'} AS {t}) AS {quoted(n)}" for n, t in types.items()
+    )
+    return f"(SELECT {', '.join(columns)} {origin})"
+
+
+# -- sQL lowered to contributions: the outer SELECT, its groups and its aggregates -----------------
 
 # -- SQL lowered to contributions: the outer SELECT, its groups and its aggregates -----------------
 
@@ -120,7 +297,7 @@ def _after(query: QueryParts, public: PublicFacts) -> Query:
     else:
         asked, parts = lowered[0], [alone(lowered[0], types[0])]
     outputs = _in_words(query, lambda: after(query.after, parts, public))
-    unknown = [name for name, width in outputs.columns if width.noised and width.low is None]
+    unknown = [shown.name for shown in outputs.columns if shown.noised and not shown.has_ends]
     notes = ["HAVING, windows and outer SELECTs see the noised answer, not the rows"]
     if unknown:
         notes.append(f"no interval is known for {', '.join(unknown)}")
@@ -379,9 +556,6 @@ class _Outer:
     def _scalar(self, e: exp.Expr) -> out.Node:
         if isinstance(e, exp.Null):
             return out.constant(None)
-        if isinstance(e, exp.Binary) and type(e) in _ARITHMETIC:
-            left, right = self._node(e.left), self._node(e.right)
-            return combined(_ARITHMETIC[type(e)], left, right, self.public.weighted)
         if isinstance(e, exp.Binary) and type(e) in _COMPARISONS:
             return out.compare(_COMPARISONS[type(e)], self._node(e.left), self._node(e.right))
         if isinstance(e, exp.And | exp.Or):
@@ -401,40 +575,39 @@ class _Outer:
         return self._function(e)
 
     def _function(self, e: exp.Expr) -> out.Node:
-        if isinstance(e, exp.Neg):
-            return out.negate(self._node(e.this))
-        if isinstance(e, exp.Abs):
-            return out.absolute(self._node(e.this))
-        if isinstance(e, exp.Round):
-            places = e.args.get("decimals")
-            digits = self.public.constant(places.sql("duckdb")) if places is not None else 0
-            if not isinstance(digits, int) or abs(digits) > 300:
-                refuse(f"{said(e)}: the number of decimals is an integer", "ROUND(x, 2)")
-            return out.rounded(digits, self._node(e.this))
         if isinstance(e, exp.Cast | exp.TryCast) and e.to.is_type(*exp.DataType.NUMERIC_TYPES):
             return self._cast(e)
-        if type(e) in _MONOTONE:
-            return out.monotone(_MONOTONE[type(e)], self._node(e.this))
-        if isinstance(e, exp.Greatest | exp.Least):
-            f2 = np.fmax if isinstance(e, exp.Greatest) else np.fmin
-            return out.extreme(f2, [self._node(x) for x in [e.this, *e.expressions]])
-        refuse(
-            f"{said(e)} is not computed from noised values",
-            "arithmetic, comparisons, CASE, CAST, COALESCE, NULLIF, ROUND, ABS, SQRT, LN, EXP, "
-            "GREATEST and LEAST are; compute the rest from the answer",
-        )
+        name, parts = call_of(e) or ("", [])
+        rule = rule_of(name, len(parts))
+        if rule is None:
+            refuse(
+                f"{said(e)} is not computed from noised values",
+                "arithmetic, comparisons, CASE, CAST, COALESCE, NULLIF, ROUND, ABS, SQRT, LN, EXP, "
+                "GREATEST and LEAST are; compute the rest from the answer",
+            )
+        nodes = [self._node(x) for x in parts]
+        if name in ("round", "trunc") and len(parts) == 2:
+            self._check_digits(e, nodes[1])
+        if isinstance(e, exp.Binary):
+            return combined(rule, nodes[0], nodes[1], self.public.weighted)
+        return out.applied(rule, *nodes)
+
+    def _check_digits(self, e: exp.Expr, digits: out.Node) -> None:
+        value = digits.value if isinstance(digits, out.ConstantNode) else None
+        if not isinstance(value, float) or value != int(value) or abs(value) > 300:
+            refuse(f"{said(e)}: the number of decimals is an integer", "ROUND(x, 2)")
 
     def _cast(self, e: exp.Cast) -> out.Node:
         inner = self._node(e.this)
         if e.to.is_type(*exp.DataType.INTEGER_TYPES):
-            return out.monotone(np.rint, inner)
+            return out.applied(rising(np.rint), inner)
         if e.to.is_type(exp.DataType.Type.DECIMAL):
             parameters = [int(p.name) for p in e.to.expressions] or [18, 3]
-            return out.rounded(parameters[1] if len(parameters) > 1 else 0, inner)
+            digits = parameters[1] if len(parameters) > 1 else 0
+            return out.applied(rising(lambda x: rounded(x, digits)), inner)
         return inner
 
 
-_ARITHMETIC: dict[type, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
 _COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
     exp.EQ: operator.eq,
     exp.NEQ: operator.ne,
@@ -442,13 +615,6 @@ _COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
     exp.GTE: operator.ge,
     exp.LT: operator.lt,
     exp.LTE: operator.le,
-}
-_MONOTONE: dict[type, Callable[[Any], Any]] = {
-    exp.Floor: np.floor,
-    exp.Ceil: np.ceil,
-    exp.Sqrt: lambda x: np.sqrt(np.maximum(x, 0)),
-    exp.Ln: lambda x: np.log(np.maximum(x, 0)),
-    exp.Exp: np.exp,
 }
 
 

@@ -27,7 +27,6 @@ from sqlglot import exp
 
 from sparseq.language import types as T
 from sparseq.language.expression_tree import Term, call
-from sparseq.language.public_values import PublicValues
 from sparseq.language.types import Family, Type
 from sparseq.sql.bind_expressions import ExpressionReader
 from sparseq.sql.catalog import Column
@@ -36,6 +35,7 @@ from sparseq.sql.normalize import BINNED, WINDOWED
 from sparseq.sql.parse import said
 from sparseq.sql.plan import LIMITS
 from sparseq.sql.public_database import PublicFacts
+from sparseq.sql.public_values import PublicValues
 from sparseq.sql.scope import Scope, refuse
 
 # -- a window's frame ------------------------------------------------------------------------------
@@ -184,33 +184,6 @@ def _is_aggregate(e: exp.Expr) -> bool:
     if isinstance(e.parent, exp.Window) and e.parent.this is e:
         return False
     return isinstance(e, exp.AggFunc | exp.Filter) and not isinstance(e, WINDOWED)
-
-
-def name_parts(select: exp.Select, parts: frozenset[int]) -> exp.Select:
-    """Return a SELECT over a subquery in which some parts of its expressions have a name.
-
-    Args:
-        select: Whose parts they are.
-        parts: By `id`. If some are in aggregates, only these get names: the others' turn comes.
-    """
-    if _is_grouped(select):
-        rows = {id(e) for e in select.walk() if id(e) in parts and _is_aggregated(e)}
-        if not rows:
-            return split_groups(select)
-        return _split(select, NAMED, lambda e: id(e) in rows or isinstance(e, exp.Column), _ROWS)
-    return _split(select, NAMED, lambda e: id(e) in parts or isinstance(e, exp.Column))
-
-
-NAMED = "#named"
-
-
-def _is_aggregated(e: exp.Expr) -> bool:
-    above = e.parent
-    while above is not None and not isinstance(above, exp.Select):
-        if _is_aggregate(above):
-            return True
-        above = above.parent
-    return False
 
 
 def _split(

@@ -19,10 +19,10 @@ from typing import NoReturn
 from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
-from sparseq.language.parsed_expressions import constant_sql as constant
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.from_clause import FromItem
 from sparseq.sql.parse import said
+from sparseq.sql.parsed_expressions import constant_sql as constant
 from sparseq.sql.public_database import PublicFacts
 
 # -- subqueries about people in expressions: joined to the rows of the same person -----------------

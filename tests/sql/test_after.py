@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import duckdb
@@ -14,6 +15,8 @@ from sampled import one_in
 
 import sparseq
 from sparseq.base.errors import QueryRefused
+from sparseq.language.functions import FUNCTIONS
+from sparseq.language.types import BIGINT, BOOLEAN, DOUBLE, Family
 from sparseq.released.outputs import Intervals, Measurements
 from sparseq.released.render import key_columns, render
 from sparseq.sql.plan import Plan, calibrate
@@ -103,7 +106,6 @@ UNKNOWN = {
     " ORDER BY n LIMIT 3)",
     "a choice by noise": f"SELECT qty, CASE WHEN n > 30 THEN s ELSE n END AS x FROM {BY_QTY}",
     "rows of noised groups": f"SELECT count(*) AS x FROM {BY_QTY} GROUP BY round(n, -1)",
-    "a number of noise modulo": f"SELECT qty, n % 7 AS x FROM {BY_QTY}",
 }
 
 
@@ -169,34 +171,66 @@ def test_people_and_answers_do_not_mix(con: sparseq.Store, sql: str) -> None:
     assert "first" in refused.value.hint
 
 
-ONE_WAY = [
-    "sign(s)", "trunc(s)", "trunc(s, -1)", "round(s, -2)", "floor(s)", "ceil(s)", "log10(s)",
-    "log2(s)", "log(s)", "ln(s)", "sqrt(s)", "exp(s / 1e5)", "s // 7", "s // -7", "-s", "abs(s)",
-    "coalesce(s, 0)", "greatest(s, 5)", "least(s, 1e9)", "2 * s + 1", "s::BIGINT",
-    "CASE WHEN true THEN s ELSE 0 END", "log(0.5, s)", "s % 7", "pow(s, 2)",
-]  # fmt: skip
-WITHOUT = {"log(0.5, s)", "s % 7", "pow(s, 2)"}
+NUMBERS = {Family.INTEGER, Family.DOUBLE}
+OF_NUMBERS = [f for f in FUNCTIONS if f.takes[0] is Family.DOUBLE and {*f.takes} <= NUMBERS]
+"""Entries of the table that a noised sum goes into."""
 
 
-@pytest.mark.parametrize("function", ONE_WAY)
-def test_a_function_of_a_noised_sum_has_one_interval_plainly_and_outside(function: str) -> None:
-    """It holds the function of the truth wherever the sum's own interval holds the truth."""
+def test_every_function_of_numbers_has_an_interval() -> None:
+    given = {f: f.gives([DOUBLE, BIGINT][: len(f.takes)]) for f in OF_NUMBERS}
+    without = {f.name for f in OF_NUMBERS if f.rule is None}
+    assert without == {f.name for f, type in given.items() if type == BOOLEAN}
+
+
+def _calls() -> Iterator[str]:
+    """Yield every function of a noised sum s, constants beside it, and the forms that SQL has."""
+    for f in OF_NUMBERS:
+        constants = ("-1",) if f.fixed else ("7", "-2", "0.5") if len(f.takes) == 2 else ("",)
+        for constant in constants if f.rule is not None else ():
+            yield f.form.format("s", f"({constant})")
+            if f.name in ("log", "-", "/", "pow") and constant:
+                yield f.form.format(f"({constant})", "s / 1e5")
+    yield from ("coalesce(s, 0)", "greatest(s, 5)", "least(s, 1e9)", "nullif(s, 5)", "s::BIGINT")
+    yield from ("s::DECIMAL(9, 1)", "CASE WHEN true THEN s ELSE 0 END", "exp(s / 1e5)")
+
+
+WITHOUT = {
+    "log(s, (7))",
+    "log(s, (-2))",
+    "log(s, (0.5))",
+    "log((-2), s / 1e5)",
+    "pow((-2), s / 1e5)",
+}
+"""A logarithm to a noised base, or none that is a number; a root of a negative number."""
+NO_VALUE = {"exp(s)"}
+
+
+@pytest.fixture(scope="module")
+def summed() -> sparseq.Store:
     rows = pa.table({"who": np.arange(3000), "x": np.random.default_rng(1).uniform(0, 9, 3000)})
-    con = sparseq.create(None, {"t": rows}, user="who", seed=2, bounds={"x": (0, 9)})
-    (whole,) = con.sql("SELECT sum(x) AS s FROM t").rows()
+    return sparseq.create(None, {"t": rows}, user="who", seed=2, bounds={"x": (0, 9)})
+
+
+@pytest.mark.parametrize("function", list(_calls()))
+def test_a_function_of_a_noised_sum_has_one_interval_plainly_and_outside(
+    summed: sparseq.Store, function: str
+) -> None:
+    """It holds the function of every number that the sum's own interval holds."""
     plain, outside = (
-        con.sql(sql).rows()[0]
+        summed.sql(sql).rows()[0]
         for sql in (
-            f"SELECT {replaced(function)} AS v FROM t",
-            f"SELECT {function} AS v FROM (SELECT sum(x) AS s FROM t)",
+            f"SELECT {replaced(function)} AS v, sum(x) AS s FROM t",
+            f"SELECT {function} AS v, s FROM (SELECT sum(x) AS s FROM t)",
         )
     )
-    assert plain == outside
-    assert (plain["v_low"] is None) == (function in WITHOUT)
-    true = float(np.sum(rows["x"].to_numpy()))
-    assert whole["s_low"] <= true <= whole["s_high"]
-    ((at,),) = duckdb.execute(f"SELECT {function} FROM (SELECT {true}::DOUBLE AS s)").fetchall()
-    assert function in WITHOUT or plain["v_low"] <= at <= plain["v_high"]
+    low, high = ends = plain["v_low"], plain["v_high"]
+    assert ends == (outside["v_low"], outside["v_high"])
+    assert (low is None) == (function in WITHOUT | NO_VALUE)
+    if low is None:
+        return
+    for s in np.linspace(plain["s_low"], plain["s_high"], 7):
+        ((at,),) = duckdb.execute(f"SELECT {function} FROM (SELECT {s}::DOUBLE AS s)").fetchall()
+        assert low - 1e-9 * abs(low) <= at <= high + 1e-9 * abs(high)
 
 
 def replaced(function: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import math
 import re
 import time
@@ -12,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from sampled import one_in
@@ -23,11 +21,8 @@ from sparseq.engine._duckdb.connection import TooLarge, connected, fetch_at_most
 from sparseq.pgwire._duckdb.catalogue import Catalogue
 from sparseq.pgwire.messages import WireError
 from sparseq.pgwire.pg_settings import Settings
-from sparseq.released import interval_propagation as carrying
-from sparseq.released.outputs import Intervals, Measurements
-from sparseq.released.render import key_columns, render
 from sparseq.sql.from_clause import most_of
-from sparseq.sql.plan import LIMITS, Options, Plan, all_limits, calibrate
+from sparseq.sql.plan import LIMITS, all_limits
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 2.0
@@ -214,62 +209,6 @@ def test_the_text_grows_as_the_query_does(con: sparseq.Store, name: str) -> None
     short, long = (lowered(con, GROWING[name](k)) for k in (6, 20))
     assert long <= short + 14 * 4_000
     assert short <= 6 * 4_000
-
-
-def _answer(con: sparseq.Store, sql: str) -> dict[str, list[Any]]:
-    """Return the answer, with intervals, to fixed noised values of 3 to 9."""
-    plan: Plan = calibrate(con.lower(sql), con.guarantee, Options(sigma=10.0))
-    rng, query = np.random.default_rng(3), plan.query
-    measured = [rng.uniform(3, 9, (query.groups, m.bins)) for m in query.measures]
-    lows, highs = ([m + d for m in measured] for d in (-4.0, 2.0))
-    ones = [1.0] * len(measured)
-    known = Intervals(lows, highs, measured, ones, [np.zeros_like(m) for m in measured], ones)
-    keys = key_columns(query.domains)
-    answer = render(plan, Measurements(measured, ones, keys, query.groups, known))
-    return answer.sort_by("x").to_pydict()
-
-
-def _check_same(names: dict[str, list[Any]], whole: dict[str, list[Any]]) -> None:
-    assert names.keys() == whole.keys()
-    for column, values in whole.items():
-        for a, b in zip(names[column], values, strict=True):
-            same = a == b or (isinstance(a, float) and a == pytest.approx(b, rel=1e-12))
-            assert same, (column, a, b)
-
-
-@pytest.mark.parametrize(("name", "times"), one_in(4, itertools.product(GROWING, [1, 2, 3])))
-def test_parts_with_names_have_the_values_and_intervals_of_the_whole(
-    con: sparseq.Store, monkeypatch: pytest.MonkeyPatch, name: str, times: int
-) -> None:
-    sql = GROWING[name](min(times, 2) if name in ("sums", "windows", "quotients") else times)
-    found = []
-    for long, spaces in ((1, " " * times), (10**9, "  " * (times + 9))):
-        monkeypatch.setattr(carrying, "_LONG", long)
-        found.append(_answer(con, sql + spaces))  # another text each: it isn't remembered
-    _check_same(*found)
-
-
-CLAUSES = [
-    f"SELECT s, n*n*n AS x FROM {G} WHERE n > 1 ORDER BY x DESC LIMIT 3",
-    f"SELECT DISTINCT n*n*n AS x FROM {G}",
-    f"SELECT a.n*b.n*a.n AS x FROM {G} a JOIN {G} b ON a.s = b.s WHERE a.s <> 'a1'",
-    f"SELECT s = 'a1' AS k, sum(n*n)*sum(n) AS x FROM {G} GROUP BY s = 'a1' HAVING sum(n*n) > 0",
-    f"SELECT s, n*n*n AS x FROM {G} QUALIFY row_number() OVER (ORDER BY s) <= 2",
-    f"WITH g AS {G} SELECT n*n*n AS x FROM g UNION ALL SELECT n*n*n FROM g",
-    f"SELECT CASE WHEN s = 'a1' THEN n*n*n ELSE -n END AS x FROM {G}",
-    f"SELECT s, n*n/sum(n*n) OVER () AS x FROM {G}",
-]
-
-
-@pytest.mark.parametrize("sql", one_in(2, CLAUSES), ids=range(len(CLAUSES)))
-def test_every_clause_stays_where_it_means_the_same(
-    con: sparseq.Store, monkeypatch: pytest.MonkeyPatch, sql: str
-) -> None:
-    found = []
-    for long, spaces in ((20, " "), (10**9, "  ")):
-        monkeypatch.setattr(carrying, "_LONG", long)
-        found.append(_answer(con, sql + spaces))
-    _check_same(*found)
 
 
 # -- limits ----------------------------------------------------------------------------------------

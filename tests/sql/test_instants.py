@@ -16,17 +16,20 @@ from sqlglot import exp
 from times import COLUMNS, calls, conditions, expression, of_time, one_window, term, values
 
 from sparseq.base.errors import QueryRefused
-from sparseq.language.calendar import DAY, UNITS, first_of, month_of
 from sparseq.language.conditions import allowed, cells, fineness, read
 from sparseq.language.expression_tree import Term
 from sparseq.language.functions import FUNCTIONS, Function
 from sparseq.language.types import DATE, INT64, Type
 from sparseq.language.value_sets import (
+    DAY,
+    UNITS,
     Spans,
     Texts,
     Values,
     common,
+    first_of,
     in_order,
+    month_of,
     place_of,
     step_of,
     union,

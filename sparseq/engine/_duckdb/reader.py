@@ -40,11 +40,10 @@ from sparseq.engine.contributions import (
 from sparseq.engine.interpreter import Leaf, StepValues
 from sparseq.engine.operations import ALL, Vector
 from sparseq.engine.protocol import USER, quote
-from sparseq.language.calendar import DAY
 from sparseq.language.conditions import Said, read
 from sparseq.language.expression_tree import Term, all_of
 from sparseq.language.types import DATE, TIMESTAMP, Family, type_named
-from sparseq.language.value_sets import Spans, places_of
+from sparseq.language.value_sets import DAY, Spans, places_of
 from sparseq.sql.catalog import Column
 from sparseq.sql.plan import Cap, Domain, Kind, Measure, Plan
 

@@ -19,15 +19,14 @@ from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
 from sparseq.language import types as T
-from sparseq.language.calendar import DAY, UNITS
 from sparseq.language.conditions import allowed, fineness
 from sparseq.language.expression_tree import Term
-from sparseq.language.parsed_expressions import constants, is_constant, listed_by
 from sparseq.language.types import NULL, Family, Type, type_named
-from sparseq.language.value_sets import Spans, places_of
+from sparseq.language.value_sets import DAY, UNITS, Spans, places_of
 from sparseq.sql.bind_expressions import ExpressionReader
 from sparseq.sql.catalog import INTEGER_TYPES, TIME_TYPES
 from sparseq.sql.from_clause import quoted
+from sparseq.sql.parsed_expressions import constants, is_constant, listed_by
 from sparseq.sql.public_database import PublicFacts
 from sparseq.sql.scope import Scope, integral
 

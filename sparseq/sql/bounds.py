@@ -1,4 +1,4 @@
-"""Public bounds of an expression's values, by interval arithmetic on its text.
+"""Public bounds of an expression's values, by interval arithmetic (the rules of the table).
 
 They set the scale that noise is measured against. They are not trusted for privacy: a wrong one
 costs accuracy, and the charge is computed from what users really contribute.
@@ -11,6 +11,10 @@ import math
 from collections.abc import Callable
 
 from sqlglot import exp
+
+from sparseq.language.functions import rule_of
+from sparseq.language.interval_arithmetic import lies_in
+from sparseq.sql.parsed_expressions import call_of
 
 Interval = tuple[float, float]
 _ONE_OF = (
@@ -86,26 +90,16 @@ def _ends(e: exp.Expr, lookup: Lookup) -> Interval:
         return ends(e.this, lookup)
     if isinstance(e, exp.DateTrunc | exp.TimestampTrunc | exp.DateDiff | exp.Year):
         return _of_days(e, lookup)
-    if isinstance(e, exp.Ln | exp.Log | exp.Sqrt):
-        return _root(e, lookup)
-    if isinstance(e, exp.Mod | exp.IntDiv):
-        return _whole_division(e, ends(e.left, lookup), ends(e.right, lookup))
     if isinstance(e, exp.Boolean | exp.Predicate | exp.And | exp.Or | exp.Not):
         return (0.0, 1.0)
-    if isinstance(e, exp.Neg):
-        low, high = ends(e.this, lookup)
-        return (-high, -low)
-    if isinstance(e, exp.Abs):
-        low, high = ends(e.this, lookup)
-        return (0.0 if low <= 0 <= high else min(abs(low), abs(high)), max(abs(low), abs(high)))
-    if isinstance(e, exp.Round | exp.Trunc) and e.args.get("decimals") is not None:
-        return _rounded(e.args["decimals"], ends(e.this, lookup))
-    if isinstance(e, exp.Round | exp.Floor | exp.Ceil | exp.Trunc):
-        return _outward(ends(e.this, lookup))
-    if isinstance(e, exp.Add | exp.Sub | exp.Mul | exp.Div):
-        return _arithmetic(e, ends(e.left, lookup), ends(e.right, lookup))
     if isinstance(e, exp.Least | exp.Greatest):
         return _extreme(e, lookup)
+    if (called := call_of(e)) is not None and (rule := rule_of(called[0], len(called[1]))):
+        found = lies_in(rule, *(ends(part, lookup) for part in called[1]))
+        low, high = (float(end) for end in found)
+        if math.isnan(low) or math.isnan(high):
+            return nothing
+        return _outward((low, high)) if isinstance(e, exp.IntDiv) else (low, high)
     if isinstance(e, exp.Coalesce):
         return _hull([ends(p, lookup) for p in [e.this, *e.expressions]])
     if isinstance(e, exp.Case):
@@ -143,14 +137,6 @@ def _outward(x: Interval, step: float = 1.0) -> Interval:
     )
 
 
-def _rounded(decimals: exp.Expr, x: Interval) -> Interval:
-    negative = isinstance(decimals, exp.Neg)
-    digits = decimals.this if negative else decimals
-    if not isinstance(digits, exp.Literal) or not digits.this.isdecimal() or len(digits.this) > 2:
-        return (-math.inf, math.inf)
-    return _outward(x, 10.0 ** int(digits.this) if negative else 1.0)
-
-
 def _of_days(e: exp.Expr, lookup: Lookup) -> Interval:
     """Bounds of a function of times, whose own bounds are days since 1970."""
     if isinstance(e, exp.DateDiff):
@@ -186,35 +172,6 @@ def _difference(days: Interval, unit: str) -> Interval:
 def _unit(e: exp.Expr) -> str:
     unit = e.args.get("unit")
     return unit.name.upper() if unit is not None else "DAY"
-
-
-def _root(e: exp.Expr, lookup: Lookup) -> Interval:
-    """Bounds of a square root or a logarithm, to a base of 2, e or 10."""
-    inside, base = e.this, math.e
-    if isinstance(e, exp.Log) and e.expression is not None:
-        inside = e.expression
-        base = {"2": 2.0, "10": 10.0}.get(e.this.name, 0.0)
-    elif isinstance(e, exp.Log):
-        base = 10.0
-    low, high = ends(inside, lookup)
-    if low <= 0 or math.isinf(high) or not base:
-        return (-math.inf, math.inf)
-    if isinstance(e, exp.Sqrt):
-        return (math.sqrt(low), math.sqrt(high))
-    # a little wider, as a logarithm is rounded by whoever computes it
-    a, b = math.log(low, base), math.log(high, base)
-    return (a - abs(a) * 1e-9 - 1e-12, b + abs(b) * 1e-9 + 1e-12)
-
-
-def _whole_division(e: exp.Mod | exp.IntDiv, a: Interval, b: Interval) -> Interval:
-    if b[0] <= 0 <= b[1] or not all(map(math.isfinite, b)):
-        return (-math.inf, math.inf)
-    if isinstance(e, exp.Mod):
-        most = math.nextafter(max(map(abs, b)), 0.0)
-        return (max(-most, min(a[0], 0.0)), min(most, max(a[1], 0.0)))
-    if not all(map(math.isfinite, a)):
-        return (-math.inf, math.inf)
-    return _outward(_hull([(x / y, x / y) for x in a for y in b]))
 
 
 def _cast(e: exp.Cast | exp.TryCast, x: Interval) -> Interval:
@@ -266,20 +223,3 @@ def _never_null(e: exp.Expr) -> bool:
     if isinstance(e, exp.Add | exp.Sub | exp.Mul):
         return _never_null(e.left) and _never_null(e.right)
     return isinstance(e, exp.Literal)
-
-
-def _arithmetic(e: exp.Binary, a: Interval, b: Interval) -> Interval:
-    nothing = (-math.inf, math.inf)
-    if isinstance(e, exp.Add):
-        return (a[0] + b[0], a[1] + b[1])
-    if isinstance(e, exp.Sub):
-        return (a[0] - b[1], a[1] - b[0])
-    if not all(map(math.isfinite, (*a, *b))):
-        return nothing
-    if isinstance(e, exp.Mul):
-        corners = [x * y for x in a for y in b]
-        return (min(corners), max(corners))
-    if b[0] <= 0 <= b[1]:
-        return nothing
-    corners = [x / y for x in a for y in b]
-    return (min(corners), max(corners))

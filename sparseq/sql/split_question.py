@@ -17,23 +17,17 @@ from typing import NoReturn
 from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
-from sparseq.language.parsed_expressions import is_constant
+from sparseq.language.functions import rule_of
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.normalize import BINNED, WINDOWED
 from sparseq.sql.parse import said
+from sparseq.sql.parsed_expressions import call_of, is_constant
 from sparseq.sql.subqueries import mapped, split_groups
 
 _FIRST = "ask the inner question first, and write its answer into this one as a number or a list"
 _SHOWN = (
     exp.Paren,
     exp.Alias,
-    exp.Neg,
-    exp.Abs,
-    exp.Round,
-    exp.Add,
-    exp.Sub,
-    exp.Mul,
-    exp.Div,
     exp.EQ,
     exp.NEQ,
     exp.GT,
@@ -45,18 +39,11 @@ _SHOWN = (
     exp.Not,
     exp.Between,
     exp.In,
-    exp.Floor,
-    exp.Ceil,
-    exp.Sqrt,
-    exp.Ln,
-    exp.Exp,
-    exp.Greatest,
-    exp.Least,
     exp.Null,
     exp.Ordered,
     exp.Column,
 )
-"""What `sparseq.released.outputs` computes itself."""
+"""What `sparseq.released.outputs` computes itself, beside functions of numbers that have a rule."""
 
 
 class RowKind(Enum):
@@ -143,7 +130,9 @@ def _needs_more(select: exp.Select) -> bool:
             return e.to.is_type(*exp.DataType.NUMERIC_TYPES) and computed(e.this)
         if isinstance(e, exp.Subquery | exp.Select):
             return True  # of public tables, or joined by `sparseq.sql.subquery_expressions`
-        return isinstance(e, _SHOWN) and all(map(computed, _operands(e)))
+        called = None if isinstance(e, exp.IntDiv) else call_of(e)
+        ruled = called is not None and rule_of(called[0], len(called[1])) is not None
+        return (ruled or isinstance(e, _SHOWN)) and all(map(computed, _operands(e)))
 
     return not all(computed(part) for part in _shown_parts(select))
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from functools import cache
+from typing import Any, ClassVar
 
 from sqlglot import exp
 
 from sparseq.language import types as T
 from sparseq.language.expression_tree import Term
-from sparseq.language.functions import Function
+from sparseq.language.functions import Function, overloads
 from sparseq.language.types import Family, Type
 
 # -- the choice of an overload: which terms fit a function, how far off, and compared as what ------
@@ -90,55 +90,27 @@ def parts(e: exp.Expr) -> Iterator[exp.Expr]:
     yield from (x for x in e.iter_expressions() if not isinstance(x, exp.DataType))
 
 
-def operands(e: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield what an interval is made of; all of it but conditions and orders."""
-    if isinstance(e, exp.Window | exp.Filter | exp.Paren):
-        yield from operands(e.this)
-    elif isinstance(e, exp.AggFunc):
-        yield from [bare(e.this)] if isinstance(e.this, exp.Expr) else []
-    else:
-        yield from (bare(x.args["true"] if isinstance(x, exp.If) else x) for x in parts(e))
+ENDS_FUNCTION = "sparseq_ends"
+"""What DuckDB calls for `EndsOf`."""
 
 
-def bare(e: exp.Expr) -> exp.Expr:
-    """Return an expression without the parentheses around it."""
-    return bare(e.this) if isinstance(e, exp.Paren) else e
+class EndsOf(exp.Expression, exp.Func):
+    """Where a function's value lies (`this`, its name), by the pairs and numbers that it is of."""
+
+    arg_types: ClassVar = {"this": True, "expressions": True}
+    is_var_len_args = True
 
 
-def factor(e: exp.Expr) -> float | None:
-    """Return a number that is written out, by which something is multiplied or divided.
+class Pair(exp.Expression, exp.Func):
+    """A low end (`this`) and a high end (`expression`) as one value."""
 
-    Example:
-        >>> from sqlglot import parse_one
-        >>> factor(parse_one("n * (-1.5)")), factor(parse_one("n / m")), factor(parse_one("n / 0"))
-        (-1.5, None, None)
-    """
-    if isinstance(e, exp.Mul):
-        return next((x for x in map(_number, (e.left, e.right)) if x is not None), None)
-    return (_number(e.right) or None) if isinstance(e, exp.Div | exp.IntDiv) else None
+    arg_types: ClassVar = {"this": True, "expression": True}
 
 
-def rising_in(e: exp.Expr) -> exp.Expr | None:
-    """Return what a monotone function is of; None: it falls, as a logarithm to a base below 1 does.
+class EndOf(exp.Expression, exp.Func):
+    """One end of a pair (`this`): 'low' or 'high' (`expression`)."""
 
-    Example:
-        >>> from sqlglot import parse_one
-        >>> [str(rising_in(parse_one(f"{x}(2, n)", dialect="duckdb"))) for x in ("log", "round")]
-        ['n', '2']
-    """
-    if not isinstance(e, exp.Log) or e.expression is None:
-        return e.this if isinstance(e.this, exp.Expr) else None
-    base = _number(e.this)
-    return e.expression if base is not None and base > 1 else None
-
-
-def _number(e: exp.Expr) -> float | None:
-    e = bare(e)
-    if isinstance(e, exp.Neg):
-        found = _number(e.this)
-        return None if found is None else -found
-    written = isinstance(e, exp.Literal) and re.fullmatch(r"\d*\.?\d+", e.this)
-    return float(e.this) if written else None
+    arg_types: ClassVar = {"this": True, "expression": True}
 
 
 def own(e: exp.Expr) -> exp.Expr:
@@ -205,7 +177,7 @@ CASTS = {
     "UUID": "UUID",
 }
 """Types to cast to: sqlglot's names, and DuckDB's."""
-BINARY: dict[type, str] = {
+OPERATORS: dict[type, str] = {
     exp.Add: "+",
     exp.Sub: "-",
     exp.Mul: "*",
@@ -214,67 +186,89 @@ BINARY: dict[type, str] = {
     exp.Mod: "%",
     exp.And: "and",
     exp.Or: "or",
-    exp.Pow: "pow",
-    exp.StartsWith: "starts_with",
-    exp.EndsWith: "ends_with",
-    exp.Contains: "contains",
-    exp.Left: "left",
-    exp.Right: "right",
-    exp.Levenshtein: "levenshtein",
-}
-UNARY: dict[type, str] = {
     exp.Neg: "neg",
     exp.Not: "not",
-    exp.Abs: "abs",
-    exp.Sign: "sign",
-    exp.Floor: "floor",
-    exp.Ceil: "ceil",
-    exp.Sqrt: "sqrt",
-    exp.Ln: "ln",
-    exp.Exp: "exp",
-    exp.IsNan: "isnan",
-    exp.IsInf: "isinf",
-    exp.Lower: "lower",
-    exp.Upper: "upper",
-    exp.Length: "length",
-    exp.Year: "year",
-    exp.Month: "month",
-    exp.Day: "day",
+}
+_OTHER_NAMES: dict[type, str] = {
+    exp.StrPosition: "strpos",
+    exp.DateFromParts: "make_date",
     exp.DayOfMonth: "day",
-    exp.Quarter: "quarter",
-    exp.Week: "week",
     exp.WeekOfYear: "week",
     exp.DayOfWeek: "dow",
     exp.DayOfWeekIso: "isodow",
     exp.DayOfYear: "doy",
-    exp.Hour: "hour",
-    exp.Minute: "minute",
-    exp.Second: "second",
-    exp.LastDay: "last_day",
-    exp.Dayname: "dayname",
-    exp.Monthname: "monthname",
-    exp.Reverse: "reverse",
-    exp.MD5: "md5",
-    exp.Ascii: "ascii",
     exp.TimeToUnix: "epoch",
+    exp.JSONExtractScalar: "json_extract_string",
+    exp.JSONExtract: "json_extract",
 }
-NAMED = {
-    "isodow": "isodow",
-    "isfinite": "isfinite",
-    "weekday": "dow",
-    "json_valid": "json_valid",
-    "json_array_length": "json_array_length",
-    "json_exists": "json_exists",
-}
-LISTED: dict[type, tuple[str, tuple[str, ...]]] = {
-    exp.SplitPart: ("split_part", ("this", "delimiter", "part_index")),
-    exp.Replace: ("replace", ("this", "expression", "replacement")),
-    exp.Translate: ("translate", ("this", "from_", "to")),
-    exp.JSONExtractScalar: ("json_extract_string", ("this", "expression")),
-    exp.JSONExtract: ("json_extract", ("this", "expression")),
-    exp.JSONType: ("json_type", ("this", "expression")),
-}
-"""Functions with arguments that sqlglot has names for."""
+"""Functions that sqlglot has another name for than the table."""
+_WRITTEN = {"isodow": "isodow", "weekday": "dow"}
+"""Names that a query may write, and sqlglot doesn't know, beside those of the table."""
+
+
+@cache
+def function_named(name: str) -> str:
+    """Return the table's name of a function that sqlglot doesn't know; "": it isn't there."""
+    forms = (f.form for f in overloads(name))
+    return name if any(form.startswith(f"{name}(") for form in forms) else _WRITTEN.get(name, "")
+
+
+def function_of(kind: type[exp.Expr]) -> str:
+    """Return the table's name of the function that a kind of expression calls; "": none.
+
+    Example:
+        >>> function_of(exp.Ceil), function_of(exp.DayOfYear), function_of(exp.Sum)
+        ('ceil', 'doy', '')
+    """
+    if kind not in _NAMES:
+        _NAMES[kind] = _name_of(kind)
+    return _NAMES[kind]
+
+
+_NAMES = OPERATORS | _OTHER_NAMES  # and what was asked for
+
+
+def _name_of(kind: type[exp.Expr]) -> str:
+    if not issubclass(kind, exp.Func) or issubclass(kind, exp.AggFunc | exp.Anonymous):
+        return ""
+    return next((n for n in map(str.lower, kind.sql_names()) if overloads(n)), "")
+
+
+def call_of(e: exp.Expr) -> tuple[str, list[exp.Expr]] | None:
+    """Return the table's function that an expression calls, and what it is of; None: none.
+
+    Example:
+        >>> from sqlglot import parse_one
+        >>> name, parts = call_of(parse_one("round(x, 2)"))
+        >>> name, [p.sql() for p in parts]
+        ('round', ['x', '2'])
+    """
+    match e:
+        case exp.Anonymous():
+            name, parts = function_named(e.name.lower()), list(e.expressions)
+        case exp.Log():
+            return _logarithm(e)
+        case exp.Greatest() | exp.Least():
+            return type(e).sql_name().lower(), [e.this, *e.expressions]
+        case exp.Trim():
+            side = {"LEADING": "ltrim", "TRAILING": "rtrim"}
+            name = side.get((e.args.get("position") or "").upper(), "trim")
+            parts = [x for x in (e.this, e.expression) if x is not None]
+        case _:
+            name, kind = function_of(type(e)), type(e)
+            values = (e.args.get(place) for place in kind.arg_types) if name else ()
+            parts = [x for x in values if isinstance(x, exp.Expr)]
+    return (name, parts) if name else None
+
+
+def _logarithm(e: exp.Log) -> tuple[str, list[exp.Expr]]:
+    if e.expression is None:
+        return "log", [e.this]
+    if isinstance(e.this, exp.Literal) and e.this.this in ("2", "10"):
+        return "log" if e.this.this == "10" else "log2", [e.expression]
+    return "log", [e.this, e.expression]
+
+
 COMPARED: dict[type, str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",

@@ -1,0 +1,186 @@
+"""Interval arithmetic on arrays: where a function's values lie, by where its arguments do.
+
+The only place where intervals are computed: bounds of columns (`sparseq.sql.bounds`), values of a
+noised answer (`sparseq.released.outputs`) and what a SELECT makes of one
+(`sparseq.sql.interval_propagation`) all ask the rules here, which the entries of the table of
+functions name.
+
+**Soundness.** If every argument lies in its interval, the value of the function lies in that of the
+result, or is NULL. An end that is infinite says nothing on its side, NaN nothing at all; NaN and
+infinity are never narrowed. For a function that rises or falls in each argument alone the extremes
+are at the corners of the box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ends = tuple[Floats, Floats]
+"""The low ends and the high ends of some intervals."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A function of numbers on arrays.
+
+    Attributes:
+        value: Its values, by the values of its arguments.
+        ends: Its intervals, by the intervals of its arguments.
+    """
+
+    value: Callable[..., Floats]
+    ends: Callable[..., Ends]
+
+
+def lies_in(rule: Rule, *arguments: Ends | tuple[float, float]) -> Ends:
+    """Return where a function's values lie.
+
+    Args:
+        rule: The function's.
+        arguments: Where its arguments lie, arrays of one shape, or numbers.
+
+    Example:
+        >>> [float(end) for end in lies_in(TIMES, (-1.0, 2.0), (3.0, 4.0))]
+        [-4.0, 8.0]
+        >>> [float(end) for end in lies_in(OVER, (1.0, 2.0), (-1.0, 1.0))]
+        [-inf, inf]
+    """
+    with np.errstate(all="ignore"):
+        low, high = rule.ends(*((np.asarray(a, float), np.asarray(b, float)) for a, b in arguments))
+    return low, high
+
+
+def rising(f: Callable[[Floats], Floats]) -> Rule:
+    """Return the rule of a function of one number that never falls.
+
+    Example:
+        >>> [float(end) for end in lies_in(rising(np.floor), (1.5, 2.5))]
+        [1.0, 2.0]
+    """
+    return Rule(f, lambda x: (f(x[0]), f(x[1])))
+
+
+def rising_to_digits(f: Callable[[Floats, Floats], Floats]) -> Rule:
+    """Return the rule of a function that never falls, with a number of decimals beside it."""
+
+    def ends(x: Ends, digits: Ends) -> Ends:
+        return f(x[0], digits[0]), f(x[1], digits[1])
+
+    return Rule(f, ends)
+
+
+def rounded(x: Floats, digits: Floats | float = 0.0) -> Floats:
+    """Return numbers rounded to decimals, halves away from zero as SQL does.
+
+    Example:
+        >>> rounded(np.array([2.5, -2.5, 12.34])).tolist()
+        [3.0, -3.0, 12.0]
+    """
+    factor = 10.0 ** np.asarray(digits)
+    scaled = x * factor
+    whole = np.trunc(scaled)
+    away = whole + np.copysign(np.abs(scaled - whole) >= 0.5, scaled)
+    return np.where(np.isfinite(scaled), away / factor, x)
+
+
+def truncated(x: Floats, digits: Floats) -> Floats:
+    """Return numbers cut to decimals."""
+    factor = 10.0**digits
+    return np.where(np.isfinite(x * factor), np.trunc(x * factor) / factor, x)
+
+
+def _corners(f: Callable[..., Floats], *arguments: Ends) -> Ends:
+    """Return the extremes of a function that rises or falls in each argument alone."""
+    values = np.stack(np.broadcast_arrays(*(f(*corner) for corner in product(*arguments))))
+    return values.min(axis=0), values.max(axis=0)
+
+
+def _known(value: Floats, a: Floats, b: Floats) -> Floats:
+    """Return 0 for 0 times infinity and infinity over infinity: ends, which no value takes."""
+    return np.where(np.isnan(value) & ~np.isnan(a) & ~np.isnan(b), 0.0, value)
+
+
+def _quotient(a: Ends, b: Ends) -> Ends:
+    low, high = _corners(lambda x, y: _known(x / y, x, y), a, b)
+    through_zero = (b[0] <= 0) & (b[1] >= 0)
+    return np.where(through_zero, -np.inf, low), np.where(through_zero, np.inf, high)
+
+
+def _divided(a: Floats, b: Floats) -> Floats:
+    return np.where(b == 0, np.nan, a / b)
+
+
+def _remainder(a: Ends, b: Ends) -> Ends:
+    """Return where remainders lie: they have the sign of the first, and are below the second."""
+    most = np.nextafter(np.maximum(np.abs(b[0]), np.abs(b[1])), 0.0)
+    low, high = np.maximum(-most, np.minimum(a[0], 0.0)), np.minimum(most, np.maximum(a[1], 0.0))
+    turns = np.trunc(a[0] / b[0]), np.trunc(a[1] / b[0])
+    same = (b[0] == b[1]) & (turns[0] == turns[1])  # all are as far from one multiple of it
+    low, high = (
+        np.where(same, np.fmod(x, b[0]), end) for x, end in zip(a, (low, high), strict=True)
+    )
+    unsure = (b[0] <= 0) & (b[1] >= 0)
+    return np.where(unsure, -np.inf, low), np.where(unsure, np.inf, high)
+
+
+def _absolute(x: Ends) -> Ends:
+    low, high = _corners(np.abs, x)
+    return np.where((x[0] <= 0) & (x[1] >= 0), 0.0, low), high
+
+
+def _power(a: Ends, b: Ends) -> Ends:
+    """Return where powers lie: of what is not negative, or to a whole exponent."""
+    low, high = _corners(np.power, a, b)
+    whole = (b[0] == b[1]) & (b[0] == np.trunc(b[0])) & (b[0] >= 0)
+    even = whole & (b[0] % 2 == 0)
+    flat = _corners(np.power, _absolute(a), b)
+    low, high = np.where(even, flat[0], low), np.where(even, flat[1], high)
+    sure = whole | (a[0] > 0) | ((a[0] == 0) & (b[0] >= 0))
+    return np.where(sure, low, -np.inf), np.where(sure, high, np.inf)
+
+
+def _to_base(base: Floats, x: Floats) -> Floats:
+    return np.log10(x) / np.log10(base)
+
+
+def _logarithm(base: Ends, x: Ends) -> Ends:
+    """Return where logarithms to a base lie that is one positive number, and not 1."""
+    low, high = _corners(_to_base, base, (np.maximum(x[0], 0.0), np.maximum(x[1], 0.0)))
+    sure = (base[0] == base[1]) & (base[0] > 0) & (base[0] != 1)
+    return np.where(sure, low, -np.inf), np.where(sure, high, np.inf)
+
+
+PLUS = Rule(np.add, lambda a, b: (a[0] + b[0], a[1] + b[1]))
+MINUS = Rule(np.subtract, lambda a, b: (a[0] - b[1], a[1] - b[0]))
+TIMES = Rule(np.multiply, lambda a, b: _corners(lambda x, y: _known(x * y, x, y), a, b))
+OVER = Rule(_divided, _quotient)
+REMAINDER = Rule(np.fmod, _remainder)
+NEGATIVE = Rule(lambda x: 0.0 - x, lambda x: (0.0 - x[1], 0.0 - x[0]))
+ABSOLUTE = Rule(np.abs, _absolute)
+POWER = Rule(np.power, _power)
+LOGARITHM = Rule(_to_base, _logarithm)
+ROOT = rising(lambda x: np.sqrt(np.maximum(x, 0.0)))
+GREATEST = Rule(
+    lambda *x: np.fmax.reduce(x),
+    lambda *x: (np.maximum.reduce([e[0] for e in x]), np.maximum.reduce([e[1] for e in x])),
+)
+LEAST = Rule(
+    lambda *x: np.fmin.reduce(x),
+    lambda *x: (np.minimum.reduce([e[0] for e in x]), np.minimum.reduce([e[1] for e in x])),
+)
+EITHER = Rule(
+    lambda *x: x[0],
+    lambda *x: (np.minimum.reduce([e[0] for e in x]), np.maximum.reduce([e[1] for e in x])),
+)
+"""Any of some values."""
+
+
+def logarithm(f: Callable[[Floats], Floats]) -> Rule:
+    """Return the rule of a logarithm: of what is below zero it has no value."""
+    return rising(lambda x: f(np.maximum(x, 0.0)))

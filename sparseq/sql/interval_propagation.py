@@ -1,0 +1,381 @@
+"""Intervals carried through what is selected from noised answers.
+
+Every noised column x of an answer has a column x#ends beside it: where it lies, as a pair. Each
+SELECT over answers gets such columns for what it computes, as far as the rules go:
+
+    functions of numbers               by the rules of the table (`sparseq.language.functions`)
+    CASE, coalesce                     where public values choose, else what any branch may be
+    sum, avg, min, max, also OVER      of both ends, where rows, groups and order are public
+    lag, lead, first_value …           where the order is public
+
+A pair is written once for each place where its value is used, and computed by the same arithmetic
+as everywhere (`sparseq.language.interval_arithmetic`), which DuckDB calls: so the text grows as the
+query does.
+
+The intervals of an answer hold all at once, and so do those that follow. Anything else that comes
+of noised values has none: which rows HAVING leaves is noise too, and a sum over them, or a rank by
+them, has no interval about the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from sparseq.base.cancellation import check
+from sparseq.language.functions import rule_of
+from sparseq.released.sql_over_noise import ENDS
+from sparseq.sql.parsed_expressions import EndOf, EndsOf, Pair, call_of, own, parts, with_this
+from sparseq.sql.split_question import is_aggregate
+
+_SAME_PLACE = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue)
+_NUMBERED = (exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile)
+_TOTALS = (exp.Sum, exp.Avg, exp.Min, exp.Max)
+_KEEPS_WHOLE = frozenset(["+", "-", "*", "neg", "abs", "greatest", "least"])
+_MAKES_WHOLE = frozenset(["floor", "ceil", "sign"])
+_NEVER_NULL = _KEEPS_WHOLE | _MAKES_WHOLE | {"round", "trunc"}
+
+
+@dataclass(frozen=True)
+class Width:
+    """The facts of a value.
+
+    Attributes:
+        noised: It comes of noised values.
+        ends: Where it lies; None: there is no interval.
+        sure: It is never NULL because of noise.
+        is_sum: It is 0, where the value without noise is NULL: a sum of no rows.
+        whole: It is an integer, but for the noise.
+    """
+
+    noised: bool = False
+    ends: exp.Expr | None = None
+    sure: bool = False
+    is_sum: bool = False
+    whole: bool = False
+
+
+PUBLIC = Width(sure=True)
+UNKNOWN = Width(noised=True)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The facts of a query's columns, by name, and whether its rows are public."""
+
+    columns: Mapping[str, Width]
+    public_rows: bool
+
+
+def with_ends(select: exp.Select, answers: Mapping[str, Shape]) -> tuple[exp.Select, Shape]:
+    """Return a SELECT over answers with the ends of its columns beside them.
+
+    Args:
+        select: Qualified; changed in place.
+        answers: The shapes of its tables.
+    """
+    shape = _Queries(dict(answers)).query(select)
+    return select, shape
+
+
+class _Queries:
+    """The shapes of a query and of those in it; the ends of their columns are selected too."""
+
+    def __init__(self, named: dict[str, Shape]) -> None:
+        self._named = named
+
+    def query(self, node: exp.Expr) -> Shape:
+        if isinstance(node, exp.Subquery):
+            return self.query(node.this)
+        shape = self._measured(node)
+        keeps = not isinstance(node, exp.SetOperation) or _keeps_all(node)
+        names = [name for name, w in shape.columns.items() if w.ends is not None and keeps]
+        _select_ends(node, [list(shape.columns).index(name) for name in names], names)
+        columns = {n: w if n in names else replace(w, ends=None) for n, w in shape.columns.items()}
+        return Shape(columns, shape.public_rows)
+
+    def _measured(self, node: exp.Expr) -> Shape:
+        """Return the shape of a query; the ends of its columns are not beside them yet."""
+        if isinstance(node, exp.Subquery):
+            return self._measured(node.this)
+        if isinstance(node, exp.SetOperation):
+            left, right = self._measured(node.this), self._measured(node.expression)
+            pairs = zip(left.columns.items(), right.columns.values(), strict=False)
+            columns = {name: _either(a, b) for (name, a), b in pairs}
+            exact = left.public_rows and right.public_rows
+            return Shape(columns, exact and (_keeps_all(node) or not _noised(columns)))
+        assert isinstance(node, exp.Select)
+        shape = _Select(node, self._sources(node)).shape()
+        node.set("widths", shape)
+        return shape
+
+    def _sources(self, select: exp.Select) -> dict[str, Shape]:
+        inner = _Queries(dict(self._named))
+        for cte in select.ctes:
+            inner._named[cte.alias] = inner.query(cte.this)
+        origin = select.args.get("from_")
+        items = [origin.this] if origin is not None else []
+        sources = {}
+        for item in [*items, *(j.this for j in select.args.get("joins") or [])]:
+            if isinstance(item, exp.Table):
+                sources[item.alias_or_name] = inner._named.get(item.name, Shape({}, True))
+            else:
+                sources[item.alias_or_name] = inner.query(item)
+        return sources
+
+
+def _select_ends(node: exp.Expr, places: Sequence[int], names: Sequence[str]) -> None:
+    """Select the ends of some columns too, under the names of the first of several queries."""
+    if isinstance(node, exp.Subquery):
+        return _select_ends(node.this, places, names)
+    if isinstance(node, exp.SetOperation):
+        _select_ends(node.this, places, names)
+        return _select_ends(node.expression, places, names)
+    assert isinstance(node, exp.Select)
+    widths = list(node.args["widths"].columns.values())
+    node.set("widths", None)
+    for place, name in zip(places, names, strict=True):
+        ends = _pair(widths[place], node.expressions[place].unalias())
+        node.append("expressions", exp.alias_(ends, name + ENDS, quoted=True))
+    return None
+
+
+def _keeps_all(node: exp.SetOperation) -> bool:
+    return isinstance(node, exp.Union) and not node.args.get("distinct")
+
+
+def _noised(columns: Mapping[str, Width]) -> bool:
+    return any(w.noised for w in columns.values())
+
+
+def _either(a: Width, b: Width) -> Width:
+    if not a.noised and not b.noised:
+        return PUBLIC
+    both = all(w.ends is not None or not w.noised for w in (a, b))
+    return Width(
+        True,
+        exp.null() if both else None,
+        a.sure and b.sure,
+        a.is_sum or b.is_sum,
+        a.whole and b.whole,
+    )
+
+
+def _pair(width: Width, value: exp.Expr) -> exp.Expr:
+    """Return where a value lies: at itself, where it is public."""
+    if width.ends is not None:
+        return own(width.ends)
+    return Pair(this=value.copy(), expression=value.copy())
+
+
+class _Select:
+    """The widths of one SELECT's columns."""
+
+    def __init__(self, select: exp.Select, sources: dict[str, Shape]) -> None:
+        self._select, self._sources = select, sources
+        self._widths: dict[int, tuple[exp.Expr, Width]] = {}  # by `id` of what is kept beside
+        group = select.args.get("group")
+        self._keys = list(group.expressions) if group is not None else []
+        joins = [j.args.get("on") for j in select.args.get("joins") or []]
+        where = select.args.get("where")
+        conditions = [*joins, where.this if where is not None else None]
+        self._public_rows = all(s.public_rows for s in sources.values())
+        self._public_rows &= all(self._is_public(c) for c in conditions if c is not None)
+        self._public_groups = self._public_rows and all(map(self._is_public, self._keys))
+
+    def shape(self) -> Shape:
+        """Return the facts of the columns."""
+        columns = {e.alias_or_name: self.width(e.unalias()) for e in self._select.expressions}
+        public = self._public_rows and (not self._keys or self._public_groups)
+        for clause in ("having", "qualify"):
+            part = self._select.args.get(clause)
+            public = public and (part is None or self._is_public(part.this))
+        if self._select.args.get("limit") or self._select.args.get("offset"):
+            order = self._select.args.get("order")
+            by = [o.this for o in order.expressions] if order is not None else []
+            public = public and not any(self._by_noise(e, columns) for e in by)
+        if self._select.args.get("distinct") is not None and _noised(columns):
+            columns = {n: UNKNOWN if w.noised else w for n, w in columns.items()}
+            public = False
+        return Shape(columns, public)
+
+    def _by_noise(self, e: exp.Expr, columns: Mapping[str, Width]) -> bool:
+        if isinstance(e, exp.Column) and not e.table:
+            return columns.get(e.name, PUBLIC).noised
+        if isinstance(e, exp.Literal):
+            return _noised(columns)
+        return not self._is_public(e)
+
+    def _is_public(self, e: exp.Expr) -> bool:
+        return not self.width(e).noised
+
+    def width(self, e: exp.Expr) -> Width:
+        """Return the facts of an expression over the sources."""
+        if id(e) not in self._widths:
+            check()
+            self._widths[id(e)] = e, self._width(e)
+        return self._widths[id(e)][1]
+
+    def _width(self, e: exp.Expr) -> Width:
+        if isinstance(e, exp.Paren | exp.Alias):
+            return self.width(e.this)
+        if isinstance(e, exp.Column):
+            return self._column(e)
+        if isinstance(e, exp.Window):
+            return self._window(e)
+        if is_aggregate(e):
+            return self._aggregate(e)
+        inside = [self.width(x) for x in parts(e)]
+        if not any(w.noised for w in inside):
+            whole = isinstance(e, exp.Literal) and not e.is_string and "." not in e.this
+            return replace(PUBLIC, whole=whole)
+        return self._computed(e)
+
+    def _column(self, e: exp.Column) -> Width:
+        width = self._sources.get(e.table, Shape({}, True)).columns.get(e.name, PUBLIC)
+        if width.ends is None:
+            return width
+        return replace(width, ends=exp.column(e.name + ENDS, e.table, quoted=True))
+
+    def _computed(self, e: exp.Expr) -> Width:
+        if isinstance(e, exp.If | exp.Case):
+            return self._case(e)
+        if isinstance(e, exp.Coalesce):
+            return self._coalesce([e.this, *e.expressions])
+        if isinstance(e, exp.Nullif):
+            return replace(self.width(e.this), sure=False)
+        if isinstance(e, exp.Cast | exp.TryCast):
+            return self._cast(e)
+        if isinstance(e, exp.IntDiv) and all(self.width(x).whole for x in (e.left, e.right)):
+            # a count has no fraction but its noise, and SQL divides whole numbers towards zero
+            whole = exp.Trunc(this=exp.Div(this=e.left.copy(), expression=e.right.copy()))
+            e.replace(whole)
+            return replace(self.width(whole), whole=True)
+        called = call_of(e)
+        return UNKNOWN if called is None else self._called(*called)
+
+    def _called(self, name: str, of: Sequence[exp.Expr]) -> Width:
+        """Return the width of a function of the table, by its rule."""
+        widths = [self.width(x) for x in of]
+        unknown = any(w.noised and w.ends is None for w in widths)
+        if unknown or rule_of(name, len(of)) is None:
+            return UNKNOWN
+        whole = name in _MAKES_WHOLE or (name in _KEEPS_WHOLE and all(w.whole for w in widths))
+        sure = name in _NEVER_NULL and all(w.sure for w in widths)
+        return Width(True, self._ends(name, of), sure, False, whole)
+
+    def _ends(self, name: str, of: Sequence[exp.Expr]) -> exp.Expr:
+        """Return where a function's value lies; what is public stands for itself."""
+        pairs = [w.ends if (w := self.width(x)).ends is not None else x.copy() for x in of]
+        return EndsOf(this=exp.Literal.string(name), expressions=[own(p) for p in pairs])
+
+    def _cast(self, e: exp.Cast) -> Width:
+        width = self.width(e.this)
+        if width.ends is None or not e.to.is_type(*exp.DataType.NUMERIC_TYPES):
+            return UNKNOWN
+        if e.to.is_type(*exp.DataType.INTEGER_TYPES):
+            return replace(width, ends=self._ends("to integer", [e.this]), whole=True)
+        if e.to.is_type(exp.DataType.Type.DECIMAL):
+            digits = [p.this for p in e.to.expressions][1:] or [exp.Literal.number(3)]
+            if len(e.to.expressions) == 1:
+                digits = [exp.Literal.number(0)]
+            return replace(width, ends=self._ends("to decimal", [e.this, *digits]), whole=False)
+        return replace(width, whole=False)
+
+    def _case(self, e: exp.If | exp.Case) -> Width:
+        """Return the width of a choice that public values make."""
+        ifs = [e] if isinstance(e, exp.If) else e.args["ifs"]
+        otherwise = e.args.get("false" if isinstance(e, exp.If) else "default")
+        if (isinstance(e, exp.Case) and e.this is not None) or not all(
+            self._is_public(i.this) for i in ifs
+        ):
+            return UNKNOWN
+        results = [i.args["true"] for i in ifs] + ([otherwise] if otherwise is not None else [])
+        widths = [self.width(r) for r in results]
+        if any(w.noised and w.ends is None for w in widths):
+            return UNKNOWN
+        pairs = [_pair(w, r) for w, r in zip(widths, results, strict=True)]
+        branches = [
+            exp.If(this=i.this.copy(), true=pair) for i, pair in zip(ifs, pairs, strict=False)
+        ]
+        ends = exp.Case(ifs=branches, default=pairs[-1] if otherwise is not None else None)
+        sure, whole = all(w.sure for w in widths), all(w.whole for w in widths)
+        return Width(True, ends, sure, any(w.is_sum for w in widths), whole)
+
+    def _coalesce(self, of: Sequence[exp.Expr]) -> Width:
+        """Return the width of the first value that is there.
+
+        Public values choose. A noised one that may be NULL without the noise may be any that
+        follows; a sum of no rows is NULL there and 0 here, so a 0 that follows changes nothing.
+        """
+        first, *rest = of
+        width = self.width(first)
+        sure = width.sure and (not width.is_sum or all(map(_is_zero, rest)))
+        if not rest or (width.noised and sure):
+            return replace(width, is_sum=False)
+        after = self._coalesce(rest)
+        if any(w.noised and w.ends is None for w in (width, after)):
+            return UNKNOWN
+        ends, last = _pair(width, first), _pair(after, rest[-1])
+        both: exp.Expr = EndsOf(this=exp.Literal.string("either"), expressions=[ends, last])
+        if not width.noised:
+            there = exp.Not(this=exp.Is(this=exp.paren(first.copy()), expression=exp.null()))
+            both = exp.Case(ifs=[exp.If(this=there, true=ends)], default=last)
+        return Width(True, both, after.sure, False, width.whole and after.whole)
+
+    # -- of several rows ---------------------------------------------------------------------------
+
+    def _aggregate(self, e: exp.Expr) -> Width:
+        condition = e.expression.this if isinstance(e, exp.Filter) else None
+        call = e.this if isinstance(e, exp.Filter) else e
+        if not self._public_groups or (condition is not None and not self._is_public(condition)):
+            return UNKNOWN
+        return self._total(call, lambda f: with_this(e, f) if isinstance(e, exp.Filter) else f)
+
+    def _window(self, e: exp.Window) -> Width:
+        order, by = e.args.get("order"), list(e.args.get("partition_by") or [])
+        by += [o.this for o in order.expressions] if order is not None else []
+        if not self._public_rows or not all(map(self._is_public, by)):
+            return UNKNOWN
+        call = e.this
+        if isinstance(call, _NUMBERED):
+            return PUBLIC
+        if not isinstance(call, _SAME_PLACE):
+            return self._total(call, lambda f: with_this(e, f))
+        width = self.width(call.this)
+        if not width.noised:
+            return PUBLIC
+        if width.ends is None:
+            return UNKNOWN
+        low, high = (with_this(e, with_this(call, end)) for end in _both(width.ends))
+        return Width(True, Pair(this=low, expression=high), whole=width.whole)
+
+    def _total(self, call: exp.Expr, over: Callable[[exp.Expr], exp.Expr]) -> Width:
+        """Return the width of a count, a sum … of rows that are public."""
+        inside = call.this
+        if isinstance(call, exp.Count) and isinstance(inside, exp.Star):
+            return PUBLIC
+        width = self.width(inside)
+        if not width.noised or (isinstance(call, exp.Count) and width.sure):
+            return PUBLIC
+        if not isinstance(call, _TOTALS) or width.ends is None or isinstance(inside, exp.Distinct):
+            return UNKNOWN
+        rows = over(exp.Count(this=inside.copy()))
+        totals = []
+        for end in _both(width.ends):
+            complete = exp.EQ(this=over(exp.Count(this=end.copy())), expression=rows.copy())
+            total = over(type(call)(this=end.copy()))
+            totals.append(exp.Case(ifs=[exp.If(this=complete, true=total)]))
+        whole = width.whole and not isinstance(call, exp.Avg)
+        return Width(True, Pair(this=totals[0], expression=totals[1]), whole=whole)
+
+
+def _both(ends: exp.Expr) -> list[exp.Expr]:
+    """Return the low end and the high end of a pair."""
+    return [EndOf(this=ends.copy(), expression=exp.Literal.string(x)) for x in ("low", "high")]
+
+
+def _is_zero(e: exp.Expr) -> bool:
+    return isinstance(e, exp.Literal) and not e.is_string and float(e.this) == 0
