@@ -30,7 +30,7 @@ from sparseq.language.expression_tree import Term, call, constant
 from sparseq.language.interval_arithmetic import MINUS, OVER, PLUS, TIMES, rising
 from sparseq.language.types import BOOLEAN, DOUBLE, TEXT, integer
 from sparseq.released import outputs as out
-from sparseq.released.statistics import PairMoments, QuantileNode, RatioNode, VarianceNode
+from sparseq.released.outputs import PairMoments, QuantileNode, RatioNode, VarianceNode
 from sparseq.sql.catalog import OTHER
 from sparseq.sql.from_clause import code_of
 from sparseq.sql.normalize import BINNED, PAIRED

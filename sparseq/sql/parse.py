@@ -225,6 +225,36 @@ def _written_out(e: exp.Expr, sizes: Mapping[str, int]) -> int:
     return sum(sizes.get(node.name.lower(), 1) if node else 1 for node in named)
 
 
+COLUMN_EXAMPLE = 'for example "SELECT page FROM visits"'
+
+
+def column_asked_for(text: str) -> tuple[str, str]:
+    """Return the table and the column that a SELECT is about, in which keys are looked for.
+
+    Raises:
+        QueryRefused: It is about more than all rows of one column.
+
+    Example:
+        >>> column_asked_for("SELECT page, count(*) FROM visits GROUP BY page")
+        ('visits', 'page')
+    """
+    try:
+        select = sqlglot.parse_one(text, dialect="duckdb")
+    except SqlglotError:
+        raise QueryRefused("the SQL is not understood", COLUMN_EXAMPLE) from None
+    source = select.args.get("from_") if isinstance(select, exp.Select) else None
+    allowed = {"expressions", "from_", "group", "kind", "distinct"}
+    plain = {k for k, v in select.args.items() if v} <= allowed
+    if source is None or not isinstance(source.this, exp.Table) or not plain:
+        raise QueryRefused("keys are looked for in all rows of one table", COLUMN_EXAMPLE)
+    columns = {c.name.lower() for c in select.find_all(exp.Column)}
+    shown = [e.unalias() for e in select.expressions]
+    others = [e for e in shown if not isinstance(e, exp.Column | exp.Count)]
+    if len(columns) != 1 or others:
+        raise QueryRefused("keys are looked for in one column", COLUMN_EXAMPLE)
+    return source.this.name, columns.pop()
+
+
 def split_options(text: str) -> tuple[str, Options]:
     """Cut `WITH DIFFERENTIAL_PRIVACY OPTIONS(…)` out of the text, and read it."""
     if "DIFFERENTIAL_PRIVACY" not in text.upper():

@@ -47,9 +47,8 @@ from sparseq.language.functions import rule_of
 from sparseq.language.interval_arithmetic import rising, rounded
 from sparseq.language.types import Family
 from sparseq.released import outputs as out
-from sparseq.released.outputs import MeasureNode
+from sparseq.released.outputs import MeasureNode, combined
 from sparseq.released.sql_over_noise import ENDS, After, Place, ShownColumn
-from sparseq.released.statistics import combined
 from sparseq.sql.aggregates import Aggregates, Domains
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.from_clause import ColumnFacts, FromItem, quoted

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from sqlglot import exp, parse_one
-from sqlglot.errors import SqlglotError
 
 from sparseq.base.arguments import checked
 from sparseq.base.errors import ParameterError, QueryRefused
@@ -18,6 +16,7 @@ from sparseq.ledger.accounts import Ints
 from sparseq.ledger.notes import Fact, Note
 from sparseq.mechanisms import Entropy, rounded_gaussian
 from sparseq.sql.catalog import FOUND, Column, Table
+from sparseq.sql.parse import COLUMN_EXAMPLE, column_asked_for
 from sparseq.sql.plan import Options, Plan
 from sparseq.store.answer import Answer
 from sparseq.stream.draft import Participation
@@ -36,7 +35,6 @@ from sparseq.stream.partition_selection import (
 if TYPE_CHECKING:
     from sparseq.store.store import Store
 
-_EXAMPLE = 'for example "SELECT page FROM visits"'
 PICKS, SHARE, PRICE = 16, 8, 4.0
 Found = dict[str, dict[str, list[str]]]
 
@@ -112,32 +110,16 @@ class Keys:
 
     def _column(self, sql: str) -> tuple[Table, Column]:
         """Return the column that a SELECT is about."""
-        table, name = self._meant(sql)
+        named, name = column_asked_for(sql)
+        table = self._store.catalog.table(named)
         if not table.private:
             raise QueryRefused(f"{table.name} is public: its keys are known")
         column = table.column(name)
         if column.type != "VARCHAR" or column.name == table.user:
-            raise QueryRefused(f"{column.name} is no column of texts", _EXAMPLE)
+            raise QueryRefused(f"{column.name} is no column of texts", COLUMN_EXAMPLE)
         if column.keys is not None:
             raise QueryRefused(f"the keys of {column.name} were declared; they are public")
         return table, column
-
-    def _meant(self, sql: str) -> tuple[Table, str]:
-        try:
-            select = parse_one(sql, dialect="duckdb")
-        except SqlglotError:
-            raise QueryRefused("the SQL is not understood", _EXAMPLE) from None
-        source = select.args.get("from_") if isinstance(select, exp.Select) else None
-        allowed = {"expressions", "from_", "group", "kind", "distinct"}
-        plain = {k for k, v in select.args.items() if v} <= allowed
-        if source is None or not isinstance(source.this, exp.Table) or not plain:
-            raise QueryRefused("keys are looked for in all rows of one table", _EXAMPLE)
-        columns = {c.name.lower() for c in select.find_all(exp.Column)}
-        shown = [e.unalias() for e in select.expressions]
-        others = [e for e in shown if not isinstance(e, exp.Column | exp.Count)]
-        if len(columns) != 1 or others:
-            raise QueryRefused("keys are looked for in one column", _EXAMPLE)
-        return self._store.catalog.table(source.this.name), columns.pop()
 
 
 class _Search:
