@@ -168,14 +168,29 @@ def test_a_browser_shows_the_plot(daily: Answer, tmp_path: Path) -> None:
     assert seen.count("<path") >= 2  # the values, and the band about them
 
 
-def test_a_plot_is_over_one_ordered_key(daily: Answer, both: Answer, con: sparseq.Store) -> None:
+def test_a_plot_is_over_its_key(daily: Answer, both: Answer, con: sparseq.Store) -> None:
+    """Lines over a time, bars over names in the order of the answer; each with its interval."""
     assert "1 Jan 2024" in repr(daily.plot())
-    figure = both.plot().figure
-    assert {s.name.split(":")[0] for s in figure.series} == {"<b>", "gift"}
+    lines = both.plot().figure.series
+    assert [s.name for s in lines] == ["<b>", "gift"]
     assert "<iframe" in both.plot()._repr_html_()
-    kinds = con.sql("SELECT kind, count(*) AS n FROM t WHERE kind IN ('<b>', 'gift') GROUP BY kind")
-    with pytest.raises(sparseq.ParameterError, match="one key of dates"):
-        kinds.plot()
+    kinds = con.sql(
+        "SELECT kind, count(*) AS n FROM t WHERE kind IN ('<b>', 'gift') GROUP BY 1 ORDER BY 1 DESC"
+    )
+    (bars,) = kinds.plot("Kinds").figure.series
+    assert bars.x.tolist() == ["gift", "<b>"]
+    for drawn, rows in ((lines[1], [r for r in both if r["kind"] == "gift"]), (bars, list(kinds))):
+        low, high = drawn.band
+        for row, value, left, right in zip(rows, drawn.values, low, high, strict=True):
+            assert value == row["n"]
+            assert left == row.get("n_low", row["n"] - row["n_error"])
+            assert right == row.get("n_high", row["n"] + row["n_error"])
+    assert "<h1>Kinds</h1>" in kinds.plot("Kinds").html()
+    assert both.plot(chart="bars").figure.is_named
+    with pytest.raises(sparseq.ParameterError, match="none"):
+        kinds.plot(chart="lines")
+    with pytest.raises(sparseq.ParameterError, match="no key"):
+        con.sql("SELECT count(*) AS n FROM t").plot()
 
 
 def test_bound_values_are_the_literals_and_the_release_is_theirs(con: sparseq.Store) -> None:

@@ -14,11 +14,13 @@ from sparseq.accounting.budget import Budget
 from sparseq.pictures.tables import (
     MISSING,
     NOT_PRIVATE,
+    Ends,
     Table,
     digits_for,
     format_bound,
     format_number,
     format_table,
+    interval_texts,
     percent,
 )
 from sparseq.released.render import ERROR_SUFFIX, HIGH_SUFFIX, LOW_SUFFIX, columns_of
@@ -40,7 +42,7 @@ IMPRECISE = "imprecise"
 """Marks a value whose interval's half-width exceeds it."""
 
 
-def with_interval(table: pa.Table, name: str) -> list[tuple[Any, Any, Any]]:
+def with_interval(table: pa.Table, name: str) -> list[Ends]:
     """Return each value of a weighted answer's column, and the ends of its interval."""
     columns = (name, name + LOW_SUFFIX, name + HIGH_SUFFIX)
     return list(zip(*(table[c].to_pylist() for c in columns), strict=True))
@@ -51,27 +53,20 @@ def is_imprecise(value: float | None, low: float | None, high: float | None) -> 
     return value is None or low is None or high is None or (high - low) / 2 > abs(value)
 
 
-def interval_texts(
-    value: float | None, low: float | None, high: float | None, whole: bool = False
-) -> tuple[str, str]:
-    """Return a value and its interval, as precise as the interval allows.
+def _marked_texts(rows: list[Ends], whole: bool) -> list[str]:
+    """Return values with their intervals, and a word behind what is wider than its value.
 
-    >>> interval_texts(69343, 67857.95, 71278.1, whole=True), interval_texts(3, -2.0, 9.0)
-    (('69,300', '67,900 to 71,300'), ('3.0 imprecise', '-2.0 to 9.0'))
+    >>> _marked_texts([(69343, 67857.95, 71278.1), (3, -2.0, 9.0)], whole=True)
+    ['69,300 (67,900 to 71,300)', '3 (-2 to 9) imprecise']
     """
-    if value is None:
-        return MISSING, MISSING
-    mark = f" {IMPRECISE}" if is_imprecise(value, low, high) else ""
-    if low is None or high is None:
-        return f"{value:.4g}{mark}", "not known"
-    digits = digits_for((high - low) / 2)
-    digits = min(digits, 0) if whole else digits
-    ends = f"{format_number(low, digits)} to {format_number(high, digits)}"
-    return format_number(value, digits) + mark, ends
+    return [
+        text + f" {IMPRECISE}" * (row[0] is not None and is_imprecise(*row))
+        for row, text in zip(rows, interval_texts(rows, whole), strict=True)
+    ]
 
 
 def answer_table(table: pa.Table) -> Table:
-    """Return the answer for `format_table`, every value beside its ±."""
+    """Return the answer for `format_table`, every value with its interval."""
     names = table.column_names
     columns, texts, align = [], [], []
     for name in columns_of(table):
@@ -79,10 +74,8 @@ def answer_table(table: pa.Table) -> Table:
         columns.append(name)
         if name + LOW_SUFFIX in names:
             whole = str(table[name].type).startswith("int")
-            both = [interval_texts(*row, whole) for row in with_interval(table, name)]
-            columns.append("interval")
-            texts += [[value for value, _ in both], [ends for _, ends in both]]
-            align += [".", "r"]
+            texts.append(_marked_texts(with_interval(table, name), whole))
+            align.append(".")
         elif name + ERROR_SUFFIX in names:
             whole = str(table[name].type).startswith("int")
             bounds = table[name + ERROR_SUFFIX].to_pylist()

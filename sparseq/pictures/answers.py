@@ -7,6 +7,8 @@ import html
 import math
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -115,70 +117,100 @@ def _drawings(table: pa.Table, name: str) -> list[str]:
     return [drawn(*row) for row in rows]
 
 
-def answer_figure(table: pa.Table, facts: Facts) -> Figure:
-    """Return an answer over its one key of dates, times or numbers, with its bands.
+Chart = Literal["lines", "bars"]
+"""How an answer is drawn."""
+_MOST_BESIDE = 4
+"""Groups that share a chart; more have one each."""
 
-    Other keys are lines of their own.
+
+def answer_figure(
+    table: pa.Table, facts: Facts, title: str = "", chart: Chart | None = None
+) -> Figure:
+    """Return an answer as lines with bands over its one key of times or numbers, or as bars.
+
+    Bars are as many as the answer has rows, in its order. Other keys are lines, or bars, of their
+    own; if there are many of them, and for each of several columns, they have charts of their own.
+
+    Args:
+        table, facts: The answer.
+        title: Of the figure. "": what is measured, and by what.
+        chart: "lines" or "bars"; None: lines where it has one such key.
 
     Raises:
-        ParameterError: No key, or more than one, is a date, a time or a number.
+        ParameterError: It has no key, no row or no noised column; or it was to be lines, and it has
+            no key or several of dates, times or numbers.
     """
-    keys = keys_of(table)
-    across = [k for k in keys if _is_ordered(table[k].type)]
-    if len(across) != 1 or not table.num_rows:
+    keys, names = keys_of(table), _noised(table)
+    if not (keys and names and table.num_rows):
+        what = "no rows" if keys and names else "no key" if names else "no noised column"
         raise ParameterError(
-            "an answer is plotted over one key of dates, times or numbers; "
-            f"this one has {len(across)}",
-            "shown as a table in a notebook, its intervals are drawn",
+            f"there is nothing to plot: the answer has {what}", "SELECT x, count(*) … GROUP BY x"
         )
-    others = [k for k in keys if k != across[0]]
-    groups: dict[tuple[str, ...], list[int]] = {}
-    texts = [key_texts(table[k].to_pylist()) for k in others]
-    place = table[across[0]].to_pylist()
+    across, place = _places(table, keys, chart)
+    texts = [key_texts(table[k].to_pylist()) for k in keys if k != across]
+    groups: dict[str, list[int]] = {}
     for i, at in enumerate(place):
         if at is not None:
-            groups.setdefault(tuple(t[i] for t in texts), []).append(i)
-    names = _noised(table)
+            groups.setdefault(", ".join(t[i] for t in texts), []).append(i)
     drawn = [
-        one
+        _series(table, name, group, rows, k, place)
+        for name in names
         for k, (group, rows) in enumerate(groups.items())
-        for m, name in enumerate(names)
-        for one in _lines(
-            table,
-            name,
-            " ".join([*group, *([name] if len(names) > 1 or not group else [])]),
-            sorted(rows, key=place.__getitem__),
-            across[0],
-            _SERIES[(k * len(names) + m) % len(_SERIES)],
-        )
     ]
-    drawn.sort(key=lambda one: one.look == "band")
+    if len(groups) > _MOST_BESIDE:
+        drawn = [(n, replace(s, panel=s.name, color=_SERIES[0], name=n)) for n, s in drawn]
+    if len(names) > 1:
+        drawn = [(n, replace(s, panel=", ".join(filter(None, [n, s.panel])))) for n, s in drawn]
     warning = [NOT_PRIVATE] if facts.seeded else []
     notes = [*warning, *said(facts)[-1:], guarantee(budget_of(facts), facts.unit)]
-    ends = [x for name in names for row in intervals(table, name) for x in row if x is not None]
-    tall = Axis(low=min(ends), high=max(ends)) if ends else Axis()
-    return Figure(", ".join(names), drawn, Axis(across[0]), tall, notes=notes)
+    title = title or f"{', '.join(names)} by {', '.join(keys)}"
+    return Figure(title, [s for _, s in drawn], Axis(across), notes=notes)
 
 
-def _lines(
-    table: pa.Table, name: str, label: str, rows: Sequence[int], across: str, color: Color
-) -> list[Series]:
-    """Return the values of some rows with their ±; or, with what is behind, their intervals."""
-    places = table[across].take(rows).to_pylist()
-    if isinstance(places[0], dt.datetime) and all(p.time() == dt.time.min for p in places):
-        places = [p.date() for p in places]
+def _places(table: pa.Table, keys: Sequence[str], chart: Chart | None) -> tuple[str, list[Any]]:
+    """Return the key that a chart is over, and the place of each row: a time, a number or a name.
+
+    It is the one key of times, else the one of numbers; for bars the key with most values.
+    """
+    times = [k for k in keys if pa.types.is_temporal(table[k].type)]
+    ordered = times if len(times) == 1 else [k for k in keys if _is_ordered(table[k].type)]
+    if chart == "lines" and len(ordered) != 1:
+        raise ParameterError(
+            "lines are drawn over one key of dates, times or numbers; "
+            f"this answer has {len(ordered) or 'none'}",
+            "draw it as bars",
+        )
+    if len(ordered) != 1 or chart == "bars":
+        across = max(keys, key=lambda k: len(set(table[k].to_pylist())))
+        return across, key_texts(table[across].to_pylist())
+    found = table[ordered[0]].to_pylist()
+    known = [p for p in found if p is not None]
+    if isinstance(known[0], dt.datetime) and all(p.time() == dt.time.min for p in known):
+        return ordered[0], [None if p is None else p.date() for p in found]
+    return ordered[0], found
+
+
+def _series(
+    table: pa.Table, name: str, group: str, rows: Sequence[int], k: int, place: Sequence[Any]
+) -> tuple[str, Series]:
+    """Return a column's name, and its values and intervals in some rows."""
+    bars = isinstance(place[rows[0]], str)
+    rows = rows if bars else sorted(rows, key=place.__getitem__)
 
     def numbers(column: str) -> Floats:
         found = table[column].take(rows).to_pylist()
         return np.array([math.nan if x is None else x for x in found], float)
 
-    if name + LOW_SUFFIX not in table.column_names:
-        return [Series(label, places, numbers(name), numbers(name + ERROR_SUFFIX), color=color)]
-    low, high = numbers(name + LOW_SUFFIX), numbers(name + HIGH_SUFFIX)
-    return [
-        Series(label, places, numbers(name), color=color),
-        Series(f"{label}: interval", places, (low + high) / 2, (high - low) / 2, "band", color),
-    ]
+    weighted = name + LOW_SUFFIX in table.column_names
+    return name, Series(
+        group or name,
+        [place[i] for i in rows],
+        numbers(name),
+        None if weighted else numbers(name + ERROR_SUFFIX),
+        "bars" if bars else "line",
+        _SERIES[k % len(_SERIES)],
+        ends=(numbers(name + LOW_SUFFIX), numbers(name + HIGH_SUFFIX)) if weighted else None,
+    )
 
 
 def _is_ordered(kind: pa.DataType) -> bool:
