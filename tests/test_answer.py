@@ -189,8 +189,8 @@ def test_a_plot_is_over_its_key(daily: Answer, both: Answer, con: sparseq.Store)
     assert both.plot(chart="bars").figure.is_named
     with pytest.raises(sparseq.ParameterError, match="none"):
         kinds.plot(chart="lines")
-    with pytest.raises(sparseq.ParameterError, match="no key"):
-        con.sql("SELECT count(*) AS n FROM t").plot()
+    one = con.sql("SELECT count(*) AS n FROM t").plot().figure
+    assert one.places().tolist() == ["n"]
 
 
 def test_bound_values_are_the_literals_and_the_release_is_theirs(con: sparseq.Store) -> None:
@@ -246,11 +246,12 @@ def test_what_intervals_rest_on_is_said_in_one_line() -> None:
     rows = weighted.sql(f"SELECT day, count(*) AS n FROM t WHERE {DAYS} GROUP BY 1", confidence=0.9)
     assert rows.interval.kind == "assumed"
     assert str(rows.interval).startswith(
-        "the truth about everybody lies in all 10 intervals, with 90 % confidence; if "
+        "all 10 intervals contain the true value for everybody, with 90 % confidence; assumes that"
     )
+    assert rows.interval.line.endswith("confidence (assumed)")
     active = in_or_out.sql("SELECT count(*) AS n FROM t").interval
     assert active.kind == ""
-    assert "people who took part" in str(active)
+    assert "people whose budget is used up are left out" in active.line
     assert not any("\n" in str(one) for one in (people, rows.interval, active))
 
 

@@ -48,7 +48,7 @@ def test_its_outputs_say_what_they_should(cells: list[Any]) -> None:
     assert answer["text/html"].count("<svg") == 14  # two intervals a day
     assert "1997-03-07" in answer["text/plain"]
     assert (
-        "the truth about everybody lies in all 14 intervals"
+        "all 14 intervals contain the true value for everybody"
         in shown(cells, "print(week.interval)")["text/plain"]
     )
     assert "Nothing was asked" in shown(cells, 'amount > 50")')["text/plain"]

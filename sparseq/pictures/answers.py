@@ -8,6 +8,7 @@ import math
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -20,12 +21,14 @@ from sparseq.pictures.answer_texts import (
     first_rows,
     footnote,
     key_texts,
+    lines_about,
     said,
     with_interval,
 )
-from sparseq.pictures.figure import Axis, Color, Figure, Floats, Series, Sheet
-from sparseq.pictures.page import escaped, html_page
-from sparseq.pictures.tables import NOT_PRIVATE, guarantee
+from sparseq.pictures.figure import Axis, Color, Figure, Floats, Part, Series, Sheet
+from sparseq.pictures.image import write_picture
+from sparseq.pictures.page import document, escaped, html_page
+from sparseq.pictures.tables import LOUD, guarantee
 from sparseq.pictures.terminal import terminal_chart
 from sparseq.released.render import ERROR_SUFFIX, HIGH_SUFFIX, LOW_SUFFIX, columns_of, keys_of
 from sparseq.store.answer_facts import Facts
@@ -56,15 +59,53 @@ def html_table(table: pa.Table, facts: Facts) -> str:
         for i, row in enumerate(texts.rows)
     )
     about = "".join(
-        f"<p><strong>{escaped(line)}</strong></p>"
-        if line == NOT_PRIVATE
-        else f"<p>{escaped(line)}</p>"
-        for line in (*more, *footnote(texts), *said(facts), guarantee(budget_of(facts), facts.unit))
+        f"<p><strong>{escaped(line)}</strong></p>" if line in LOUD else f"<p>{escaped(line)}</p>"
+        for line in (
+            *more,
+            *footnote(texts),
+            *said(table, facts),
+            guarantee(budget_of(facts), facts.unit),
+        )
     )
     return (
         f'<div class="sparseq-answer"><table><thead><tr>{head}</tr></thead>\n'
         f'<tbody>\n{body}\n</tbody></table>\n<div style="font-size: 85%">{about}</div></div>'
     )
+
+
+def answer_part(
+    table: pa.Table, facts: Facts, heading: str = "", text: str = "", chart: str = "table"
+) -> Part:
+    """Return an answer as a part of a document: a chart ("bars", "lines"), or a "table"; or "none".
+
+    Raises:
+        ParameterError: It has nothing to draw in that way.
+    """
+    paragraphs = [" ".join(p.split()) for p in text.split("\n\n") if p.strip()]
+    if chart in ("bars", "lines"):
+        title = heading or default_title(table)
+        figure = answer_figure(table, facts, title, "bars" if chart == "bars" else "lines")
+        return Part(heading, paragraphs, figure)
+    if chart == "none":
+        return Part(heading, paragraphs, notes=lines_about(table, facts))
+    texts = answer_table(table)
+    notes = [*footnote(texts), *lines_about(table, facts)]
+    return Part(heading, paragraphs, table=texts, notes=notes)
+
+
+def answer_page(table: pa.Table, facts: Facts, title: str = "") -> str:
+    """Return a page with all rows of an answer, each value with its interval."""
+    return document(title or default_title(table), [answer_part(table, facts)])
+
+
+def default_title(table: pa.Table) -> str:
+    """Return what an answer has, and by what.
+
+    >>> default_title(pa.table({"kind": ["a"], "n": [1], "n_error": [1.0]}))
+    'n by kind'
+    """
+    keys, names = keys_of(table), _noised(table)
+    return ", ".join(names) + (f" by {', '.join(keys)}" if keys else "")
 
 
 def _cell(text: str, side: str) -> str:
@@ -137,14 +178,14 @@ def answer_figure(
         chart: "lines" or "bars"; None: lines where it has one such key.
 
     Raises:
-        ParameterError: It has no key, no row or no noised column; or it was to be lines, and it has
-            no key or several of dates, times or numbers.
+        ParameterError: It has no row or no noised column; or it was to be lines, and it has no key
+            or several of dates, times or numbers.
     """
     keys, names = keys_of(table), _noised(table)
-    if not (keys and names and table.num_rows):
-        what = "no rows" if keys and names else "no key" if names else "no noised column"
+    if not (names and table.num_rows):
+        what = "no rows" if names else "no noised column"
         raise ParameterError(
-            f"there is nothing to plot: the answer has {what}", "SELECT x, count(*) … GROUP BY x"
+            f"there is nothing to draw: the answer has {what}", "its table is what there is"
         )
     across, place = _places(table, keys, chart)
     texts = [key_texts(table[k].to_pylist()) for k in keys if k != across]
@@ -161,16 +202,15 @@ def answer_figure(
         drawn = [(n, replace(s, panel=s.name, color=_SERIES[0], name=n)) for n, s in drawn]
     if len(names) > 1:
         drawn = [(n, replace(s, panel=", ".join(filter(None, [n, s.panel])))) for n, s in drawn]
-    warning = [NOT_PRIVATE] if facts.seeded else []
-    notes = [*warning, *said(facts)[-1:], guarantee(budget_of(facts), facts.unit)]
-    title = title or f"{', '.join(names)} by {', '.join(keys)}"
-    return Figure(title, [s for _, s in drawn], Axis(across), notes=notes)
+    notes = lines_about(table, facts)
+    return Figure(title or default_title(table), [s for _, s in drawn], Axis(across), notes=notes)
 
 
 def _places(table: pa.Table, keys: Sequence[str], chart: Chart | None) -> tuple[str, list[Any]]:
     """Return the key that a chart is over, and the place of each row: a time, a number or a name.
 
-    It is the one key of times, else the one of numbers; for bars the key with most values.
+    It is the one key of times, else the one of numbers; for bars the key with most values. Without
+    a key the one bar has the name of its column.
     """
     times = [k for k in keys if pa.types.is_temporal(table[k].type)]
     ordered = times if len(times) == 1 else [k for k in keys if _is_ordered(table[k].type)]
@@ -180,6 +220,8 @@ def _places(table: pa.Table, keys: Sequence[str], chart: Chart | None) -> tuple[
             f"this answer has {len(ordered) or 'none'}",
             "draw it as bars",
         )
+    if not keys:
+        return "", [_noised(table)[0]] * table.num_rows
     if len(ordered) != 1 or chart == "bars":
         across = max(keys, key=lambda k: len(set(table[k].to_pylist())))
         return across, key_texts(table[across].to_pylist())
@@ -195,6 +237,7 @@ def _series(
 ) -> tuple[str, Series]:
     """Return a column's name, and its values and intervals in some rows."""
     bars = isinstance(place[rows[0]], str)
+    place = place if keys_of(table) else [name] * table.num_rows
     rows = rows if bars else sorted(rows, key=place.__getitem__)
 
     def numbers(column: str) -> Floats:
@@ -231,7 +274,24 @@ class Drawing:
 
     def html(self) -> str:
         """Return a page with the figure; it needs no network."""
-        return html_page(Sheet(self.figure.title, [self.figure]))
+        return html_page(self.sheet)
+
+    @property
+    def sheet(self) -> Sheet:
+        """A page, or an image, that has nothing else."""
+        return Sheet(self.figure.title, [self.figure])
+
+    def save(self, path: str | Path) -> None:
+        """Write a page (.html) or an image (.png, .svg), which appears whole or not at all.
+
+        Raises:
+            ParameterError: The name has another ending, or the file can't be written.
+        """
+        write_picture(self.sheet, Path(path))
+
+    def terminal(self, width: int = 100, color: bool = False) -> str:
+        """Return the figure as text, at most so many columns wide."""
+        return terminal_chart(self.figure, width, color=color)
 
     def _repr_html_(self) -> str:
         return (
@@ -241,4 +301,4 @@ class Drawing:
         )
 
     def __repr__(self) -> str:
-        return terminal_chart(self.figure, min(shutil.get_terminal_size((100, 24)).columns, 100))
+        return self.terminal(min(shutil.get_terminal_size((100, 24)).columns, 100))

@@ -584,6 +584,17 @@ class Sheet:
     log: tuple[str, Table] | None = None
 
 
+@dataclass(frozen=True)
+class Part:
+    """A part of a document: a heading, paragraphs of text, a figure or a table, and its notes."""
+
+    heading: str = ""
+    paragraphs: Sequence[str] = ()
+    figure: Figure | None = None
+    table: Table | None = None
+    notes: Sequence[str] = ()
+
+
 def typed(x: Any) -> NDArray[Any]:
     """Return dates or moments as datetime64, names as texts, numbers as floats."""
     if isinstance(x, np.ndarray) and x.dtype.kind in "MU":

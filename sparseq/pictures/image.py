@@ -1,15 +1,19 @@
-"""Figures as a PNG or an SVG, by Matplotlib: the optional extra `plot`."""
+"""Figures as files: a page, or a PNG or SVG by Matplotlib, the optional extra `plot`."""
 
 from __future__ import annotations
 
+import contextlib
 import io
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sparseq.base.errors import ParameterError
+from sparseq.base.whole_files import whole_file, writing
 from sparseq.pictures.figure import Figure, Floats, Scale, Series, Sheet
+from sparseq.pictures.page import html_page
 
 _COLORS = {
     "blue": "#0b62d6",
@@ -35,6 +39,51 @@ def check_image() -> None:
         ) from error
 
 
+KINDS = (".html", ".png", ".svg")
+"""Names of files of pictures."""
+
+
+def picture_kind(path: Path, option: str = "--plot") -> str:
+    """Return html, png or svg, by the file's name.
+
+    Raises:
+        ParameterError: No picture of this name can be made.
+    """
+    kind = path.suffix.lower()
+    if kind not in KINDS:
+        raise ParameterError(
+            f"{option} {str(path)!r} has a suffix that is not known", ", ".join(KINDS)
+        )
+    if not path.parent.is_dir():
+        raise ParameterError(
+            f"can't write {str(path)!r}: there is no folder {str(path.parent)!r}", "make it first"
+        )
+    if kind != ".html":
+        check_image()
+    return kind[1:]
+
+
+def rendered(sheet: Sheet, kind: str) -> str | bytes:
+    """Return a picture as the content of a file."""
+    return html_page(sheet) if kind == "html" else image(sheet, kind)
+
+
+def write_picture(sheet: Sheet, path: Path) -> None:
+    """Write a picture; a file appears whole or not at all.
+
+    Raises:
+        ParameterError: No picture of this name can be made, or it can't be written.
+    """
+    content = rendered(sheet, picture_kind(path))
+    path = path.resolve()
+    with contextlib.ExitStack() as stack:
+        to = path
+        if not path.exists() or path.is_file():  # neither a pipe, nor /dev/null
+            to = stack.enter_context(whole_file(path))
+        with writing(path):
+            to.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
 def image(sheet: Sheet, kind: str = "png") -> bytes:
     """Return the figures below each other, as a `png` or `svg`.
 
@@ -48,7 +97,7 @@ def image(sheet: Sheet, kind: str = "png") -> bytes:
         head = [sheet.title, *head]
     heights = [
         0.2 * len(head) + (0.15 if head else 0.05),
-        *(_HEAD + _height(f) for f in sheet.figures),
+        *(_head(f) + _height(f) for f in sheet.figures),
     ]
     canvas = Canvas(figsize=(10, sum(heights)), dpi=150, layout="constrained")
     top, *parts = canvas.subfigures(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
@@ -58,6 +107,10 @@ def image(sheet: Sheet, kind: str = "png") -> bytes:
     drawn = io.BytesIO()
     canvas.savefig(drawn, format=kind, metadata={"Software" if kind == "png" else "Date": None})
     return drawn.getvalue()
+
+
+def _head(figure: Figure) -> float:
+    return _HEAD / 2 if figure.is_alone() else _HEAD
 
 
 def _rows(figure: Figure) -> int:
@@ -78,7 +131,7 @@ def _height(figure: Figure) -> float:
 def _draw(part: Any, figure: Figure) -> None:
     whole, figure = figure, figure.means(0) if figure.is_named else figure
     panels = figure.panels()
-    head, body = part.subfigures(2, 1, height_ratios=[_HEAD, _height(figure)])
+    head, body = part.subfigures(2, 1, height_ratios=[_head(figure), _height(figure)])
     places = body.subplots(_rows(figure), _columns(figure), squeeze=False).ravel()
     for axes, (name, panel) in zip(places, panels.items(), strict=False):
         axes.set_title(_plain(name), loc="left", fontsize=9)

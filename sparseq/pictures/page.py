@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.base.texts import shown
-from sparseq.pictures.figure import Figure, Floats, Scale, Series, Sheet, finite_runs
-from sparseq.pictures.tables import Table
+from sparseq.pictures.figure import Figure, Floats, Part, Scale, Series, Sheet, finite_runs
+from sparseq.pictures.tables import LOUD, Table
 
 MOST_POINTS = 1_000
 """Of a figure, about; more are thinned."""
@@ -35,29 +35,53 @@ def html_page(sheet: Sheet) -> str:
     >>> "<h1>a &lt; b</h1>" in page, "1.0 ± 2.0" in page
     (True, True)
     """
-    style, script = (_resource(name) for name in ("page.css", "page.js"))
     alone = len(sheet.figures) == 1 and sheet.figures[0].title == sheet.title
     sections = "\n".join(_section(f, alone, k) for k, f in enumerate(sheet.figures))
-    policy = (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    warning = f'<p class="warning">{escaped(sheet.warning)}</p>\n' if sheet.warning else ""
     log = ""
     if sheet.log:
         log = f'<details class="log"><summary>{escaped(sheet.log[0])}</summary>\n'
         log += f"{_table(sheet.log[1], sheet.log[0])}\n</details>"
+    facts = _table(sheet.facts, "In short") if sheet.facts else ""
+    return _whole(sheet.title, sheet.warning, f"{facts}\n{sections}\n{log}")
+
+
+def document(title: str, parts: Sequence[Part], warning: str = "") -> str:
+    """One self-contained page of parts, each with its heading, text, figure or table, and notes."""
+    return _whole(title, warning, "\n".join(_part(part, k) for k, part in enumerate(parts)))
+
+
+def _part(part: Part, k: int) -> str:
+    heading = f"<h2>{escaped(part.heading)}</h2>\n" if part.heading else ""
+    text = "".join(f"<p>{escaped(paragraph)}</p>\n" for paragraph in part.paragraphs)
+    figure = "" if part.figure is None else _section(part.figure, True, k)
+    table = "" if part.table is None else _table(part.table, "")
+    notes = "".join(map(_note, part.notes))
+    notes = f'<div class="notes">{notes}</div>' if notes else ""
+    return f"<section>\n{heading}{text}{figure}{table}{notes}\n</section>"
+
+
+def _note(note: str) -> str:
+    kind = ' class="warning"' if note in LOUD else ""
+    return f"<p{kind}>{escaped(note)}</p>"
+
+
+def _whole(title: str, warning: str, body: str) -> str:
+    """The page around its body, with the policy that lets nothing else in."""
+    style, script = (_resource(name) for name in ("page.css", "page.js"))
+    policy = (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    warning = f'<p class="warning">{escaped(warning)}</p>\n' if warning else ""
     return f"""<!DOCTYPE html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
-<title>{escaped(sheet.title)}</title>
+<title>{escaped(title)}</title>
 <style>{style}</style>
-<h1>{escaped(sheet.title)}</h1>
-{warning}{_table(sheet.facts, "In short") if sheet.facts else ""}
-{sections}
-{log}
+<h1>{escaped(title)}</h1>
+{warning}{body}
 <script>{script}</script>
 </html>
 """
@@ -91,7 +115,7 @@ def _section(figure: Figure, alone: bool, k: int) -> str:
         else _chart(part, thin, name, f"{k}-{n}", width, height)
         for n, (name, part) in enumerate(thin.panels().items())
     )
-    notes = "".join(f"<p>{escaped(note)}</p>" for note in figure.notes_of(thin))
+    notes = "".join(map(_note, figure.notes_of(thin)))
     heading = "" if alone else f"<h2>{escaped(figure.title)}</h2>\n"
     return f"""<figure aria-label="{escaped(figure.title)}">
 {heading}<p class="unit">{escaped(figure.subtitle)}</p>
@@ -376,8 +400,9 @@ def _table(table: Table, caption: str) -> str:
         )
 
     body = "\n".join(f"<tr>{row(cells)}</tr>" for cells in table.rows)
+    caption = f"<caption>{escaped(caption)}</caption>" if caption else ""
     return (
-        f'<div class="scrolled"><table><caption>{escaped(caption)}</caption>\n'
+        f'<div class="scrolled"><table>{caption}\n'
         f"<thead><tr>{row(table.columns, head=True)}</tr></thead>\n"
         f"<tbody>\n{body}\n</tbody></table></div>"
     )

@@ -319,6 +319,9 @@ def labelled(lines: list[tuple[str, str]], wrap: int | None = None) -> str:
 DELTA, DELTA_TEXT = 1e-6, "1e-6"
 """The delta at which one epsilon is quoted."""
 NOT_PRIVATE = "NOT PRIVATE: the noise comes from a seed, so anyone can take it off again."
+HOLE = "A HOLE IN THE GUARANTEE: the store was opened without a part of it."
+LOUD = (NOT_PRIVATE, HOLE)
+"""What nobody may overlook."""
 CURATOR = (
     "For the curator of this data only; it is no release, and nothing of it may be shown to an "
     "analyst."

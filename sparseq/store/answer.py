@@ -135,7 +135,7 @@ class Answer:
     def plot(self, title: str = "", chart: Chart | None = None) -> Drawing:
         """Return a drawing, intervals and all: lines over a key of times or numbers, else bars.
 
-        It shows itself in a notebook, or at a prompt; `.save("buyers.html")` writes a page or an
+        It shows itself in a notebook, or at a prompt; `.save("buyers.html")` writes a page, or an
         image.
 
         Args:
@@ -143,7 +143,7 @@ class Answer:
             chart: "lines" or "bars"; None: lines where there is one key of dates, times or numbers.
 
         Raises:
-            ParameterError: The answer has no key, or for lines none of dates, times or numbers.
+            ParameterError: The answer has no row; or for lines no key of dates, times or numbers.
 
         Example:
             >>> import sparseq, pyarrow as pa
@@ -183,7 +183,9 @@ class Answer:
             >>> con.sql("SELECT count(DISTINCT who) AS n FROM t").interval.kind
             'exact'
         """
-        return AnswerInterval(self.facts.interval, self.facts.confidence, self.facts.coordinates)
+        from sparseq.pictures.answer_texts import interval_of
+
+        return interval_of(self._table, self.facts)
 
     @property
     def sigma(self) -> float | tuple[float, ...]:
