@@ -21,6 +21,7 @@ COMMANDS = {
     "sql": ("sql", "Ask a query, and get a private answer with its error bound."),
     "shell": ("shell", "Ask one query after another, at a prompt or from a pipe."),
     "monitor": ("monitor", "Ask the same queries day after day, and keep the series in a file."),
+    "report": ("report_page", "Put several answers and series on one page."),
     "derive": ("derive", "Totals, weekly sums and changes of a monitored series: free."),
     "replay": ("replay", "Answer a log of queries, each line with an outcome of its own."),
     "train": ("train", "Train a model on the rows, privately."),

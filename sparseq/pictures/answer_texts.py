@@ -150,15 +150,19 @@ def interval_of(table: pa.Table, facts: Facts) -> AnswerInterval:
 def said(table: pa.Table, facts: Facts) -> list[str]:
     """Say what the intervals are about, and what nobody may overlook."""
     line = interval_of(table, facts).line
-    loud = [NOT_PRIVATE] * facts.seeded + [HOLE] * (facts.losses > 0)
     again = ", asked before (free)" if facts.repeated else ""
     again = ", from which this follows (free)" if facts.follows else again
-    return [*loud, f"release {facts.release}{again}: {line}"]
+    return [*loud_of(facts), f"release {facts.release}{again}: {line}"]
 
 
 def budget_of(facts: Facts) -> Budget:
     """Return the budget of the store that an answer came from."""
     return Budget(facts.kappa, facts.norm_budget, facts.gaussian, facts.keys_delta)
+
+
+def loud_of(facts: Facts) -> list[str]:
+    """Return what nobody may overlook."""
+    return [NOT_PRIVATE] * facts.seeded + [HOLE] * (facts.losses > 0)
 
 
 def lines_about(table: pa.Table, facts: Facts) -> list[str]:

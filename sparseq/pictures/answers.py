@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import html
 import math
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,6 +23,7 @@ from sparseq.pictures.answer_texts import (
     footnote,
     key_texts,
     lines_about,
+    loud_of,
     said,
     with_interval,
 )
@@ -74,28 +76,64 @@ def html_table(table: pa.Table, facts: Facts) -> str:
 
 
 def answer_part(
-    table: pa.Table, facts: Facts, heading: str = "", text: str = "", chart: str = "table"
+    table: pa.Table, facts: Facts, heading: str = "", text: str = "", chart: str = ""
 ) -> Part:
-    """Return an answer as a part of a document: a chart ("bars", "lines"), or a "table"; or "none".
+    """Return an answer as a part of a document: "bars", "lines", a "table" or "none" of them.
+
+    What the store promises, and what nobody may overlook, stands once in the document. An answer
+    without rows is a table.
+
+    Args:
+        table, facts: The answer.
+        heading: Of the part.
+        text: Above the answer, in paragraphs with blank lines between.
+        chart: How it is shown. "": lines or bars where it has keys.
 
     Raises:
         ParameterError: It has nothing to draw in that way.
     """
-    paragraphs = [" ".join(p.split()) for p in text.split("\n\n") if p.strip()]
-    if chart in ("bars", "lines"):
-        title = heading or default_title(table)
-        figure = answer_figure(table, facts, title, "bars" if chart == "bars" else "lines")
-        return Part(heading, paragraphs, figure)
+    paragraphs = paragraphs_of(text)
+    about = [line for line in lines_about(table, facts)[:-1] if line not in LOUD]
+    chart = chart_of(table, chart) if table.num_rows else "table"
     if chart == "none":
-        return Part(heading, paragraphs, notes=lines_about(table, facts))
-    texts = answer_table(table)
-    notes = [*footnote(texts), *lines_about(table, facts)]
-    return Part(heading, paragraphs, table=texts, notes=notes)
+        return Part(heading, paragraphs, notes=about)
+    if chart == "table":
+        texts = answer_table(table)
+        return Part(heading, paragraphs, table=texts, notes=[*footnote(texts), *about])
+    figure = answer_figure(table, facts, heading, "bars" if chart == "bars" else "lines")
+    return Part(heading, paragraphs, replace(figure, notes=about))
+
+
+def paragraphs_of(text: str) -> list[str]:
+    """Return the paragraphs of a text, which have blank lines between.
+
+    >>> paragraphs_of("One,\\nand more.\\n\\nTwo.")
+    ['One, and more.', 'Two.']
+    """
+    return [" ".join(p.split()) for p in re.split(r"\n\s*\n", text) if p.strip()]
+
+
+def chart_of(table: pa.Table, chart: str) -> str:
+    """Return how an answer with such columns is shown, if nothing is said.
+
+    Raises:
+        ParameterError: Lines were asked for, and there is no one key of dates, times or numbers.
+    """
+    ordered, keys = _ordered(table), keys_of(table)
+    if chart == "lines" and len(ordered) != 1:
+        raise ParameterError(
+            "lines are drawn over one key of dates, times or numbers; "
+            f"this answer has {len(ordered) or 'none'}",
+            "draw it as bars",
+        )
+    return chart or ("lines" if len(ordered) == 1 else "bars" if keys else "table")
 
 
 def answer_page(table: pa.Table, facts: Facts, title: str = "") -> str:
     """Return a page with all rows of an answer, each value with its interval."""
-    return document(title or default_title(table), [answer_part(table, facts)])
+    promise = Part(notes=[guarantee(budget_of(facts), facts.unit)])
+    parts = [answer_part(table, facts, chart="table"), promise]
+    return document(title or default_title(table), parts, loud_of(facts))
 
 
 def default_title(table: pa.Table) -> str:
@@ -212,17 +250,10 @@ def _places(table: pa.Table, keys: Sequence[str], chart: Chart | None) -> tuple[
     It is the one key of times, else the one of numbers; for bars the key with most values. Without
     a key the one bar has the name of its column.
     """
-    times = [k for k in keys if pa.types.is_temporal(table[k].type)]
-    ordered = times if len(times) == 1 else [k for k in keys if _is_ordered(table[k].type)]
-    if chart == "lines" and len(ordered) != 1:
-        raise ParameterError(
-            "lines are drawn over one key of dates, times or numbers; "
-            f"this answer has {len(ordered) or 'none'}",
-            "draw it as bars",
-        )
+    ordered = _ordered(table)
     if not keys:
         return "", [_noised(table)[0]] * table.num_rows
-    if len(ordered) != 1 or chart == "bars":
+    if chart_of(table, chart or "") != "lines":
         across = max(keys, key=lambda k: len(set(table[k].to_pylist())))
         return across, key_texts(table[across].to_pylist())
     found = table[ordered[0]].to_pylist()
@@ -254,6 +285,13 @@ def _series(
         _SERIES[k % len(_SERIES)],
         ends=(numbers(name + LOW_SUFFIX), numbers(name + HIGH_SUFFIX)) if weighted else None,
     )
+
+
+def _ordered(table: pa.Table) -> list[str]:
+    """Return the one key of times; else all keys of times and numbers."""
+    keys = keys_of(table)
+    times = [k for k in keys if pa.types.is_temporal(table[k].type)]
+    return times if len(times) == 1 else [k for k in keys if _is_ordered(table[k].type)]
 
 
 def _is_ordered(kind: pa.DataType) -> bool:

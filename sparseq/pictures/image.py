@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,18 +50,23 @@ def picture_kind(path: Path, option: str = "--plot") -> str:
     Raises:
         ParameterError: No picture of this name can be made.
     """
+    check_place(path, KINDS, option)
     kind = path.suffix.lower()
-    if kind not in KINDS:
+    if kind != ".html":
+        check_image()
+    return kind[1:]
+
+
+def check_place(path: Path, kinds: Sequence[str], option: str) -> None:
+    """Raise `ParameterError` where a file has none of the endings, or no folder."""
+    if path.suffix.lower() not in kinds:
         raise ParameterError(
-            f"{option} {str(path)!r} has a suffix that is not known", ", ".join(KINDS)
+            f"{option} {str(path)!r} has a suffix that is not known", ", ".join(kinds)
         )
     if not path.parent.is_dir():
         raise ParameterError(
             f"can't write {str(path)!r}: there is no folder {str(path.parent)!r}", "make it first"
         )
-    if kind != ".html":
-        check_image()
-    return kind[1:]
 
 
 def rendered(sheet: Sheet, kind: str) -> str | bytes:
@@ -74,7 +80,15 @@ def write_picture(sheet: Sheet, path: Path) -> None:
     Raises:
         ParameterError: No picture of this name can be made, or it can't be written.
     """
-    content = rendered(sheet, picture_kind(path))
+    write_whole(path, rendered(sheet, picture_kind(path)))
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file, which appears whole or not at all.
+
+    Raises:
+        ParameterError: It can't be written.
+    """
     path = path.resolve()
     with contextlib.ExitStack() as stack:
         to = path

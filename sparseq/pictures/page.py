@@ -42,12 +42,13 @@ def html_page(sheet: Sheet) -> str:
         log = f'<details class="log"><summary>{escaped(sheet.log[0])}</summary>\n'
         log += f"{_table(sheet.log[1], sheet.log[0])}\n</details>"
     facts = _table(sheet.facts, "In short") if sheet.facts else ""
-    return _whole(sheet.title, sheet.warning, f"{facts}\n{sections}\n{log}")
+    warnings = [sheet.warning] if sheet.warning else []
+    return _whole(sheet.title, warnings, f"{facts}\n{sections}\n{log}")
 
 
-def document(title: str, parts: Sequence[Part], warning: str = "") -> str:
+def document(title: str, parts: Sequence[Part], warnings: Sequence[str] = ()) -> str:
     """One self-contained page of parts, each with its heading, text, figure or table, and notes."""
-    return _whole(title, warning, "\n".join(_part(part, k) for k, part in enumerate(parts)))
+    return _whole(title, warnings, "\n".join(_part(part, k) for k, part in enumerate(parts)))
 
 
 def _part(part: Part, k: int) -> str:
@@ -65,14 +66,14 @@ def _note(note: str) -> str:
     return f"<p{kind}>{escaped(note)}</p>"
 
 
-def _whole(title: str, warning: str, body: str) -> str:
+def _whole(title: str, warnings: Sequence[str], body: str) -> str:
     """The page around its body, with the policy that lets nothing else in."""
     style, script = (_resource(name) for name in ("page.css", "page.js"))
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
         "base-uri 'none'; form-action 'none'"
     )
-    warning = f'<p class="warning">{escaped(warning)}</p>\n' if warning else ""
+    warning = "".join(f'<p class="warning">{escaped(text)}</p>\n' for text in warnings)
     return f"""<!DOCTYPE html>
 <html lang="en">
 <meta charset="utf-8">
