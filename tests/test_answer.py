@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 import json
+import math
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import fastexcel
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -17,6 +21,7 @@ import pytest
 from browser import Page, browse, loosened, needs_browser
 
 import sparseq
+from sparseq.pictures.workbook import workbook
 from sparseq.store.answer import Answer
 from sparseq.store.answer_facts import Facts
 
@@ -191,6 +196,26 @@ def test_a_plot_is_over_its_key(daily: Answer, both: Answer, con: sparseq.Store)
         kinds.plot(chart="lines")
     one = con.sql("SELECT count(*) AS n FROM t").plot().figure
     assert one.places().tolist() == ["n"]
+
+
+def test_a_workbook_has_values_and_no_formula() -> None:
+    """What looks like a formula is text; a whole number that no workbook holds is its digits."""
+    days = [dt.date(2024, 1, 3), dt.date(1066, 10, 14), None]
+    names = ["=1+1", "http://a.b", "x"]
+    table = pa.table({"k": names, "day": days, "n": [1, 2**60, None], "x": [0.5, 1e308, math.nan]})
+    content = workbook(table, "=2", ["+3"])
+    first, about = (
+        fastexcel.read_excel(content).load_sheet(k, header_row=None, dtypes="string").to_arrow()
+        for k in range(2)
+    )
+    rows = [list(row.values()) for row in first.to_pylist()]
+    assert [row[0] for row in rows] == ["k", *names]
+    assert rows[1][1].startswith("2024-01-03")
+    assert rows[2][1:3] == ["1066-10-14", str(2**60)]
+    assert rows[3][1:] == [None, None, None]
+    assert [next(iter(row.values())) for row in about.to_pylist()] == ["=2", "+3"]
+    with zipfile.ZipFile(io.BytesIO(content)) as parts:
+        assert not any(b"<f>" in parts.read(name) for name in parts.namelist())
 
 
 def test_bound_values_are_the_literals_and_the_release_is_theirs(con: sparseq.Store) -> None:

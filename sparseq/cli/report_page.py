@@ -20,7 +20,7 @@ from sparseq.base.texts import shown
 from sparseq.cli.options import FilePath, command, file_option, open_store
 from sparseq.cli.text import loud_lines, say
 from sparseq.pictures.answers import answer_part, chart_of, paragraphs_of
-from sparseq.pictures.figure import Part
+from sparseq.pictures.figure import PagePart
 from sparseq.pictures.figures import monitor_sheet
 from sparseq.pictures.image import check_place, write_whole
 from sparseq.pictures.page import document
@@ -175,7 +175,7 @@ def _made(store: Store, wanted: ReportFile) -> tuple[str, int, int]:
 
     All questions are understood, and all series are read, before the first is asked.
     """
-    ready: list[Query | list[Part]] = []
+    ready: list[Query | list[PagePart]] = []
     for number, part in enumerate(wanted.parts, 1):
         with _named(number, part.heading):
             ready.append(_query(store, part) if part.sql else _known(store, wanted.folder, part))
@@ -190,7 +190,7 @@ def _made(store: Store, wanted: ReportFile) -> tuple[str, int, int]:
         asked, known = asked + (not free), known + free
         parts.append(answer_part(answer.arrow(), answer.facts, part.heading, part.text, part.chart))
     promise = f"{guarantee(store.guarantee)}, for all answers of the store together."
-    whole = [Part(paragraphs=paragraphs_of(wanted.text)), *parts, Part(notes=[promise])]
+    whole = [PagePart(paragraphs=paragraphs_of(wanted.text)), *parts, PagePart(notes=[promise])]
     loud = [NOT_PRIVATE] * (store.seed is not None) + [HOLE] * bool(store.losses)
     return document(wanted.title, whole, loud), asked, known
 
@@ -201,11 +201,11 @@ def _query(store: Store, part: ReportPart) -> Query:
     return query
 
 
-def _known(store: Store, folder: Path, part: ReportPart) -> list[Part]:
+def _known(store: Store, folder: Path, part: ReportPart) -> list[PagePart]:
     """Return the parts of a series that was monitored, or a text alone."""
     paragraphs = paragraphs_of(part.text)
     if not part.series:
-        return [Part(part.heading, paragraphs)]
+        return [PagePart(part.heading, paragraphs)]
     if not (folder / part.series).is_file():
         raise ParameterError(f"there is no file {part.series!r}", "`sparseq monitor` writes series")
     rows = series_table(folder / part.series)
@@ -213,8 +213,8 @@ def _known(store: Store, folder: Path, part: ReportPart) -> list[Part]:
         raise ParameterError(f"{shown(part.series)} has no rows yet", "let the monitor run")
     first, *others = monitor_sheet(rows, store.guarantee, {}, False, None).figures
     drawn = replace(first, notes=())
-    more = [Part(f.title, figure=replace(f, notes=())) for f in others]
-    return [Part(part.heading or first.title, paragraphs, drawn), *more]
+    more = [PagePart(f.title, figure=replace(f, notes=())) for f in others]
+    return [PagePart(part.heading or first.title, paragraphs, drawn), *more]
 
 
 # -- the same as a PDF -----------------------------------------------------------------------------

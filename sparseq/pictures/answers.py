@@ -27,7 +27,7 @@ from sparseq.pictures.answer_texts import (
     said,
     with_interval,
 )
-from sparseq.pictures.figure import Axis, Color, Figure, Floats, Part, Series, Sheet
+from sparseq.pictures.figure import Axis, Color, Figure, Floats, PagePart, Series, Sheet
 from sparseq.pictures.image import write_picture
 from sparseq.pictures.page import document, escaped, html_page
 from sparseq.pictures.tables import LOUD, guarantee
@@ -77,7 +77,7 @@ def html_table(table: pa.Table, facts: Facts) -> str:
 
 def answer_part(
     table: pa.Table, facts: Facts, heading: str = "", text: str = "", chart: str = ""
-) -> Part:
+) -> PagePart:
     """Return an answer as a part of a document: "bars", "lines", a "table" or "none" of them.
 
     What the store promises, and what nobody may overlook, stands once in the document. An answer
@@ -96,12 +96,12 @@ def answer_part(
     about = [line for line in lines_about(table, facts)[:-1] if line not in LOUD]
     chart = chart_of(table, chart) if table.num_rows else "table"
     if chart == "none":
-        return Part(heading, paragraphs, notes=about)
+        return PagePart(heading, paragraphs, notes=about)
     if chart == "table":
         texts = answer_table(table)
-        return Part(heading, paragraphs, table=texts, notes=[*footnote(texts), *about])
+        return PagePart(heading, paragraphs, table=texts, notes=[*footnote(texts), *about])
     figure = answer_figure(table, facts, heading, "bars" if chart == "bars" else "lines")
-    return Part(heading, paragraphs, replace(figure, notes=about))
+    return PagePart(heading, paragraphs, replace(figure, notes=about))
 
 
 def paragraphs_of(text: str) -> list[str]:
@@ -131,7 +131,7 @@ def chart_of(table: pa.Table, chart: str) -> str:
 
 def answer_page(table: pa.Table, facts: Facts, title: str = "") -> str:
     """Return a page with all rows of an answer, each value with its interval."""
-    promise = Part(notes=[guarantee(budget_of(facts), facts.unit)])
+    promise = PagePart(notes=[guarantee(budget_of(facts), facts.unit)])
     parts = [answer_part(table, facts, chart="table"), promise]
     return document(title or default_title(table), parts, loud_of(facts))
 

@@ -585,7 +585,7 @@ class Sheet:
 
 
 @dataclass(frozen=True)
-class Part:
+class PagePart:
     """A part of a document: a heading, paragraphs of text, a figure or a table, and its notes."""
 
     heading: str = ""

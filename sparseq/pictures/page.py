@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.base.texts import shown
-from sparseq.pictures.figure import Figure, Floats, Part, Scale, Series, Sheet, finite_runs
+from sparseq.pictures.figure import Figure, Floats, PagePart, Scale, Series, Sheet, finite_runs
 from sparseq.pictures.tables import LOUD, Table
 
 MOST_POINTS = 1_000
@@ -46,12 +46,12 @@ def html_page(sheet: Sheet) -> str:
     return _whole(sheet.title, warnings, f"{facts}\n{sections}\n{log}")
 
 
-def document(title: str, parts: Sequence[Part], warnings: Sequence[str] = ()) -> str:
+def document(title: str, parts: Sequence[PagePart], warnings: Sequence[str] = ()) -> str:
     """One self-contained page of parts, each with its heading, text, figure or table, and notes."""
     return _whole(title, warnings, "\n".join(_part(part, k) for k, part in enumerate(parts)))
 
 
-def _part(part: Part, k: int) -> str:
+def _part(part: PagePart, k: int) -> str:
     heading = f"<h2>{escaped(part.heading)}</h2>\n" if part.heading else ""
     text = "".join(f"<p>{escaped(paragraph)}</p>\n" for paragraph in part.paragraphs)
     figure = "" if part.figure is None else _section(part.figure, True, k)

@@ -69,8 +69,8 @@ def _write(sheet: Any, row: int, column: int, value: Any, kinds: dict[str, Any])
         sheet.write_datetime(row, column, value, kinds["moment"])
     elif isinstance(value, dt.date) and not isinstance(value, dt.datetime) and value.year >= 1900:
         sheet.write_datetime(row, column, value, kinds["day"])
-    elif isinstance(value, int | float | Decimal) and abs(value) <= _EXACT:
-        whole = isinstance(value, int) or abs(value) >= 1000
+    elif isinstance(value, int | float | Decimal) and abs(float(value)) <= _EXACT:
+        whole = isinstance(value, int) or abs(float(value)) >= 1000
         sheet.write_number(row, column, float(value), kinds["whole" if whole else "real"])
     else:
         sheet.write_string(row, column, plain_text(value))

@@ -79,6 +79,15 @@ def test_documents_have_each_value_with_its_interval_and_what_is_promised(
     assert releases(store) == 1
 
 
+def test_without_xlsxwriter_no_workbook_is_asked_for(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparseq.cli.output.find_spec", lambda name: None)
+    refused = run("sql", store, COUNT, "-o", "a.xlsx")
+    assert (refused.exit_code, releases(store)) == (2, 0)
+    assert "pip install 'sparseq[excel]'" in refused.stderr
+
+
 def test_an_answer_is_drawn_where_it_is_said(store: Path, tmp_path: Path) -> None:
     """What can't be drawn, or is said for nothing, is refused before anything is asked."""
     for words in (
