@@ -54,7 +54,7 @@ function drawn(chart, tip, x) {
   return { area, place, found, steps, hide() { cursor.style.visibility = "hidden"; } };
 }
 function lines(chart, tip) {
-  const rows = [...chart.querySelectorAll(".row")];
+  const rows = [...chart.querySelectorAll(".of-name")];
   function hide() { rows.forEach(row => row.classList.remove("now")); }
   function place(k) {
     hide();
@@ -64,6 +64,6 @@ function lines(chart, tip) {
     tip.style.top = `${below <= last ? below : rows[k].offsetTop - tip.offsetHeight - 4}px`;
     tip.style.left = `${rows[k].querySelector(".set").offsetLeft + 12}px`;
   }
-  const found = event => rows.indexOf(event.target.closest(".row"));
+  const found = event => rows.indexOf(event.target.closest(".of-name"));
   return { area: chart, place, hide, found, steps: { ArrowUp: -1, ArrowDown: 1, PageUp: -7, PageDown: 7 } };
 }

@@ -191,7 +191,7 @@ def _names_chart(part: Figure, whole: Figure, name: str) -> str:
             if x in at
         )
         of_name = f'<div class="name">{escaped(x)}</div><div class="set">{bars}</div>'
-        lines.append(f'<div class="row">{of_name}</div>')
+        lines.append(f'<div class="of-name">{of_name}</div>')
     several = " several" if len(part.series) > 1 else ""
     return f"""<div>{heading}<div class="chart names{several}" tabindex="0" role="img" \
 aria-label="{title}">

@@ -40,7 +40,7 @@ _BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 _MARGIN = 10  # columns that the labels of values take, about
 _TICK_LINES, _TICK_COLUMNS = 3, 11  # room for a tick and its label
 _BAR, _BELOW, _ABOVE = "██", "▓▓", "░░"  # a bar, and the two sides of the interval of its value
-_APART, _NARROWEST = 2, 10  # columns between what stands on one line; the least that a bar has
+_APART, _NARROWEST, _NAME = 2, 10, 20  # columns: between what is on a line; of a bar; of a name
 _RIBBON = 9  # dots: a thicker band is only dotted, so that the line in it can be seen
 Dots = NDArray[np.bool_]
 
@@ -115,8 +115,8 @@ def _names_text(figure: Figure, width: int, color: bool) -> str:
     >>> print(terminal_chart(Figure("People", [one]), 40))
     People
     ██ value   ▓▓░░ interval
-    Rome     ██████████████████▓▓░░░  8.0 ± 1.0
-    Oslo  ░░░▓▓▓▓▓░░░░░░░░            2.0 ± 3.0
+    Rome    ████████████████▓▓▓░░  8.0 ± 1.0
+    Oslo  ░░▓▓▓▓▓░░░░░░░           2.0 ± 3.0
     """
     thin = figure.means(0)
     title = _paint(_cut(figure.title, width), _BOLD, color)
@@ -133,28 +133,29 @@ def _names_text(figure: Figure, width: int, color: bool) -> str:
 
 
 def _bars(part: Figure, width: int, color: bool) -> list[str]:
-    """The lines of one panel over names; with several series, each has its name before its bar."""
-    names = [s.name for s in part.series] if len(part.series) > 1 else []
-    rows = [
-        (x if first else "", s, k, said)
-        for x in part.places().tolist()
-        for first, (s, k, said) in _of_name(part, x)
-    ]
-    beside = max(map(cell_len, names), default=-_APART) + _APART
-    values = max(cell_len(said) for *_, said in rows)
-    room = max(width - beside - values - 2 * _APART, 3 * _NARROWEST)
-    left = min(max(cell_len(shown(x, None)) for x, *_ in rows), room // 2)
-    bar = max(room - left, _NARROWEST)
-    scale = part.scales()[1]
-    return [
-        _pad(x, left)
-        + " " * _APART
-        + (_pad(s.name, beside - _APART) + " " * _APART if names else "")
-        + _paint(_bar_cells(scale, s, k, bar), _PAINTS[s.color], color)
-        + " " * _APART
-        + said.rjust(values)
-        for x, s, k, said in rows
-    ]
+    """The lines of one panel over names; with several series, each has its name before its bar.
+
+    Where little room is left, a name has a line of its own.
+    """
+    several = len(part.series) > 1
+    own = [_cut(s.name, _NAME) for s in part.series] if several else [""]
+    beside = max(map(cell_len, own)) + _APART * several
+    values = max(cell_len(t) for s in part.series for t in s.texts(part.y.unit))
+    names = [shown(x, None) for x in part.places().tolist()]
+    room = width - beside - values - 2 * _APART
+    left = max(map(cell_len, names))
+    above = left > room // 2 or room < 2 * _NARROWEST
+    bar, margin = (room, "  ") if above else (room - left, " " * (left + _APART))
+    scale, lines = part.scales()[1], []
+    for name, x in zip(names, part.places().tolist(), strict=True):
+        head = name + " " * (left + _APART - cell_len(name))
+        lines += [_cut(name, width)] if above else []
+        for first, (s, k, said) in _of_name(part, x):
+            drawn = _paint(_bar_cells(scale, s, k, max(bar, 0)), _PAINTS[s.color], color)
+            label = _pad(s.name, beside - _APART) + " " * _APART if several else ""
+            start = head if first and not above else margin
+            lines.append(f"{start}{label}{drawn}{' ' * _APART}{said.rjust(values)}")
+    return lines
 
 
 def _of_name(part: Figure, x: str) -> list[tuple[bool, tuple[Series, int, str]]]:

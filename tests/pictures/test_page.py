@@ -172,7 +172,7 @@ def test_many_names_are_drawn_up_to_a_hundred_and_all_are_in_the_table() -> None
 
 
 HOVER_NAMES = """
-const said = [...document.querySelectorAll(".row .bar")].map(bar => {
+const said = [...document.querySelectorAll(".of-name .bar")].map(bar => {
   bar.dispatchEvent(new PointerEvent("pointermove", { bubbles: true }));
   return document.querySelector(".tip").textContent;
 });
