@@ -190,6 +190,8 @@ def test_a_plot_is_over_its_key(daily: Answer, both: Answer, con: sparseq.Store)
             assert value == row["n"]
             assert left == row.get("n_low", row["n"] - row["n_error"])
             assert right == row.get("n_high", row["n"] + row["n_error"])
+    table = pa.table({"k": ["NULL", None], "n": [1, 2], "n_error": [1.0, 1.0]})
+    assert Answer(table, kinds.facts).plot().figure.places().tolist() == ["NULL", "(NULL)"]
     assert "<h1>Kinds</h1>" in kinds.plot("Kinds").html()
     assert both.plot(chart="bars").figure.is_named
     with pytest.raises(sparseq.ParameterError, match="none"):

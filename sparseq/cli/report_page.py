@@ -17,7 +17,7 @@ import click
 
 from sparseq.base.errors import ParameterError, SparseqError, did_you_mean
 from sparseq.base.texts import shown
-from sparseq.cli.options import FilePath, command, file_option, open_store
+from sparseq.cli.options import LAKE, FilePath, command, file_option, open_store
 from sparseq.cli.text import loud_lines, say
 from sparseq.pictures.answers import answer_part, chart_of, paragraphs_of
 from sparseq.pictures.figure import PagePart
@@ -139,7 +139,8 @@ class ReportFile:
             raise ParameterError(f"{shown(path)} names no store", 'store = "shop.sparseq"')
         found = tuple(ReportPart.of(part, k) for k, part in enumerate(parts, 1))
         title = words.get("title") or path.stem
-        return cls(title, path.parent / words["store"], words.get("text", ""), path.parent, found)
+        store = path.parent / words["store"].removeprefix(LAKE)
+        return cls(title, store, words.get("text", ""), path.parent, found)
 
 
 def _texts(given: Any, words: tuple[str, ...], others: Any) -> dict[str, str]:

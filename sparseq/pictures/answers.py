@@ -101,7 +101,8 @@ def answer_part(
         texts = answer_table(table)
         return PagePart(heading, paragraphs, table=texts, notes=[*footnote(texts), *about])
     figure = answer_figure(table, facts, heading, "bars" if chart == "bars" else "lines")
-    return PagePart(heading, paragraphs, replace(figure, notes=about))
+    notes = [note for note in figure.notes[:-1] if note not in LOUD]
+    return PagePart(heading, paragraphs, replace(figure, notes=notes))
 
 
 def paragraphs_of(text: str) -> list[str]:
@@ -240,7 +241,8 @@ def answer_figure(
         drawn = [(n, replace(s, panel=s.name, color=_SERIES[0], name=n)) for n, s in drawn]
     if len(names) > 1:
         drawn = [(n, replace(s, panel=", ".join(filter(None, [n, s.panel])))) for n, s in drawn]
-    notes = lines_about(table, facts)
+    undrawn = [f"A row without a {across} is not drawn."] * (None in place)
+    notes = [*undrawn, *lines_about(table, facts)]
     return Figure(title or default_title(table), [s for _, s in drawn], Axis(across), notes=notes)
 
 
@@ -255,10 +257,14 @@ def _places(table: pa.Table, keys: Sequence[str], chart: Chart | None) -> tuple[
         return "", [_noised(table)[0]] * table.num_rows
     if chart_of(table, chart or "") != "lines":
         across = max(keys, key=lambda k: len(set(table[k].to_pylist())))
-        return across, key_texts(table[across].to_pylist())
+        values = table[across].to_pylist()
+        names = key_texts(values)
+        if "NULL" in values:  # a text, which is not the same as none
+            names = ["(NULL)" if v is None else n for n, v in zip(names, values, strict=True)]
+        return across, names
     found = table[ordered[0]].to_pylist()
     known = [p for p in found if p is not None]
-    if isinstance(known[0], dt.datetime) and all(p.time() == dt.time.min for p in known):
+    if known and isinstance(known[0], dt.datetime) and all(p.time() == dt.time.min for p in known):
         return ordered[0], [None if p is None else p.date() for p in found]
     return ordered[0], found
 
@@ -290,14 +296,16 @@ def _series(
 def _ordered(table: pa.Table) -> list[str]:
     """Return the one key of times; else all keys of times and numbers."""
     keys = keys_of(table)
-    times = [k for k in keys if pa.types.is_temporal(table[k].type)]
+    times = [k for k in keys if _is_day(table[k].type)]
     return times if len(times) == 1 else [k for k in keys if _is_ordered(table[k].type)]
 
 
 def _is_ordered(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_temporal(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
-    )
+    return bool(_is_day(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _is_day(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
 class Drawing:
@@ -334,9 +342,18 @@ class Drawing:
     def _repr_html_(self) -> str:
         return (
             f'<iframe title="{escaped(self.figure.title)}" sandbox="allow-scripts" '
-            f'style="width: 100%; height: 640px; border: 0" srcdoc="{html.escape(self.html())}">'
+            f'style="width: 100%; height: {self._height()}px; border: 0" '
+            f'srcdoc="{html.escape(self.html())}">'
             "</iframe>"
         )
+
+    def _height(self) -> int:
+        """Return about how many pixels high the page is; what is higher scrolls."""
+        if not self.figure.is_named:
+            return 640
+        panels = self.figure.panels().values()
+        lines = sum(len(p.places()) * len(p.series) for p in panels)
+        return min(240 + 30 * lines + 60 * len(panels), 1600)
 
     def __repr__(self) -> str:
         return self.terminal(min(shutil.get_terminal_size((100, 24)).columns, 100))

@@ -27,6 +27,7 @@ _COLORS = {
     "brown": "#8a5a2b",
 }
 _FAINT, _COLUMNS, _HEAD = "#59636e", 3, 0.7  # inches above each figure, for its title and legend
+_NAME = 34  # letters of a line of a name beside its bar
 
 
 def check_image() -> None:
@@ -234,7 +235,7 @@ def _names(axes: Any, figure: Figure) -> None:
     up = figure.scales()[1]
     axes.set_xlim(up.low, up.high + 0.3 * (up.high - up.low))  # room for the values
     axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.set_yticks(range(len(names)), map(_plain, names))
+    axes.set_yticks(range(len(names)), [_plain(textwrap.fill(n, _NAME)) for n in names])
     _ticks(axes.xaxis, up, 5)
     axes.axvline(0, color=_FAINT, lw=0.8)
     axes.grid(alpha=0.3, axis="x")
