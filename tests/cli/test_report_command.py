@@ -10,6 +10,7 @@ from browser import Page, needs_browser
 
 from conftest import output, run
 
+ROOT = Path(__file__).parent.parent.parent
 COUNT = "SELECT count(DISTINCT who) AS people FROM visits"
 REPORT = """
 title = "Our <pages>"
@@ -129,6 +130,11 @@ def test_without_chromium_no_pdf_is_made_and_nothing_asked(
     refused = run("report", described, "-o", described.with_suffix(".pdf"))
     assert (refused.exit_code, releases(store)) == (2, before)
     assert "needs Chromium" in refused.stderr
+
+
+def test_the_file_on_the_page_about_reports_is_the_one_that_is_run() -> None:
+    shown = (ROOT / "docs/reports.md").read_text().partition("```toml\n")[2].partition("```")[0]
+    assert shown == (ROOT / "queries/weekly.toml").read_text()
 
 
 @pytest.mark.deep
