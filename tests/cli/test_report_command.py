@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -43,17 +44,31 @@ series = "days.csv"
 """
 
 
+@pytest.fixture(scope="module")
+def made(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a report: its store, and a series beside it."""
+    made = tmp_path_factory.mktemp("report")
+    shutil.copy(folder / "web.sparseq", made)
+    (made / "q.sql").write_text(f"{COUNT} WHERE day >= :day AND day < :next_day")
+    output(
+        "monitor", made / "web.sparseq", made / "q.sql", "--over", "day", "--from", "2024-01-01",
+        "--to", "2024-01-03", "--output", made / "days.csv", "--quiet", "--anyway",
+    )  # fmt: skip
+    (made / "weekly.toml").write_text(REPORT)
+    return made
+
+
+@pytest.fixture
+def store(made: Path, tmp_path: Path) -> Path:
+    """A copy of that store, in a folder of its own."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "web.sparseq"
+
+
 @pytest.fixture
 def described(store: Path) -> Path:
-    """A report in the folder of a store, with a series beside it."""
-    (store.parent / "q.sql").write_text(f"{COUNT} WHERE day >= :day AND day < :next_day")
-    output(
-        "monitor", store, store.parent / "q.sql", "--over", "day", "--from", "2024-01-01",
-        "--to", "2024-01-03", "--output", store.parent / "days.csv", "--quiet", "--anyway",
-    )  # fmt: skip
-    file = store.parent / "weekly.toml"
-    file.write_text(REPORT)
-    return file
+    """The report beside it."""
+    return store.with_name("weekly.toml")
 
 
 def releases(store: Path) -> int:
