@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 import json
+import math
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import fastexcel
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -17,6 +21,7 @@ import pytest
 from browser import Page, browse, loosened, needs_browser
 
 import sparseq
+from sparseq.pictures.workbook import workbook
 from sparseq.store.answer import Answer
 from sparseq.store.answer_facts import Facts
 
@@ -168,14 +173,51 @@ def test_a_browser_shows_the_plot(daily: Answer, tmp_path: Path) -> None:
     assert seen.count("<path") >= 2  # the values, and the band about them
 
 
-def test_a_plot_is_over_one_ordered_key(daily: Answer, both: Answer, con: sparseq.Store) -> None:
+def test_a_plot_is_over_its_key(daily: Answer, both: Answer, con: sparseq.Store) -> None:
+    """Lines over a time, bars over names in the order of the answer; each with its interval."""
     assert "1 Jan 2024" in repr(daily.plot())
-    figure = both.plot().figure
-    assert {s.name.split(":")[0] for s in figure.series} == {"<b>", "gift"}
+    lines = both.plot().figure.series
+    assert [s.name for s in lines] == ["<b>", "gift"]
     assert "<iframe" in both.plot()._repr_html_()
-    kinds = con.sql("SELECT kind, count(*) AS n FROM t WHERE kind IN ('<b>', 'gift') GROUP BY kind")
-    with pytest.raises(sparseq.ParameterError, match="one key of dates"):
-        kinds.plot()
+    kinds = con.sql(
+        "SELECT kind, count(*) AS n FROM t WHERE kind IN ('<b>', 'gift') GROUP BY 1 ORDER BY 1 DESC"
+    )
+    (bars,) = kinds.plot("Kinds").figure.series
+    assert bars.x.tolist() == ["gift", "<b>"]
+    for drawn, rows in ((lines[1], [r for r in both if r["kind"] == "gift"]), (bars, list(kinds))):
+        low, high = drawn.band
+        for row, value, left, right in zip(rows, drawn.values, low, high, strict=True):
+            assert value == row["n"]
+            assert left == row.get("n_low", row["n"] - row["n_error"])
+            assert right == row.get("n_high", row["n"] + row["n_error"])
+    table = pa.table({"k": ["NULL", None], "n": [1, 2], "n_error": [1.0, 1.0]})
+    assert Answer(table, kinds.facts).plot().figure.places().tolist() == ["NULL", "(NULL)"]
+    assert "<h1>Kinds</h1>" in kinds.plot("Kinds").html()
+    assert both.plot(chart="bars").figure.is_named
+    with pytest.raises(sparseq.ParameterError, match="none"):
+        kinds.plot(chart="lines")
+    one = con.sql("SELECT count(*) AS n FROM t").plot().figure
+    assert one.places().tolist() == ["n"]
+
+
+def test_a_workbook_has_values_and_no_formula() -> None:
+    """What looks like a formula is text; a whole number that no workbook holds is its digits."""
+    days = [dt.date(2024, 1, 3), dt.date(1066, 10, 14), None]
+    names = ["=1+1", "http://a.b", "x"]
+    table = pa.table({"k": names, "day": days, "n": [1, 2**60, None], "x": [0.5, 1e308, math.nan]})
+    content = workbook(table, "=2", ["+3"])
+    first, about = (
+        fastexcel.read_excel(content).load_sheet(k, header_row=None, dtypes="string").to_arrow()
+        for k in range(2)
+    )
+    rows = [list(row.values()) for row in first.to_pylist()]
+    assert [row[0] for row in rows] == ["k", *names]
+    assert rows[1][1].startswith("2024-01-03")
+    assert rows[2][1:3] == ["1066-10-14", str(2**60)]
+    assert rows[3][1:] == [None, None, None]
+    assert [next(iter(row.values())) for row in about.to_pylist()] == ["=2", "+3"]
+    with zipfile.ZipFile(io.BytesIO(content)) as parts:
+        assert not any(b"<f>" in parts.read(name) for name in parts.namelist())
 
 
 def test_bound_values_are_the_literals_and_the_release_is_theirs(con: sparseq.Store) -> None:
@@ -231,11 +273,12 @@ def test_what_intervals_rest_on_is_said_in_one_line() -> None:
     rows = weighted.sql(f"SELECT day, count(*) AS n FROM t WHERE {DAYS} GROUP BY 1", confidence=0.9)
     assert rows.interval.kind == "assumed"
     assert str(rows.interval).startswith(
-        "the truth about everybody lies in all 10 intervals, with 90 % confidence; if "
+        "all 10 intervals contain the true value for everybody, with 90 % confidence; assumes that"
     )
+    assert rows.interval.line.endswith("confidence (assumed)")
     active = in_or_out.sql("SELECT count(*) AS n FROM t").interval
     assert active.kind == ""
-    assert "people who took part" in str(active)
+    assert "people whose budget is used up are left out" in active.line
     assert not any("\n" in str(one) for one in (people, rows.interval, active))
 
 

@@ -6,9 +6,13 @@ import html
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from browser import CHROMIUM, browse, loosened
 
+import sparseq
+
+ROWS = pa.table({"who": [1, 2]})
 ROOT = Path(__file__).parent.parent
 NOTEBOOK = ROOT / "docs/notebooks/first.ipynb"
 
@@ -48,7 +52,7 @@ def test_its_outputs_say_what_they_should(cells: list[Any]) -> None:
     assert answer["text/html"].count("<svg") == 14  # two intervals a day
     assert "1997-03-07" in answer["text/plain"]
     assert (
-        "the truth about everybody lies in all 14 intervals"
+        "all 14 intervals contain the true value for everybody"
         in shown(cells, "print(week.interval)")["text/plain"]
     )
     assert "Nothing was asked" in shown(cells, 'amount > 50")')["text/plain"]
@@ -56,6 +60,21 @@ def test_its_outputs_say_what_they_should(cells: list[Any]) -> None:
     for check in (".fetchall()[0][0] > 0", 'week.df()["people"][4]'):
         assert "True" in shown(cells, check)["text/plain"]
     assert "kappa" in shown(cells, "split()[1:4])")["text/plain"]
+
+
+def test_an_error_is_a_line_and_a_hint_and_those_of_others_are_as_ever(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    shells = pytest.importorskip("IPython.core.interactiveshell")
+    shell = shells.InteractiveShell(user_ns={"con": sparseq.create(None, {"t": ROWS}, user="who")})
+    assert not shell.run_cell("con.sql('SELECT nonsense FROM t')").success
+    lines = capsys.readouterr().out.strip().splitlines()
+    assert lines[0].startswith("QueryRefused: there is no column 'nonsense'")
+    assert lines[1].startswith("  hint: ")
+    assert len(lines) == 2
+    assert not shell.run_cell("1 / 0").success
+    assert "Traceback" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(not CHROMIUM, reason="no Chromium is installed")

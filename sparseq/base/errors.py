@@ -20,6 +20,8 @@ from __future__ import annotations
 
 import difflib
 import enum
+import os
+import traceback
 from collections.abc import Iterable
 
 
@@ -35,6 +37,12 @@ class SparseqError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}\n  hint: {self.hint}" if self.hint else self.message
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what a notebook shows: the error and its hint; all of it with SPARSEQ_DEBUG."""
+        if os.environ.get("SPARSEQ_DEBUG"):
+            return traceback.format_exception(self)
+        return f"{type(self).__name__}: {self}".split("\n")
 
 
 class ParameterError(SparseqError, ValueError):

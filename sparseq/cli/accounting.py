@@ -19,11 +19,11 @@ from sparseq.accounting._numbers import in_range, round_down, sqrt_up
 from sparseq.base.errors import ParameterError
 from sparseq.base.texts import json_text
 from sparseq.cli.options import Group, facts_format_option, file_option
-from sparseq.cli.picture import write_picture
 from sparseq.cli.text import labelled, say, terminal_width
 from sparseq.papers import filters, odometers
 from sparseq.papers.odometers import ODOMETER_START, LecuyerOdometer
 from sparseq.pictures.figure import COLORS, Axis, Figure, Series, Sheet
+from sparseq.pictures.image import write_picture
 from sparseq.pictures.tables import DELTA, DELTA_TEXT, MISSING, format_table, number, percent, upper
 from sparseq.pictures.terminal import MARKS, terminal_chart
 

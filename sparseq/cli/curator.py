@@ -20,7 +20,7 @@ from sparseq.cli.options import (
     output_option,
     store_argument,
 )
-from sparseq.cli.output import BINARY, Output, chosen_format
+from sparseq.cli.output import LISTS, Output, chosen_format
 from sparseq.cli.text import PRIVATE, banner, labelled, say, terminal_width
 from sparseq.engine._duckdb.connection import not_judged
 from sparseq.ledger.purposes import Pot
@@ -303,7 +303,7 @@ def log(store: Path, last: int | None, format: str | None, output: Path | None) 
     """
 
     chosen = chosen_format(format, output)
-    if chosen in BINARY:
+    if chosen not in LISTS:
         raise click.UsageError("the log is written as table, csv or json")
     width = terminal_width() if output is None else None
     with open_store(store) as opened, Output(output, chosen, private=True) as out:
@@ -341,6 +341,8 @@ def exact(store: Path, query: str, format: str | None, output: Path | None) -> N
     """
 
     chosen = chosen_format(format, output)
+    if chosen not in LISTS:
+        raise click.UsageError("exact rows are written as table, csv or json")
     with open_store(store) as opened, Output(output, chosen, private=True) as out:
         out.write(_exact_text(exact_sql(opened, query), chosen))
 

@@ -23,12 +23,12 @@ from sparseq.base.errors import DataError, ParameterError
 from sparseq.base.texts import json_text
 from sparseq.base.whole_files import how_to_mend
 from sparseq.cli.options import FilePath, command, facts_format_option, seed_option
-from sparseq.cli.picture import write_picture
 from sparseq.cli.progress import progress_bar
 from sparseq.cli.text import banner, labelled, say
 from sparseq.ledger.purposes import Purpose
 from sparseq.pictures.figure import Figure, Floats, Sheet
 from sparseq.pictures.figures import demo_figure
+from sparseq.pictures.image import write_picture
 from sparseq.pictures.tables import DELTA, DELTA_TEXT, NOT_PRIVATE, number, upper
 from sparseq.pictures.terminal import terminal_chart
 from sparseq.series import Monitor, QueryText, Ticks

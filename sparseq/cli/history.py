@@ -11,7 +11,7 @@ import click
 
 from sparseq.base.texts import json_text
 from sparseq.cli.options import command, format_option, open_store, output_option, store_argument
-from sparseq.cli.output import BINARY, Output, chosen_format
+from sparseq.cli.output import LISTS, Output, chosen_format
 from sparseq.cli.show import encode, warn_if_seeded
 from sparseq.cli.text import course_text, labelled, loud_lines, one_line, terminal_width
 from sparseq.pictures.tables import format_bound, format_table, number
@@ -54,7 +54,7 @@ def history(
     if sum([last is not None, everything, show is not None]) > 1:
         raise click.UsageError("--last, --all and --show can't be used together")
     chosen = chosen_format(format, output)
-    if show is None and chosen in BINARY:
+    if show is None and chosen not in LISTS:
         raise click.UsageError("the list of releases is written as table, csv or json")
     width = terminal_width() if output is None else None
     with open_store(store) as opened, Output(output, chosen) as out:

@@ -33,11 +33,11 @@ from sparseq.cli.options import (
     series_output_option,
     store_argument,
 )
-from sparseq.cli.picture import check_picture, write_picture
 from sparseq.cli.progress import progress_bar
 from sparseq.cli.sql import query_text
 from sparseq.cli.text import banner, put_out, say
 from sparseq.pictures.figures import Rival, monitor_sheet
+from sparseq.pictures.image import picture_kind, write_picture
 from sparseq.pictures.tables import NOT_PRIVATE, format_bound
 from sparseq.pictures.terminal import terminal_chart
 from sparseq.series import Monitor, QueryText, Ticks
@@ -167,7 +167,7 @@ class Picture:
         rivals: Mapping[str, Rival],
     ) -> None:
         if path is not None:
-            check_picture(path)
+            picture_kind(path)
         self._path, self._rows, self._store, self._alarm = path, rows, store, alarm
         self._rivals = rivals
         self.stale = False

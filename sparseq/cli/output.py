@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
@@ -21,10 +22,17 @@ from sparseq.cli.text import put_out, say
 
 # -- the place of an answer: standard output, or a file that appears whole or not at all -----------
 
-FORMATS = ("table", "csv", "json", "parquet", "arrow")
-BINARY = frozenset(["parquet", "arrow"])
-_TEXTS = frozenset(["csv", "tsv", "json", "jsonl"])
-EXACT = frozenset(["csv", "json"])
+FORMATS = ("table", "csv", "json", "markdown", "html", "xlsx", "parquet", "arrow")
+LISTS = ("table", "csv", "json")
+"""Formats of what is no answer."""
+BINARY = frozenset(["parquet", "arrow", "xlsx"])
+WHOLE = BINARY | {"html"}
+"""Of these a file has one answer."""
+TITLED = frozenset(["markdown", "html", "xlsx"])
+"""These have a title."""
+_NAMES = {".md": "markdown", ".html": "html", ".htm": "html", ".xlsx": "xlsx"}
+_TEXTS = frozenset(["csv", "tsv", "json", "jsonl", "markdown", "html"])
+EXACT = frozenset(["csv", "json", "markdown", "html"])
 """Texts for machines."""
 
 
@@ -34,17 +42,28 @@ def chosen_format(format: str | None, path: Path | None) -> str:
     Raises:
         ParameterError: The name says a kind of file that is not written, or another binary one.
 
-    >>> chosen_format(None, Path("a.csv")), chosen_format(None, Path("a.md"))
+    >>> chosen_format(None, Path("a.csv")), chosen_format(None, Path("a.txt"))
     ('csv', 'table')
     """
     named, packed = format_of(path) if path is not None else ("", "")
+    named = _NAMES.get(path.suffix.lower(), named) if path is not None else named
     other = named not in ("", format) and (format is None or named not in _TEXTS)
     if path is not None and (packed or (other and named not in FORMATS) or (format and other)):
         raise ParameterError(
             f"{shown(path.name)} is no name for {format or 'an answer'}: it says {packed or named}",
-            "names end in .csv, .json, .parquet or .arrow; any other has a table as text",
+            "names end in .csv, .json, .md, .html, .xlsx, .parquet or .arrow; any other has a "
+            "table as text",
         )
     return format or named or "table"
+
+
+def check_workbook() -> None:
+    """Raise `ParameterError` where XlsxWriter is not installed."""
+    if find_spec("xlsxwriter") is None:
+        raise ParameterError(
+            "a workbook needs XlsxWriter, which is not installed",
+            "pip install 'sparseq[excel]', or take csv",
+        )
 
 
 class Output:
@@ -65,6 +84,8 @@ class Output:
         self._private = private
         self._stack = contextlib.ExitStack()
         self._file: BinaryIO | None = None
+        if format == "xlsx":
+            check_workbook()
         if path is None and format in BINARY and sys.stdout.isatty():
             raise click.UsageError(
                 f"{format} is not for a terminal; add --output FILE, or send it into a pipe"

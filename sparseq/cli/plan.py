@@ -27,7 +27,6 @@ from sparseq.cli.options import (
     param_option,
     together,
 )
-from sparseq.cli.picture import check_picture, write_picture
 from sparseq.cli.progress import late_bar
 from sparseq.cli.purpose import written
 from sparseq.cli.sql import query_text
@@ -35,6 +34,7 @@ from sparseq.cli.text import banner, say
 from sparseq.ledger.purposes import Questions
 from sparseq.load.load_rows import IncomingRows
 from sparseq.pictures.figures import plan_sheet
+from sparseq.pictures.image import picture_kind, write_picture
 from sparseq.pictures.tables import format_number, format_table
 from sparseq.series import QuerySeries, QueryText, Ticks
 from sparseq.series.planning.charged_plan import charged_ranks, charged_verdict, most_charged
@@ -78,7 +78,7 @@ class PlanOptions:
 
     def __post_init__(self) -> None:
         if self.plot is not None:
-            check_picture(self.plot)
+            picture_kind(self.plot)
 
 
 planning = together(

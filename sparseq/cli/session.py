@@ -18,7 +18,7 @@ from sparseq.cli.budget import budget_text
 from sparseq.cli.create import catalog_text
 from sparseq.cli.history import LAST, history_text
 from sparseq.cli.options import open_store
-from sparseq.cli.output import BINARY, EXACT, FORMATS, Output
+from sparseq.cli.output import EXACT, FORMATS, WHOLE, Output
 from sparseq.cli.show import answer_text, brief_text, encode, warn_if_seeded
 from sparseq.cli.sql import of_no_use
 from sparseq.cli.stop_signals import standing, stoppable, stopped_text, unstoppable
@@ -187,7 +187,7 @@ class ShellSession:
             self._explain(text)
             return
         options = self._options()
-        with Output(self.output if self.mode in BINARY else None, self.mode) as out:
+        with Output(self.output if self.mode in WHOLE else None, self.mode) as out:
             query = self.store.lower(text)
             if not self._confirmed(text):
                 say("not asked, nothing charged", err=True)
@@ -204,7 +204,7 @@ class ShellSession:
             text: str | bytes = brief_text(answer, None if self.output else terminal_width())
         else:
             text = encode(answer, self.mode)
-        if self.output is None or self.mode in BINARY:
+        if self.output is None or self.mode in WHOLE:
             out.write(text)
         else:
             self._append(text)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,19 +18,22 @@ from sparseq.cli.options import (
     LAKE,
     Share,
     command,
+    file_option,
     format_option,
     memory_option,
     open_store,
     output_option,
 )
-from sparseq.cli.output import Output, chosen_format
+from sparseq.cli.output import TITLED, Output, chosen_format
 from sparseq.cli.show import encode, warn_if_seeded
 from sparseq.cli.stop_signals import INTERRUPTED, standing, stoppable, stopped_text, unstoppable
 from sparseq.cli.text import say, terminal_width
+from sparseq.pictures.image import picture_kind
 from sparseq.sql.plan import OPTIONS, Options
 from sparseq.store.ask import Asking
 
 if TYPE_CHECKING:
+    from sparseq.store.answer import Answer
     from sparseq.store.explain import Explanation
     from sparseq.store.remote import Remote
     from sparseq.store.store import Store
@@ -63,6 +68,8 @@ def question_options(function: Any) -> Any:
 )
 @format_option
 @output_option
+@file_option("--plot", help="Draw it: .html, .svg or .png; - is the terminal, and no table.")
+@click.option("--title", metavar="TEXT", help="Title of the drawing or the document.")
 @click.option(
     "--request-id",
     metavar="ID",
@@ -85,6 +92,8 @@ def sql(
     file: str | None,
     format: str | None,
     output: Path | None,
+    plot: Path | None,
+    title: str | None,
     request_id: str | None,
     fresh: bool,
     explain: bool,
@@ -103,6 +112,7 @@ def sql(
       sparseq sql shop.sparseq "SELECT count(DISTINCT customer_id) AS buyers FROM purchases"
       sparseq sql shop.sparseq "SELECT sum(amount) FROM purchases" --scale 100 --explain
       sparseq sql shop.sparseq --file daily.sql --request-id 1997-03-01 --output daily.csv
+      sparseq sql shop.sparseq --file weekly.sql --plot weekly.html --title "Buyers by week"
       sparseq sql --server https://numbers.example.org "SELECT count(*) FROM purchases"
     """
     if server is not None:
@@ -113,23 +123,25 @@ def sql(
         raise click.UsageError("Missing argument 'STORE'.")
     text = query_text(query, file)
     options = Options.of(**words)
+    shown = Shown(chosen_format(format, output), plot, title or "", output)
     width = terminal_width() if output is None else None
     before: tuple[int, float] | None = None
+    found: Answer | None = None
     try:
         with (
             _opened(store, server) as opened,
-            Output(output, chosen := chosen_format(format, output)) as out,
+            Output(output, shown.format) as out,
         ):
             if explain:
-                out.write(explanation(opened, text, options, chosen))
+                out.write(explanation(opened, text, options, shown.format))
             elif not confirmed(opened, text, options):
                 say("not asked, nothing charged", err=True)
             else:
                 before = standing(opened) if isinstance(opened, Asking) else None
                 with stoppable(), Cancellation(checked_seconds(timeout)):
-                    out.write(
-                        asked(opened, text, options, chosen, request_id, width, fresh, timeout)
-                    )
+                    found, recorded = asked(opened, text, options, request_id, fresh, timeout)
+                warn_if_seeded(found, shown.format)
+                out.write(shown.text(found, width, recorded))
     except KeyboardInterrupt:
         if before is None:
             raise
@@ -137,6 +149,52 @@ def sql(
             show = f"sparseq history {store} --show {{}}"
             say("\nsparseq: " + stopped_text(opened, before, show), err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
+    if found is not None:
+        shown.draw(found)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How an answer is shown: in a format, and as a drawing.
+
+    Raises:
+        ParameterError: No such drawing can be made.
+        click.UsageError: The words make no sense together.
+    """
+
+    format: str
+    plot: Path | None
+    title: str
+    output: Path | None
+
+    def __post_init__(self) -> None:
+        if self.title and self.plot is None and self.format not in TITLED:
+            raise click.UsageError(
+                f"--title is of a drawing or a document: add --plot FILE, not {self.format} alone"
+            )
+        if self.is_drawn_here and (self.output is not None or self.format != "table"):
+            raise click.UsageError(
+                "--plot - is shown in the place of a table: leave out the others"
+            )
+        if self.plot is not None and not self.is_drawn_here:
+            picture_kind(self.plot)
+
+    @property
+    def is_drawn_here(self) -> bool:
+        """Whether the terminal has a drawing and no table."""
+        return self.plot is not None and str(self.plot) == "-"
+
+    def text(self, answer: Answer, width: int | None, recorded: bool) -> str | bytes:
+        """Return what goes to the output."""
+        if self.is_drawn_here:
+            color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+            return answer.plot(self.title).terminal(min(width or 100, 120), color)
+        return encode(answer, self.format, width, recorded, self.title)
+
+    def draw(self, answer: Answer) -> None:
+        """Write the drawing, if there is to be one in a file."""
+        if self.plot is not None and not self.is_drawn_here:
+            answer.plot(self.title).save(self.plot)
 
 
 def confirmed(store: Store | Remote, text: str, options: Options) -> bool:
@@ -191,19 +249,15 @@ def asked(
     store: Store | Remote,
     text: str,
     options: Options,
-    format: str,
     request_id: str | None = None,
-    width: int | None = None,
     fresh: bool = False,
     timeout: float | None = None,
-) -> str | bytes:
-    """Ask a query; return the answer in the format."""
+) -> tuple[Answer, bool]:
+    """Ask a query; return the answer, and whether it was recorded under its id before."""
 
     before = store.released if request_id is not None else 0
     if isinstance(store, Asking):
         answer = store.ask(store.lower(text), options, request_id, fresh)
     else:
         answer = store.asked(text, options, request_id, fresh=fresh, timeout=timeout)
-    warn_if_seeded(answer, format)
-    recorded = request_id is not None and answer.facts.release <= before
-    return encode(answer, format, width, recorded)
+    return answer, request_id is not None and answer.facts.release <= before

@@ -32,10 +32,10 @@ from sparseq.cli.options import (
     together,
 )
 from sparseq.cli.output import Output
-from sparseq.cli.picture import check_picture, rendered
 from sparseq.cli.progress import progress_bar
 from sparseq.cli.text import banner, labelled, say
 from sparseq.pictures.figures import training_sheet
+from sparseq.pictures.image import picture_kind, rendered
 from sparseq.pictures.tables import DELTA, NOT_PRIVATE, Table, number, upper
 from sparseq.training import PrivateGD
 from sparseq.training.features import engine_for, features_of, target_of
@@ -274,7 +274,7 @@ def run_training(
     how = PrivateGD(**settings)
     asked = [part for part in features.split(",") if part.strip()]
     kind, log_kind = model_format(output, model), log_format(log)
-    picture = check_picture(report, "--report") if report is not None else "html"
+    picture = picture_kind(report, "--report") if report is not None else "html"
     with (
         open_store(store) as opened,
         Output(output, kind) as model_file,

@@ -162,7 +162,7 @@ class Selects:
         number = answer.facts.release
         if repeat:
             self._state.notice(f"release {number} again, as it was recorded: nothing was charged")
-        for line in said(answer.facts):
+        for line in said(answer.arrow(), answer.facts):
             self._state.notice(line)
 
     def _set_config(self, sql: str) -> None:

@@ -5,42 +5,40 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import io
+import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from sparseq.accounting.budget import Budget
+from sparseq.base.texts import shown
 from sparseq.pictures.tables import (
+    HOLE,
     MISSING,
     NOT_PRIVATE,
+    Ends,
     Table,
     digits_for,
     format_bound,
     format_number,
     format_table,
-    percent,
+    guarantee,
+    interval_texts,
 )
 from sparseq.released.render import ERROR_SUFFIX, HIGH_SUFFIX, LOW_SUFFIX, columns_of
-from sparseq.store.answer_facts import Facts
+from sparseq.store.answer_facts import AnswerInterval, Facts
 
 # -- the values of an answer as text ---------------------------------------------------------------
 
 MOST_ROWS = 40
 """Of an answer that is looked at; `rows` and the frames have all."""
-_RESTS_ON = {
-    "exact": "proved",
-    "bounded": "proved, by the most that one person can add",
-    "assumed": "if people with very much data are few, and their data are like everybody's",
-    "active": "about those who have budget left",
-    "capped": "about those with few enough combinations of rows in the join",
-}
-
 IMPRECISE = "imprecise"
 """Marks a value whose interval's half-width exceeds it."""
 
 
-def with_interval(table: pa.Table, name: str) -> list[tuple[Any, Any, Any]]:
+def with_interval(table: pa.Table, name: str) -> list[Ends]:
     """Return each value of a weighted answer's column, and the ends of its interval."""
     columns = (name, name + LOW_SUFFIX, name + HIGH_SUFFIX)
     return list(zip(*(table[c].to_pylist() for c in columns), strict=True))
@@ -51,27 +49,20 @@ def is_imprecise(value: float | None, low: float | None, high: float | None) -> 
     return value is None or low is None or high is None or (high - low) / 2 > abs(value)
 
 
-def interval_texts(
-    value: float | None, low: float | None, high: float | None, whole: bool = False
-) -> tuple[str, str]:
-    """Return a value and its interval, as precise as the interval allows.
+def _marked_texts(rows: list[Ends], whole: bool) -> list[str]:
+    """Return values with their intervals, and a word behind what is wider than its value.
 
-    >>> interval_texts(69343, 67857.95, 71278.1, whole=True), interval_texts(3, -2.0, 9.0)
-    (('69,300', '67,900 to 71,300'), ('3.0 imprecise', '-2.0 to 9.0'))
+    >>> _marked_texts([(69343, 67857.95, 71278.1), (3, -2.0, 9.0)], whole=True)
+    ['69,300 (67,900 to 71,300)', '3 (-2 to 9) imprecise']
     """
-    if value is None:
-        return MISSING, MISSING
-    mark = f" {IMPRECISE}" if is_imprecise(value, low, high) else ""
-    if low is None or high is None:
-        return f"{value:.4g}{mark}", "not known"
-    digits = digits_for((high - low) / 2)
-    digits = min(digits, 0) if whole else digits
-    ends = f"{format_number(low, digits)} to {format_number(high, digits)}"
-    return format_number(value, digits) + mark, ends
+    return [
+        text + f" {IMPRECISE}" * (row[0] is not None and is_imprecise(*row))
+        for row, text in zip(rows, interval_texts(rows, whole), strict=True)
+    ]
 
 
 def answer_table(table: pa.Table) -> Table:
-    """Return the answer for `format_table`, every value beside its ±."""
+    """Return the answer for `format_table`, every value with its interval."""
     names = table.column_names
     columns, texts, align = [], [], []
     for name in columns_of(table):
@@ -79,10 +70,8 @@ def answer_table(table: pa.Table) -> Table:
         columns.append(name)
         if name + LOW_SUFFIX in names:
             whole = str(table[name].type).startswith("int")
-            both = [interval_texts(*row, whole) for row in with_interval(table, name)]
-            columns.append("interval")
-            texts += [[value for value, _ in both], [ends for _, ends in both]]
-            align += [".", "r"]
+            texts.append(_marked_texts(with_interval(table, name), whole))
+            align.append(".")
         elif name + ERROR_SUFFIX in names:
             whole = str(table[name].type).startswith("int")
             bounds = table[name + ERROR_SUFFIX].to_pylist()
@@ -137,7 +126,7 @@ def terminal_text(table: pa.Table, facts: Facts, width: int | None = None) -> st
     shown, more = first_rows(table)
     texts = answer_table(shown)
     values = format_table(*texts, max_width=width)
-    return "\n".join([values, *more, *footnote(texts), *said(facts)])
+    return "\n".join([values, *more, *footnote(texts), *said(table, facts)])
 
 
 def first_rows(table: pa.Table) -> tuple[pa.Table, list[str]]:
@@ -152,19 +141,18 @@ def footnote(texts: Table) -> list[str]:
     return [f"{IMPRECISE}: the interval is wider than the value"] * marked
 
 
-def said(facts: Facts) -> list[str]:
+def interval_of(table: pa.Table, facts: Facts) -> AnswerInterval:
+    """Return what is said of an answer's intervals."""
+    noised = sum(name + ERROR_SUFFIX in table.column_names for name in columns_of(table))
+    return AnswerInterval(facts.interval, facts.confidence, noised * table.num_rows)
+
+
+def said(table: pa.Table, facts: Facts) -> list[str]:
     """Say what the intervals are about, and what nobody may overlook."""
-    sure = f"with {percent(facts.confidence)} confidence"
-    if facts.interval:
-        truth = "the truth about everybody is in the interval"
-        line = f"{truth}{'s' * (facts.coordinates > 1)} {sure}, {_RESTS_ON[facts.interval]}"
-    else:
-        line = f"± {sure}, about the people who took part"
-    hole = ["A HOLE IN THE GUARANTEE: the store was opened without a part of it."]
-    loud = [NOT_PRIVATE] * facts.seeded + hole * (facts.losses > 0)
+    line = interval_of(table, facts).line
     again = ", asked before (free)" if facts.repeated else ""
     again = ", from which this follows (free)" if facts.follows else again
-    return [*loud, f"release {facts.release}{again}: {line}"]
+    return [*loud_of(facts), f"release {facts.release}{again}: {line}"]
 
 
 def budget_of(facts: Facts) -> Budget:
@@ -172,7 +160,41 @@ def budget_of(facts: Facts) -> Budget:
     return Budget(facts.kappa, facts.norm_budget, facts.gaussian, facts.keys_delta)
 
 
-# -- rows as CSV -----------------------------------------------------------------------------------
+def loud_of(facts: Facts) -> list[str]:
+    """Return what nobody may overlook."""
+    return [NOT_PRIVATE] * facts.seeded + [HOLE] * (facts.losses > 0)
+
+
+def lines_about(table: pa.Table, facts: Facts) -> list[str]:
+    """Return what stands under an answer in a document: its intervals, and what was promised.
+
+    It is the same whenever the answer is read.
+    """
+    once = replace(facts, repeated=False, follows=False)
+    return [*facts.notes, *said(table, once), guarantee(budget_of(facts), facts.unit)]
+
+
+# -- rows as CSV, as Markdown ----------------------------------------------------------------------
+
+_MARKDOWN = re.compile(r"([\\`*_\[\]<>|~#])")
+
+
+def answer_markdown(table: pa.Table, facts: Facts, title: str = "") -> str:
+    """Return all rows as a table in Markdown, each value with its interval, and what is said of it.
+
+    Texts are shown as they are, whatever they look like.
+    """
+    texts = answer_table(table)
+    rules = [":--" if side == "l" else "--:" for side in texts.align]
+    rows = [[_as_markdown(cell) for cell in row] for row in (texts.columns, *texts.rows)]
+    lines = ["| " + " | ".join(row) + " |" for row in (rows[0], rules, *rows[1:])]
+    about = [_as_markdown(line) for line in (*footnote(texts), *lines_about(table, facts))]
+    head = [f"## {_as_markdown(title)}\n"] if title else []
+    return "\n".join([*head, *lines, *(f"\n{line}" for line in about)])
+
+
+def _as_markdown(text: str) -> str:
+    return _MARKDOWN.sub(r"\\\1", shown(text, None))
 
 
 def answer_csv(table: pa.Table) -> str:

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from sparseq.base.errors import ParameterError
 from sparseq.pictures.tables import (
     MISSING,
+    Ends,
     Table,
     digits_for,
     format_bound,
     format_number,
     format_with_bound,
+    interval_texts,
     number,
 )
 
@@ -81,11 +83,13 @@ class Scale:
 
 
 def positions(x: NDArray[Any]) -> Floats:
-    """Return numbers as they are, dates and moments as seconds since 1970.
+    """Return numbers as they are, dates and moments as seconds since 1970, names as 0, 1, 2.
 
     >>> positions(np.array(["1970-01-02"], "datetime64[D]")).tolist()
     [86400.0]
     """
+    if x.dtype.kind == "U":
+        return np.arange(len(x), dtype=np.float64)
     return (x.astype("datetime64[s]") if x.dtype.kind == "M" else x).astype(np.float64)
 
 
@@ -186,6 +190,8 @@ _FLAT = 1e-9  # a smaller range, relative to the values, is drawn as if it were 
 _TALLEST = 6.0  # a band behind may make the chart this many times taller than the first needs
 _ALIKE = 8.0  # panels whose heights differ more have scales of their own
 _DECADES = 100.0
+MOST_NAMES = 100
+"""Names that are drawn of a figure over names; its table has all."""
 
 
 @dataclass(frozen=True)
@@ -217,17 +223,19 @@ class Mark:
 
 @dataclass(frozen=True)
 class Series:
-    """Numbers over time, or over other numbers.
+    """Numbers over time, over other numbers, or over names.
 
     Raises `ParameterError` where the lengths do not agree.
 
     Attributes:
         name: As in the legend.
         x: Dates, moments or numbers, ascending; all series of a figure have the same kind. Bars go
-            on to the next x.
+            on to the next x. Names are in any order; each has a line of its own, with a lying bar.
         values: One for each x. What is not finite is a gap.
         bound: Half-width of the error band, of all or of each. NaN: not known, so there is no band;
             None: the values have no ±.
+        ends: The lower and the upper ends of intervals, in the place of `bound`, where a value is
+            not in the middle of its own.
         look: What is drawn. A `band` has no line: it is what the others are compared with.
         color: Which.
         panel: Series of different panels are drawn beside each other.
@@ -242,12 +250,11 @@ class Series:
     color: Color = "blue"
     panel: str = ""
     exact: bool = False
+    ends: tuple[Floats, Floats] | None = None
 
     def __post_init__(self) -> None:
-        if len(self.values) != len(self.x) or np.size(np.asarray(self.bound)) not in (
-            1,
-            len(self.x),
-        ):
+        sizes = {np.size(part) for part in (self.values, *(self.ends or ()))}
+        if sizes != {len(self.x)} or np.size(np.asarray(self.bound)) not in (1, len(self.x)):
             raise ParameterError(
                 f"series {self.name!r} does not have one value, and one bound or none, for each of "
                 f"its {len(self.x)} places"
@@ -257,12 +264,16 @@ class Series:
     @property
     def bounds(self) -> Floats:
         """The half-width of the band at each x."""
+        if self.ends is not None:
+            return (self.ends[1] - self.ends[0]) / 2
         bound = np.nan if self.bound is None else self.bound
         return np.broadcast_to(np.asarray(bound, dtype=np.float64), (len(self.x),))
 
     @property
     def band(self) -> tuple[Floats, Floats]:
         """Its lower and its upper edge; NaN where there is none."""
+        if self.ends is not None:
+            return self.ends
         return self.values - self.bounds, self.values + self.bounds
 
     @property
@@ -273,11 +284,18 @@ class Series:
     def pick(self, which: NDArray[np.bool_]) -> Series:
         """Return some of the points."""
         bound = None if self.bound is None else self.bounds[which]
-        return replace(self, x=self.x[which], values=self.values[which], bound=bound)
+        ends = None if self.ends is None else (self.ends[0][which], self.ends[1][which])
+        return replace(self, x=self.x[which], values=self.values[which], bound=bound, ends=ends)
 
     def texts(self, unit: str = "") -> list[str]:
-        """Each value ± its bound, as precise as the bound allows; `± –` where that isn't known."""
+        """Each value with its interval, as precise as that allows; `± –` where it isn't known."""
         behind = f" {unit}" if unit else ""
+        if self.ends is not None:
+            known = zip(self.values.tolist(), *(e.tolist() for e in self.ends), strict=True)
+            return [
+                text if text == MISSING else text + behind
+                for text in interval_texts([_known(*row) for row in known])
+            ]
         return [
             MISSING
             if not np.isfinite(y)
@@ -296,11 +314,15 @@ class Series:
         use = np.isfinite(self.values)
         n = np.bincount(group, use)
         with np.errstate(invalid="ignore"):  # 0 / 0: a gap
-            values, bounds = (
-                np.bincount(group, np.where(use, y, 0.0)) / n for y in (self.values, self.bounds)
+            values, bounds, low, high = (
+                np.bincount(group, np.where(use, y, 0.0)) / n
+                for y in (self.values, self.bounds, *self.band)
             )
         centres = np.rint(np.bincount(group, ordinals) / np.bincount(group)).astype(int)
-        return replace(self, x=centres.astype("datetime64[D]"), values=values, bound=bounds)
+        x = centres.astype("datetime64[D]")
+        if self.ends is not None:
+            return replace(self, x=x, values=values, ends=(low, high))
+        return replace(self, x=x, values=values, bound=bounds)
 
 
 @dataclass(frozen=True)
@@ -327,10 +349,24 @@ class Figure:
     def __post_init__(self) -> None:
         if not self.series or not all(len(s.x) for s in self.series):
             raise ParameterError("there is nothing to draw", "each series needs at least one point")
+        if len({s.x.dtype.kind == "U" for s in self.series}) > 1:
+            raise ParameterError("names and numbers have no axis in common", "draw two figures")
+
+    @property
+    def is_named(self) -> bool:
+        """Whether each place is a name: a line with bars that lie, one below the other."""
+        return bool(self.series[0].x.dtype.kind == "U")
+
+    def is_alone(self) -> bool:
+        """Whether names need no legend: no panel has more than one series."""
+        return self.is_named and all(len(p.series) == 1 for p in self.panels().values())
 
     def places(self) -> NDArray[Any]:
-        """Each x of any series, ascending."""
-        return np.unique(np.concatenate([s.x for s in self.series]))
+        """Each x of any series, ascending; names in their order."""
+        joined = np.concatenate([s.x for s in self.series])
+        if self.is_named:
+            return np.array(list(dict.fromkeys(joined.tolist())))
+        return np.unique(joined)
 
     def panels(self) -> dict[str, Figure]:
         """Return a figure for each panel; of those with the same scale, all values are in it."""
@@ -358,6 +394,8 @@ class Figure:
 
     def means(self, most: int) -> Figure:
         """The same figure with at most `most` points a series, each the mean of days in a row."""
+        if self.is_named:
+            return self.thinned(MOST_NAMES)
         across, _ = self.scales()
         days = mean_days(int((across.high - across.low) // 86_400), most)
         if across.kind in ("linear", "log") or days == 1:
@@ -369,8 +407,10 @@ class Figure:
     def thinned(self, most: int) -> Figure:
         """The same figure with `most` points a panel: the lowest and highest of each stretch.
 
-        One gap of each stretch is kept as well.
+        One gap of each stretch is kept as well. Of names, the first are drawn.
         """
+        if self.is_named:
+            return self._first_names()
         drawn, before, after = [], 0, 0
         for part in self.panels().values():
             places = part.places()
@@ -382,6 +422,16 @@ class Figure:
         note = f"{after:,} of {before:,} points are drawn: of each stretch the lowest and highest."
         return replace(self, series=drawn, notes=[*self.notes, note])
 
+    def _first_names(self) -> Figure:
+        """The same figure with at most `MOST_NAMES` names."""
+        names = self.places()
+        if len(names) <= MOST_NAMES:
+            return self
+        drawn = [s.pick(np.isin(s.x, names[:MOST_NAMES])) for s in self.series]
+        note = f"The first {MOST_NAMES:,} of {len(names):,} are drawn."
+        drawn = [s for s in drawn if len(s.x)]
+        return replace(self, series=drawn, notes=[*self.notes, note])
+
     def scales(self) -> tuple[Scale, Scale]:
         """Return where an x and where a value is."""
         x, at = self.places(), positions(self.places())
@@ -389,7 +439,7 @@ class Figure:
         if x.dtype.kind == "M":
             kind = "date" if x.dtype == "datetime64[D]" else "moment"
         low, high = float(at[0]), float(at[-1])
-        if self.series[0].look == "bars" and len(at) > 1:
+        if self.series[0].look == "bars" and len(at) > 1 and not self.is_named:
             high += float(at[-1] - at[-2])
         low = low if self.x.low is None else self.x.low
         high = high if self.x.high is None else self.x.high
@@ -405,13 +455,14 @@ class Figure:
         log = self.y.scale == "log"
         first = self.series[0]
         inside = [s.values for s in self.series if s.look != "band"] + [
-            *first.band,
+            *(end for s in self.series if s is first or s.ends is not None for end in s.band),
             np.array([m.at for m in self.marks if m.of == "y"]),
         ]
         low, high = _range(inside, log)
         if not log:
             bars = any(s.look == "bars" for s in self.series)
             low, high = _with_zero(min(low, 0.0) if bars else low, high)
+            high = max(high, 0.0) if self.is_named else high
             flat = _FLAT * max(abs(low), abs(high), 1.0)
             if high - low <= flat:
                 low, high = low - max(flat, 0.5), high + max(flat, 0.5)
@@ -427,7 +478,9 @@ class Figure:
 
     @property
     def subtitle(self) -> str:
-        """What the values are, and over what."""
+        """What the values are, and over what; names say that themselves."""
+        if self.is_named:
+            return self.y.label
         return ", by ".join(filter(None, [self.y.label, self.x.label]))
 
     def legend(self) -> list[tuple[str, Series]]:
@@ -440,7 +493,7 @@ class Figure:
         found, unit = [], f" {self.y.unit}" if self.y.unit else ""
         for name in dict.fromkeys(s.name for s in self.series):
             group = [s for s in self.series if s.name == name]
-            bounds = np.concatenate([s.bounds for s in group])
+            bounds = np.concatenate([s.bounds for s in group if s.ends is None] or [np.zeros(0)])
             known = bounds[np.isfinite(bounds)]
             ends = (
                 [format_bound(float(b)) for b in (known.min(), known.max())] if len(known) else []
@@ -460,7 +513,8 @@ class Figure:
             }
             for x in part.places().tolist():
                 cells = [texts.get(name, {}).get(x, MISSING) for name in names]
-                text = x.isoformat() if isinstance(x, date) else f"{x:.6g}"
+                text = x if isinstance(x, str) else f"{x:.6g}"
+                text = x.isoformat() if isinstance(x, date) else text
                 rows.append([*([panel] if len(panels) > 1 else []), text, *cells])
         of_x = self.x.label or ("date" if self.series[0].x.dtype.kind == "M" else "")
         columns = [*(["group"] if len(panels) > 1 else []), of_x, *names]
@@ -530,11 +584,24 @@ class Sheet:
     log: tuple[str, Table] | None = None
 
 
+@dataclass(frozen=True)
+class PagePart:
+    """A part of a document: a heading, paragraphs of text, a figure or a table, and its notes."""
+
+    heading: str = ""
+    paragraphs: Sequence[str] = ()
+    figure: Figure | None = None
+    table: Table | None = None
+    notes: Sequence[str] = ()
+
+
 def typed(x: Any) -> NDArray[Any]:
-    """Return dates or moments as datetime64, numbers as floats."""
-    if isinstance(x, np.ndarray) and x.dtype.kind == "M":
+    """Return dates or moments as datetime64, names as texts, numbers as floats."""
+    if isinstance(x, np.ndarray) and x.dtype.kind in "MU":
         return x
     first = x[0] if len(x) else 0.0
+    if isinstance(first, str):
+        return np.asarray(x, dtype=np.str_)
     kind = "datetime64[s]" if isinstance(first, datetime) else "datetime64[D]"
     return np.asarray(x, dtype=kind if isinstance(first, date) else np.float64)
 
@@ -573,6 +640,12 @@ def finite_runs(values: Floats) -> list[NDArray[np.int64]]:
     known = np.isfinite(values)
     pieces = np.split(np.arange(len(values)), np.flatnonzero(~known))
     return [run for piece in pieces if len(run := piece[known[piece]])]
+
+
+def _known(*row: float) -> Ends:
+    """Return a value and its ends with None for what is not known."""
+    value, low, high = (x if math.isfinite(x) else None for x in row)
+    return value, low, high
 
 
 def _extremes(group: Sequence[Series], places: NDArray[Any], most: int) -> NDArray[Any]:

@@ -1,15 +1,20 @@
-"""Figures as a PNG or an SVG, by Matplotlib: the optional extra `plot`."""
+"""Figures as files: a page, or a PNG or SVG by Matplotlib, the optional extra `plot`."""
 
 from __future__ import annotations
 
+import contextlib
 import io
 import textwrap
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sparseq.base.errors import ParameterError
+from sparseq.base.whole_files import whole_file, writing
 from sparseq.pictures.figure import Figure, Floats, Scale, Series, Sheet
+from sparseq.pictures.page import html_page
 
 _COLORS = {
     "blue": "#0b62d6",
@@ -22,6 +27,7 @@ _COLORS = {
     "brown": "#8a5a2b",
 }
 _FAINT, _COLUMNS, _HEAD = "#59636e", 3, 0.7  # inches above each figure, for its title and legend
+_NAME = 34  # letters of a line of a name beside its bar
 
 
 def check_image() -> None:
@@ -33,6 +39,64 @@ def check_image() -> None:
             "an image needs Matplotlib, which is not installed",
             "pip install 'sparseq[plot]', or take FILE.html",
         ) from error
+
+
+KINDS = (".html", ".png", ".svg")
+"""Names of files of pictures."""
+
+
+def picture_kind(path: Path, option: str = "--plot") -> str:
+    """Return html, png or svg, by the file's name.
+
+    Raises:
+        ParameterError: No picture of this name can be made.
+    """
+    check_place(path, KINDS, option)
+    kind = path.suffix.lower()
+    if kind != ".html":
+        check_image()
+    return kind[1:]
+
+
+def check_place(path: Path, kinds: Sequence[str], option: str) -> None:
+    """Raise `ParameterError` where a file has none of the endings, or no folder."""
+    if path.suffix.lower() not in kinds:
+        raise ParameterError(
+            f"{option} {str(path)!r} has a suffix that is not known", ", ".join(kinds)
+        )
+    if not path.parent.is_dir():
+        raise ParameterError(
+            f"can't write {str(path)!r}: there is no folder {str(path.parent)!r}", "make it first"
+        )
+
+
+def rendered(sheet: Sheet, kind: str) -> str | bytes:
+    """Return a picture as the content of a file."""
+    return html_page(sheet) if kind == "html" else image(sheet, kind)
+
+
+def write_picture(sheet: Sheet, path: Path) -> None:
+    """Write a picture; a file appears whole or not at all.
+
+    Raises:
+        ParameterError: No picture of this name can be made, or it can't be written.
+    """
+    write_whole(path, rendered(sheet, picture_kind(path)))
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file, which appears whole or not at all.
+
+    Raises:
+        ParameterError: It can't be written.
+    """
+    path = path.resolve()
+    with contextlib.ExitStack() as stack:
+        to = path
+        if not path.exists() or path.is_file():  # neither a pipe, nor /dev/null
+            to = stack.enter_context(whole_file(path))
+        with writing(path):
+            to.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def image(sheet: Sheet, kind: str = "png") -> bytes:
@@ -48,7 +112,7 @@ def image(sheet: Sheet, kind: str = "png") -> bytes:
         head = [sheet.title, *head]
     heights = [
         0.2 * len(head) + (0.15 if head else 0.05),
-        *(_HEAD + _height(f) for f in sheet.figures),
+        *(_head(f) + _height(f) for f in sheet.figures),
     ]
     canvas = Canvas(figsize=(10, sum(heights)), dpi=150, layout="constrained")
     top, *parts = canvas.subfigures(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
@@ -60,21 +124,35 @@ def image(sheet: Sheet, kind: str = "png") -> bytes:
     return drawn.getvalue()
 
 
+def _head(figure: Figure) -> float:
+    return _HEAD / 2 if figure.is_alone() else _HEAD
+
+
 def _rows(figure: Figure) -> int:
-    return -(-len(figure.panels()) // _COLUMNS)
+    return -(-len(figure.panels()) // _columns(figure))
+
+
+def _columns(figure: Figure) -> int:
+    return min(len(figure.panels()), 2 if figure.is_named else _COLUMNS)
 
 
 def _height(figure: Figure) -> float:
+    if figure.is_named:
+        most = max(len(part.places()) * len(part.series) for part in figure.panels().values())
+        return _rows(figure) * (0.8 + 0.22 * most) + 0.6
     return 4.2 if len(figure.panels()) == 1 else 2.2 * _rows(figure) + 1.0
 
 
 def _draw(part: Any, figure: Figure) -> None:
+    whole, figure = figure, figure.means(0) if figure.is_named else figure
     panels = figure.panels()
-    head, body = part.subfigures(2, 1, height_ratios=[_HEAD, _height(figure)])
-    columns = min(len(panels), _COLUMNS)
-    places = body.subplots(_rows(figure), columns, squeeze=False).ravel()
+    head, body = part.subfigures(2, 1, height_ratios=[_head(figure), _height(figure)])
+    places = body.subplots(_rows(figure), _columns(figure), squeeze=False).ravel()
     for axes, (name, panel) in zip(places, panels.items(), strict=False):
         axes.set_title(_plain(name), loc="left", fontsize=9)
+        if panel.is_named:
+            _names(axes, panel)
+            continue
         for k, s in enumerate(panel.series):
             _series(axes, s, s.look == "band" or k > 0, s.name)
         _around(axes, panel)
@@ -84,11 +162,12 @@ def _draw(part: Any, figure: Figure) -> None:
     labels = {_plain(s.name): _plain(label) for label, s in figure.legend()}
     handles, names = places[0].get_legend_handles_labels()
     own = dict(zip(names, handles, strict=True))
-    head.legend(
-        own.values(), [labels[n] for n in own], loc="lower left", ncols=3, frameon=False, fontsize=8
-    )
+    if not figure.is_alone():
+        names = [labels[n] for n in own]
+        place: dict[str, Any] = {"loc": "lower left", "ncols": 3, "frameon": False, "fontsize": 8}
+        head.legend(own.values(), names, **place)
     body.supylabel(_plain(figure.y.label), fontsize=8)
-    notes = [line for note in figure.all_notes() for line in textwrap.wrap(note, 160)]
+    notes = [line for note in whole.notes_of(figure) for line in textwrap.wrap(note, 160)]
     body.supxlabel(_plain("\n".join(notes)), fontsize=7, color=_FAINT, x=0.01, ha="left")
 
 
@@ -127,6 +206,41 @@ def _series(axes: Any, s: Series, behind: bool, name: str) -> None:
             marker="o" if len(x) == 1 else None,
             drawstyle="steps-post" if s.look == "steps" else "default",
         )
+
+
+def _names(axes: Any, figure: Figure) -> None:
+    """Bars that lie, a group of them for each name, the first on top."""
+    names = figure.places().tolist()
+    wide = 0.8 / len(figure.series)
+    for k, s in enumerate(figure.series):
+        at = np.array([names.index(x) for x in s.x.tolist()]) + (k + 0.5) * wide - 0.4
+        low, high = s.band
+        whiskers = {"lw": 1, "color": _COLORS["ink"]}
+        axes.barh(
+            at, s.values, wide * 0.9, color=_COLORS[s.color], alpha=0.45, label=_plain(s.name)
+        )
+        axes.hlines(at, low, high, **whiskers)
+        for end in (low, high):
+            axes.vlines(end, at - wide / 5, at + wide / 5, **whiskers)
+        for y, x, text in zip(at, np.fmax(high, s.values), s.texts(figure.y.unit), strict=True):
+            place = max(float(x), 0.0) if np.isfinite(x) else 0.0
+            axes.annotate(
+                _plain(text),
+                (place, y),
+                (5, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=7,
+            )
+    up = figure.scales()[1]
+    axes.set_xlim(up.low, up.high + 0.3 * (up.high - up.low))  # room for the values
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.set_yticks(range(len(names)), [_plain(textwrap.fill(n, _NAME)) for n in names])
+    _ticks(axes.xaxis, up, 5)
+    axes.axvline(0, color=_FAINT, lw=0.8)
+    axes.grid(alpha=0.3, axis="x")
+    axes.tick_params(labelsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _around(axes: Any, figure: Figure) -> None:

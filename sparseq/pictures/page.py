@@ -13,14 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.base.texts import shown
-from sparseq.pictures.figure import Figure, Floats, Series, Sheet, finite_runs
-from sparseq.pictures.tables import Table
+from sparseq.pictures.figure import Figure, Floats, PagePart, Scale, Series, Sheet, finite_runs
+from sparseq.pictures.tables import LOUD, Table
 
 MOST_POINTS = 1_000
 """Of a figure, about; more are thinned."""
 TOP, RIGHT, BOTTOM = 12, 14, 28  # margins, in the drawing's own units
 _LETTER = 7.2  # about as wide as a digit
 _SIZES = ((1, 960, 420, " one"), (4, 470, 250, " two"), (999, 310, 200, ""))  # up to so many panels
+_LONG = 20  # lines of a chart over names that has its axis above and below
 _STUB = 3.0  # half of the width of a band that has one place only
 
 
@@ -34,29 +35,54 @@ def html_page(sheet: Sheet) -> str:
     >>> "<h1>a &lt; b</h1>" in page, "1.0 ± 2.0" in page
     (True, True)
     """
-    style, script = (_resource(name) for name in ("page.css", "page.js"))
     alone = len(sheet.figures) == 1 and sheet.figures[0].title == sheet.title
     sections = "\n".join(_section(f, alone, k) for k, f in enumerate(sheet.figures))
-    policy = (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    warning = f'<p class="warning">{escaped(sheet.warning)}</p>\n' if sheet.warning else ""
     log = ""
     if sheet.log:
         log = f'<details class="log"><summary>{escaped(sheet.log[0])}</summary>\n'
         log += f"{_table(sheet.log[1], sheet.log[0])}\n</details>"
+    facts = _table(sheet.facts, "In short") if sheet.facts else ""
+    warnings = [sheet.warning] if sheet.warning else []
+    return _whole(sheet.title, warnings, f"{facts}\n{sections}\n{log}")
+
+
+def document(title: str, parts: Sequence[PagePart], warnings: Sequence[str] = ()) -> str:
+    """One self-contained page of parts, each with its heading, text, figure or table, and notes."""
+    return _whole(title, warnings, "\n".join(_part(part, k) for k, part in enumerate(parts)))
+
+
+def _part(part: PagePart, k: int) -> str:
+    heading = f"<h2>{escaped(part.heading)}</h2>\n" if part.heading else ""
+    text = "".join(f"<p>{escaped(paragraph)}</p>\n" for paragraph in part.paragraphs)
+    figure = "" if part.figure is None else _section(part.figure, True, k)
+    table = "" if part.table is None else _table(part.table, "")
+    notes = "".join(map(_note, part.notes))
+    notes = f'<div class="notes">{notes}</div>' if notes else ""
+    return f"<section>\n{heading}{text}{figure}{table}{notes}\n</section>"
+
+
+def _note(note: str) -> str:
+    kind = ' class="warning"' if note in LOUD else ""
+    return f"<p{kind}>{escaped(note)}</p>"
+
+
+def _whole(title: str, warnings: Sequence[str], body: str) -> str:
+    """The page around its body, with the policy that lets nothing else in."""
+    style, script = (_resource(name) for name in ("page.css", "page.js"))
+    policy = (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    warning = "".join(f'<p class="warning">{escaped(text)}</p>\n' for text in warnings)
     return f"""<!DOCTYPE html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
-<title>{escaped(sheet.title)}</title>
+<title>{escaped(title)}</title>
 <style>{style}</style>
-<h1>{escaped(sheet.title)}</h1>
-{warning}{_table(sheet.facts, "In short") if sheet.facts else ""}
-{sections}
-{log}
+<h1>{escaped(title)}</h1>
+{warning}{body}
 <script>{script}</script>
 </html>
 """
@@ -85,10 +111,12 @@ def _section(figure: Figure, alone: bool, k: int) -> str:
     thin = figure.thinned(max(MOST_POINTS // len(panels), 60))
     _, width, height, columns = next(size for size in _SIZES if len(panels) <= size[0])
     drawings = "\n".join(
-        _chart(part, thin, name, f"{k}-{n}", width, height)
+        _names_chart(part, thin, name)
+        if figure.is_named
+        else _chart(part, thin, name, f"{k}-{n}", width, height)
         for n, (name, part) in enumerate(thin.panels().items())
     )
-    notes = "".join(f"<p>{escaped(note)}</p>" for note in figure.notes_of(thin))
+    notes = "".join(map(_note, figure.notes_of(thin)))
     heading = "" if alone else f"<h2>{escaped(figure.title)}</h2>\n"
     return f"""<figure aria-label="{escaped(figure.title)}">
 {heading}<p class="unit">{escaped(figure.subtitle)}</p>
@@ -98,7 +126,7 @@ def _section(figure: Figure, alone: bool, k: int) -> str:
 </div>
 <figcaption class="notes">{notes}</figcaption>
 <details><summary>The numbers</summary>
-{_table(thin.table(), figure.title)}
+{_table((figure if figure.is_named else thin).table(), figure.title)}
 </details>
 </figure>"""
 
@@ -106,17 +134,9 @@ def _section(figure: Figure, alone: bool, k: int) -> str:
 def _chart(part: Figure, whole: Figure, name: str, key: str, width: int, height: int) -> str:
     """One drawing, with what its tooltips say."""
     place = _Place(part, width, height)
-    data = {
-        "x": place.xs(part.places()).tolist(),
-        "names": part.table().columns[1:],
-        "rows": part.tips(),
-    }
-    script = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-    order = list(dict.fromkeys(s.name for s in whole.series))
-    title = f"{whole.title}, {name}" if name else whole.title
-    heading = f"<h3>{escaped(name)}</h3>\n" if name else ""
+    order, title, heading = _named(whole, name)
     return f"""<div>{heading}<div class="chart">
-<svg viewBox="0 0 {width} {height}" tabindex="0" role="img" aria-label="{escaped(title)}">
+<svg viewBox="0 0 {width} {height}" tabindex="0" role="img" aria-label="{title}">
 <clipPath id="inside{key}"><rect x="{place.left - 3}" y="{TOP - 3}" \
 width="{width - RIGHT - place.left + 6}" height="{height - BOTTOM - TOP + 6}"/></clipPath>
 {_axes(place)}
@@ -126,9 +146,86 @@ width="{width - RIGHT - place.left + 6}" height="{height - BOTTOM - TOP + 6}"/><
 {_marks(part, place)}
 <line class="cursor" y1="{TOP}" y2="{height - BOTTOM}"/>
 </svg>
-<div class="tip" aria-hidden="true"></div>
-<script type="application/json" class="data">{script}</script>
+{_tips(part, place.xs(part.places()).tolist())}
 </div></div>"""
+
+
+def _named(whole: Figure, name: str) -> tuple[list[str], str, str]:
+    """Return the order of the series of all panels, one panel's title, and its heading."""
+    order = list(dict.fromkeys(s.name for s in whole.series))
+    title = f"{whole.title}, {name}" if name else whole.title
+    return order, escaped(title), f"<h3>{escaped(name)}</h3>\n" if name else ""
+
+
+def _tips(part: Figure, x: list[float]) -> str:
+    """Return what is said under the pointer, and where: `x` of each place, or nothing for names."""
+    data = {"x": x, "names": part.table().columns[1:], "rows": part.tips()}
+    script = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return (
+        '<div class="tip" aria-hidden="true"></div>\n'
+        f'<script type="application/json" class="data">{script}</script>'
+    )
+
+
+def _names_chart(part: Figure, whole: Figure, name: str) -> str:
+    """A line for each name: the name, a bar for each series, and its value with its interval.
+
+    It is no drawing of a fixed size: in a narrow window names stand above their bars.
+    """
+    order, title, heading = _named(whole, name)
+    _, up = part.scales()
+    ticks = up.ticks(4)
+    texts = [dict(zip(s.x.tolist(), s.texts(part.y.unit), strict=True)) for s in part.series]
+    places = [{x: k for k, x in enumerate(s.x.tolist())} for s in part.series]
+    axis = "".join(
+        f'<text x="{_share(up, at)}" y="12" text-anchor="middle">{escaped(text)}</text>'
+        for at, text in ticks
+    )
+    axis = f'<div class="axis"><svg aria-hidden="true">{axis}</svg></div>'
+    lines = []
+    for x in part.places().tolist():
+        bars = "".join(
+            f'<div class="bar {_key(s, order)}"><svg>{_bar(up, ticks, s, at[x])}</svg></div>'
+            f'<div class="value s{order.index(s.name)}">{escaped(said[x])}</div>'
+            for s, said, at in zip(part.series, texts, places, strict=True)
+            if x in at
+        )
+        of_name = f'<div class="name">{escaped(x)}</div><div class="set">{bars}</div>'
+        lines.append(f'<div class="of-name">{of_name}</div>')
+    several = " several" if len(part.series) > 1 else ""
+    return f"""<div>{heading}<div class="chart names{several}" tabindex="0" role="img" \
+aria-label="{title}">
+{axis if len(lines) > _LONG else ""}{chr(10).join(lines)}
+{axis}
+{_tips(part, [])}
+</div></div>"""
+
+
+def _bar(up: Scale, ticks: Sequence[tuple[float, str]], series: Series, k: int) -> str:
+    """The bar of one value from 0, its interval over it, and the lines of the axis behind."""
+    shapes = [
+        f'<line class="{"zero" if tick == 0 else "grid"}" x1="{at}" x2="{at}" y1="0" y2="100%"/>'
+        for tick, _ in ticks
+        for at in [_share(up, tick)]
+    ]
+    value, (low, high) = float(series.values[k]), (float(end[k]) for end in series.band)
+    if np.isfinite(value):
+        start, end = sorted([0.0, value])
+        wide = 100 * (up.share(end) - up.share(start))
+        shapes.append(
+            f'<rect class="bars" x="{_share(up, start)}" width="{wide:.2f}%" y="18%" height="64%"/>'
+        )
+    if np.isfinite(low) and np.isfinite(high):
+        ends = [_share(up, low), _share(up, high)]
+        shapes.append(
+            f'<line class="whisker" x1="{ends[0]}" x2="{ends[1]}" y1="50%" y2="50%"/>'
+            + "".join(f'<line class="whisker" x1="{x}" x2="{x}" y1="32%" y2="68%"/>' for x in ends)
+        )
+    return "".join(shapes)
+
+
+def _share(up: Scale, value: float) -> str:
+    return f"{100 * min(max(float(up.share(value)), 0.0), 1.0):.2f}%"
 
 
 class _Place:
@@ -271,8 +368,10 @@ def _marks(figure: Figure, place: _Place) -> str:
 
 
 def _legend(figure: Figure) -> str:
-    """A box for each series to show or hide it."""
+    """A box for each series to show or hide it; none where one stands alone over names."""
     items = []
+    if figure.is_alone():
+        return ""
     for k, (label, s) in enumerate(figure.legend()):
         kind = "band behind" if s.look == "band" else "bars" if s.look == "bars" else "band"
         shapes = ""
@@ -302,8 +401,9 @@ def _table(table: Table, caption: str) -> str:
         )
 
     body = "\n".join(f"<tr>{row(cells)}</tr>" for cells in table.rows)
+    caption = f"<caption>{escaped(caption)}</caption>" if caption else ""
     return (
-        f'<div class="scrolled"><table><caption>{escaped(caption)}</caption>\n'
+        f'<div class="scrolled"><table>{caption}\n'
         f"<thead><tr>{row(table.columns, head=True)}</tr></thead>\n"
         f"<tbody>\n{body}\n</tbody></table></div>"
     )

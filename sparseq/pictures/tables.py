@@ -9,6 +9,7 @@ day         buyers
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -72,6 +73,51 @@ def format_with_bound(value: float, bound: float) -> str:
     return f"{format_number(value, digits)}{PLUS_MINUS}{format_bound(bound)}"
 
 
+Ends = tuple[float | None, float | None, float | None]
+"""A value, and the ends of its interval; None: not known."""
+_EVEN = 1.1  # the longer side of an interval is at most so many times the shorter one
+
+
+def interval_texts(rows: Sequence[Ends], whole: bool = False) -> list[str]:
+    """A column of values with their intervals: `28 ± 3`, or `28 (21–43)` where that says too much.
+
+    All are written with ± if on both sides of each value the interval is as long, up to a tenth;
+    ± is the longer side. `whole` numbers have no decimals.
+
+    >>> interval_texts([(28, 25.0, 31.1), (400, 390.0, 410.0)], whole=True)
+    ['28 ± 3.1', '400 ± 10']
+    >>> interval_texts([(28, 21.0, 43.0), (7, None, None)]), interval_texts([(3.04, -2.0, 9.0)])
+    (['28 (21–43)', '7 ± ?'], ['3.0 (-2.0 to 9.0)'])
+    """
+    between = " to " if any((low or 0) < 0 for _, low, _ in rows) else "–"
+    between = PLUS_MINUS if all(_is_even(*row) for row in rows) else between
+    return [_interval_text(*row, between, whole) for row in rows]
+
+
+def _is_even(value: float | None, low: float | None, high: float | None) -> bool:
+    if value is None or low is None or high is None:
+        return True
+    sides = value - low, high - value
+    return max(sides) <= _EVEN * min(sides)
+
+
+def _interval_text(
+    value: float | None, low: float | None, high: float | None, between: str, whole: bool
+) -> str:
+    if value is None:
+        return MISSING
+    if low is None or high is None:
+        return (f"{value:,}" if whole else f"{value:.4g}") + f"{PLUS_MINUS}?"
+    even = between == PLUS_MINUS
+    bound = max(value - low, high - value) if even else (high - low) / 2
+    digits = digits_for(bound)
+    digits = min(digits, 0) if whole else digits
+    if even:
+        return f"{format_number(value, digits)}{PLUS_MINUS}{format_bound(bound)}"
+    ends = [format_number(end, digits) for end in (low, high)]
+    return f"{format_number(value, digits)} ({between.join(ends)})"
+
+
 def format_bound(bound: float) -> str:
     """An error bound with two significant digits, rounded up.
 
@@ -122,6 +168,9 @@ def _up(bound: float, digits: int) -> float:
 
 GAP = "  "
 _MIN_TRUNCATED = 4
+_CELL = re.compile(
+    r"([^ ]*)(?:( ± )([^ ]*))?( \([^)]*\))?( .*)?"
+)  # a number, and what is behind it
 
 
 class Table(NamedTuple):
@@ -178,16 +227,26 @@ def _check_shape(
 
 
 def _at_point(cells: list[str]) -> list[str]:
-    """Pad numbers, and the numbers on both sides of a ±, so that their points are in line."""
-    halves = [cell.partition(PLUS_MINUS) for cell in cells]
-    left = _points([value for value, _, _ in halves])
-    if not any(sign for _, sign, _ in halves):
-        return left
-    right = _points([bound for _, _, bound in halves])
-    return [
-        f"{a}{sign or ' ' * len(PLUS_MINUS)}{b}"
-        for a, (_, sign, _), b in zip(left, halves, right, strict=True)
+    """Pad numbers, what is behind a ±, and intervals in brackets, so that their points are in line.
+
+    What stands behind them is in line as well.
+    """
+    parts = [_CELL.fullmatch(cell) for cell in cells]
+    values, signs, bounds, ranges, tails = (
+        [part[k] or "" if part else "" for part in parts] for k in range(1, 6)
+    )
+    values = [
+        value if part else cell for value, part, cell in zip(values, parts, cells, strict=True)
     ]
+    wide = max(map(cell_len, ranges), default=0)
+    padded = [
+        _points(values),
+        [sign.rjust(max(map(cell_len, signs))) for sign in signs],
+        _points(bounds),
+        [" " * (wide - cell_len(text)) + text for text in ranges],
+        [tail.ljust(max(map(cell_len, tails))) for tail in tails],
+    ]
+    return ["".join(line) for line in zip(*padded, strict=True)]
 
 
 def _points(numbers: list[str]) -> list[str]:
@@ -260,6 +319,9 @@ def labelled(lines: list[tuple[str, str]], wrap: int | None = None) -> str:
 DELTA, DELTA_TEXT = 1e-6, "1e-6"
 """The delta at which one epsilon is quoted."""
 NOT_PRIVATE = "NOT PRIVATE: the noise comes from a seed, so anyone can take it off again."
+HOLE = "A HOLE IN THE GUARANTEE: the store was opened without a part of it."
+LOUD = (NOT_PRIVATE, HOLE)
+"""What nobody may overlook."""
 CURATOR = (
     "For the curator of this data only; it is no release, and nothing of it may be shown to an "
     "analyst."

@@ -39,6 +39,8 @@ _KEYS, _THICK_KEYS = ("⣿⣿", "⢕⢕"), ("⢕⢕", "⠅⠅")  # the dots of t
 _BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 _MARGIN = 10  # columns that the labels of values take, about
 _TICK_LINES, _TICK_COLUMNS = 3, 11  # room for a tick and its label
+_BAR, _BELOW, _ABOVE = "██", "▓▓", "░░"  # a bar, and the two sides of the interval of its value
+_APART, _NARROWEST, _NAME = 2, 10, 20  # columns: between what is on a line; of a bar; of a name
 _RIBBON = 9  # dots: a thicker band is only dotted, so that the line in it can be seen
 Dots = NDArray[np.bool_]
 
@@ -72,6 +74,8 @@ def terminal_chart(figure: Figure, width: int = 100, height: int = 24, color: bo
             f"{width} x {height} characters are too few for a chart",
             f"at least {MIN_WIDTH} x {MIN_HEIGHT}",
         )
+    if figure.is_named:
+        return _names_text(figure, width, color)
     above, thick = len(_head(figure, width, color, _KEYS)), False
     drawn: list[str] = []
     for name, part in figure.panels().items():
@@ -102,6 +106,86 @@ def _chart(figure: Figure, width: int, height: int, color: bool) -> tuple[list[s
     axis, texts = _axis_below(grid)
     foot = [" " * (margin - 1) + "└" + axis, " " * margin + texts]
     return [*body, *(_paint(line.rstrip(), _DIM, color) for line in foot)], thick
+
+
+def _names_text(figure: Figure, width: int, color: bool) -> str:
+    """A figure over names: a line for each bar, with its interval in it, and its value.
+
+    >>> one = Series("n", ["Rome", "Oslo"], np.array([8.0, 2.0]), np.array([1.0, 3.0]))
+    >>> print(terminal_chart(Figure("People", [one]), 40))
+    People
+    ██ value   ▓▓░░ interval
+    Rome    ████████████████▓▓▓░░  8.0 ± 1.0
+    Oslo  ░░▓▓▓▓▓░░░░░░░           2.0 ± 3.0
+    """
+    thin = figure.means(0)
+    title = _paint(_cut(figure.title, width), _BOLD, color)
+    subtitle = [_paint(_cut(figure.subtitle, width), _DIM, color)] if figure.subtitle else []
+    keys = [f"{_BAR} value", f"{_BELOW}{_ABOVE} interval"]
+    lines = [title, *subtitle, "   ".join(keys)]
+    for name, part in thin.panels().items():
+        lines += [_paint(_cut(name, width), _BOLD, color)] if name else []
+        lines += _bars(part, width, color)
+    notes = [
+        line for note in figure.notes_of(thin) for line in textwrap.wrap(shown(note, None), width)
+    ]
+    return "\n".join([*lines, *(_paint(line, _DIM, color) for line in notes)])
+
+
+def _bars(part: Figure, width: int, color: bool) -> list[str]:
+    """The lines of one panel over names; with several series, each has its name before its bar.
+
+    Where little room is left, a name has a line of its own.
+    """
+    several = len(part.series) > 1
+    own = [_cut(s.name, _NAME) for s in part.series] if several else [""]
+    beside = max(map(cell_len, own)) + _APART * several
+    values = max(cell_len(t) for s in part.series for t in s.texts(part.y.unit))
+    names = [shown(x, None) for x in part.places().tolist()]
+    room = width - beside - values - 2 * _APART
+    left = max(map(cell_len, names))
+    above = left > room // 2 or room < 2 * _NARROWEST
+    bar, margin = (room, "  ") if above else (room - left, " " * (left + _APART))
+    scale, lines = part.scales()[1], []
+    for name, x in zip(names, part.places().tolist(), strict=True):
+        head = name + " " * (left + _APART - cell_len(name))
+        lines += [_cut(name, width)] if above else []
+        for first, (s, k, said) in _of_name(part, x):
+            drawn = _paint(_bar_cells(scale, s, k, max(bar, 0)), _PAINTS[s.color], color)
+            label = _pad(s.name, beside - _APART) + " " * _APART if several else ""
+            start = head if first and not above else margin
+            lines.append(f"{start}{label}{drawn}{' ' * _APART}{said.rjust(values)}")
+    return lines
+
+
+def _of_name(part: Figure, x: str) -> list[tuple[bool, tuple[Series, int, str]]]:
+    """Each series' place and text at a name, and whether it is the first of them."""
+    found = [
+        (s, at.index(x), s.texts(part.y.unit))
+        for s in part.series
+        for at in [s.x.tolist()]
+        if x in at
+    ]
+    return [(i == 0, (s, k, texts[k])) for i, (s, k, texts) in enumerate(found)]
+
+
+def _bar_cells(scale: Scale, series: Series, k: int, wide: int) -> str:
+    """A bar from 0 to a value: lighter where its interval is."""
+    ends = np.array([0.0, series.values[k], *(end[k] for end in series.band)])
+    zero, value, low, high = np.clip(scale.share(ends), 0.0, 1.0) * wide
+    cells = []
+    for middle in np.arange(wide) + 0.5:
+        inside = min(zero, value) <= middle <= max(zero, value)
+        unsure = low <= middle <= high
+        cells.append(
+            _BELOW[0] if inside and unsure else _BAR[0] if inside else _ABOVE[0] if unsure else " "
+        )
+    return "".join(cells)
+
+
+def _pad(text: str, wide: int) -> str:
+    text = _cut(text, wide)
+    return text + " " * (wide - cell_len(text))
 
 
 @dataclass(frozen=True)

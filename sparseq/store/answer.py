@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
-    from sparseq.pictures.answers import Drawing
+    from sparseq.pictures.answers import Chart, Drawing
 
 __all__ = ["Answer", "Facts"]
 _METADATA = b"sparseq"
@@ -132,17 +132,29 @@ class Answer:
         row: dict[str, Any] = self._table.slice(found[0], 1).to_pylist()[0]
         return row
 
-    def plot(self) -> Drawing:
-        """Return a drawing over the one key of dates, times or numbers, intervals and all.
+    def plot(self, title: str = "", chart: Chart | None = None) -> Drawing:
+        """Return a drawing, intervals and all: lines over a key of times or numbers, else bars.
 
-        It shows itself in a notebook, or at a prompt; `.html()` is a page of its own.
+        It shows itself in a notebook, or at a prompt; `.save("buyers.html")` writes a page, or an
+        image.
+
+        Args:
+            title: Of the drawing. "": what is measured, and by what.
+            chart: "lines" or "bars"; None: lines where there is one key of dates, times or numbers.
 
         Raises:
-            ParameterError: No key, or more than one, is a date, a time or a number.
+            ParameterError: The answer has no row; or for lines no key of dates, times or numbers.
+
+        Example:
+            >>> import sparseq, pyarrow as pa
+            >>> rows = pa.table({"who": range(900), "kind": ["a", "a", "b"] * 300})
+            >>> con = sparseq.create(None, {"t": rows}, user="who", keys={"kind": ["a", "b"]})
+            >>> con.sql("SELECT kind, count(*) AS n FROM t GROUP BY kind").plot().figure.title
+            'n by kind'
         """
         from sparseq.pictures.answers import Drawing, answer_figure
 
-        return Drawing(answer_figure(self._table, self.facts))
+        return Drawing(answer_figure(self._table, self.facts, title, chart))
 
     def value(self) -> float:
         """Return the one number of a one-number answer.
@@ -171,7 +183,9 @@ class Answer:
             >>> con.sql("SELECT count(DISTINCT who) AS n FROM t").interval.kind
             'exact'
         """
-        return AnswerInterval(self.facts.interval, self.facts.confidence, self.facts.coordinates)
+        from sparseq.pictures.answer_texts import interval_of
+
+        return interval_of(self._table, self.facts)
 
     @property
     def sigma(self) -> float | tuple[float, ...]:

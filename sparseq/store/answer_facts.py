@@ -91,33 +91,37 @@ class Facts:
 # -- words about intervals: whom they are about, and what they rest on -----------------------------
 
 WHY = {
-    "exact": "proved: nobody can add more than was counted, so there is noise and nothing else",
-    "bounded": "proved, by the most that one person can add",
-    "assumed": "if people with very much data are few, and their data are like everybody's; a few\n"
-    "people with most of the rows would not show: where that can be, ask for declared maxima",
-    "capped": "about those with few enough combinations of rows in the join (sparseq create\n"
-    "--most work=20000000, if nothing was said): others are left out of it",
-    "active": "about those who have budget left: series may have used people up, or own budgets\n"
-    "have no declared least",
-    "": "about the people who took part: who has used up the budget is left out, and in no ±",
+    "exact": "proved: nobody can add more than was counted, so noise is the only error",
+    "bounded": "proved, from the most that one person can add",
+    "assumed": "assumes that no small group of people owns most of the rows; if that may be so, "
+    "set a maximum: sparseq create --most rows=N",
+    "capped": "people with more combinations of rows in the join than the store allows are left "
+    "out; to include them, make the store with a higher limit: sparseq create --most work=N",
+    "active": "only people with budget left are counted; to count everybody, make the store "
+    "without in-or-out series, and declare the least of own budgets: --budget-column COL=LEAST",
+    "": "people whose budget is used up are left out; to count everybody, make the store without "
+    "in-or-out",
 }
-"""What an interval rests on."""
+"""What an interval rests on, and what to do where that is not so."""
+_IN_ONE_WORD = {"exact": " (proved)", "bounded": " (proved)", "assumed": " (assumed)"}
 
 
 @dataclass(frozen=True)
 class AnswerInterval:
-    """What all intervals of an answer are about; as a text, it says so in one line.
+    """What all intervals of an answer are about; as a text, it says so in a sentence or two.
 
     Attributes:
         kind: "exact", "bounded", "assumed", "capped", "active" (docs/intervals.md); "" where people
             were in or out: then each ± is about those who took part.
         confidence: That all intervals of the answer hold the truth at once.
-        values: How many noised values there are.
+        values: How many noised values it has.
 
     Example:
         >>> print(AnswerInterval("bounded", 0.95, 1))
-        the truth about everybody lies in the interval, with 95 % confidence; proved, by the most
-        that one person can add
+        the interval contains the true value for everybody, with 95 % confidence; proved, from the
+        most that one person can add
+        >>> AnswerInterval("assumed", 0.95, 2).line
+        'both intervals contain the true value for everybody, with 95 % confidence (assumed)'
     """
 
     kind: str
@@ -126,16 +130,25 @@ class AnswerInterval:
 
     @property
     def what(self) -> str:
-        """What lies in them, and how surely."""
-        one, several = "the interval", f"all {self.values:,} intervals"
-        where = one if self.values == 1 else several
-        whole = "the truth about everybody lies in" if self.kind else "what was summed lies in"
-        return f"{whole} {where}, with {percent(self.confidence)} confidence"
+        """What is in them, and how surely."""
+        several = f"all {self.values:,} intervals contain"
+        few = ("every interval contains", "the interval contains", "both intervals contain")
+        subject = several if self.values > 2 else few[self.values]
+        everybody = " for everybody" if self.kind in _IN_ONE_WORD else ""
+        held = f"{subject} the true value{everybody}"
+        if not self.kind:
+            held = "the ± holds" if self.values == 1 else "every ± holds"
+        return f"{held}, with {percent(self.confidence)} confidence"
 
     @property
     def why(self) -> str:
-        """What that rests on; it may have several lines."""
+        """What that rests on, and what to do where that is not so."""
         return WHY[self.kind]
 
+    @property
+    def line(self) -> str:
+        """What stands under an answer: what it rests on, in a word; in a sentence if unusual."""
+        return f"{self.what}{_IN_ONE_WORD.get(self.kind) or f'; {self.why}'}"
+
     def __str__(self) -> str:
-        return f"{self.what}; {' '.join(self.why.split())}"
+        return f"{self.what}; {self.why}"

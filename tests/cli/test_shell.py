@@ -210,7 +210,7 @@ def test_explaining_asks_nothing(store: Path) -> None:
     ]
     result = run("shell", store, input="\n".join(lines))
     assert "Nothing was asked" in result.stdout
-    assert "release 1," in result.stdout
+    assert "release 1:" in result.stdout
     assert result.exit_code == 3
     assert "the column 'nonsense'" in result.stderr or "nonsense" in result.stderr
 

@@ -104,7 +104,7 @@ def test_a_sitting(at_prompt: Terminal) -> None:
     screen.type(ENTER + "WHERE page = 'ca" + TAB)
     screen.see("rt")
     screen.type("';" + ENTER)
-    screen.see("people", "release 1,", "sparseq>")
+    screen.see("people", "release 1:", "sparseq>")
     screen.type(".confirm on" + ENTER)
     screen.see("only if you agree", "sparseq>")
     screen.type(CTRL_R + "DISTINCT")  # search, and ask it again

@@ -21,7 +21,7 @@ from sparseq.sql.plan import Options
     ("command", "name"),
     one_in(5, itertools.product(
         ["sql", "history", "curator"],
-        ["a.xlsx", "a.csv.gz", "a.tsv", "a.jsonl", "a.sqlite", "a.duckdb"],
+        ["a.xls", "a.csv.gz", "a.tsv", "a.jsonl", "a.sqlite", "a.duckdb"],
     )),
 )  # fmt: skip
 def test_a_file_is_what_its_name_says(store: Path, tmp_path: Path, name: str, command: str) -> None:

@@ -13,6 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from browser import Page
 from sampled import one_in
 
 from conftest import output, run
@@ -48,6 +49,64 @@ def test_every_format_has_the_same_numbers(store: Path, tmp_path: Path) -> None:
         output("sql", store, PER_PAGE, "--request-id", "one", "--output", file)
         frame = pl.read_parquet(file) if format == "parquet" else pl.read_ipc(file)
         assert frame.to_dicts() == rows
+    output("sql", store, PER_PAGE, "--request-id", "one", "--output", tmp_path / "a.xlsx")
+    sheet = pl.read_excel(tmp_path / "a.xlsx", engine="calamine")
+    assert sheet.columns == list(rows[0])
+    for row, cells in zip(rows, sheet.to_dicts(), strict=True):
+        assert {k: pytest.approx(v) for k, v in row.items()} == cells
+    assert releases(store) == 1
+
+
+def test_documents_have_each_value_with_its_interval_and_what_is_promised(
+    store: Path, tmp_path: Path
+) -> None:
+    """They are titled; the same in print as on a terminal; a key of any text is only text."""
+    title = "How *many* | <b>"
+    marked = output("sql", store, PER_PAGE, "--format", "markdown", "--title", title)
+    lines = marked.splitlines()
+    assert lines[0] == r"## How \*many\* \| \<b\>"
+    assert lines[2:5] == ["| page | people | mean |", "| :-- | --: | --: |", lines[4]]
+    cells = [cell.strip() for cell in lines[4].strip("|").split("|")]
+    table = output("sql", store, PER_PAGE).splitlines()
+    assert [c for c in table[2].split("  ") if c] == cells
+    assert "NOT PRIVATE" in marked
+    assert "0.5-zCDP (epsilon 4.89 at delta 1e-6)" in marked
+    output("sql", store, PER_PAGE, "--title", title, "-o", tmp_path / "a.html")
+    page = Page((tmp_path / "a.html").read_text())
+    assert page.text["h1"] == [title]
+    assert page.text["th"] == ["page", "people", "mean", "home", "cart", "pay"]
+    assert page.text["td"][:2] == cells[1:]
+    assert releases(store) == 1
+
+
+def test_without_xlsxwriter_no_workbook_is_asked_for(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparseq.cli.output.find_spec", lambda name: None)
+    refused = run("sql", store, COUNT, "-o", "a.xlsx")
+    assert (refused.exit_code, releases(store)) == (2, 0)
+    assert "pip install 'sparseq[excel]'" in refused.stderr
+
+
+def test_an_answer_is_drawn_where_it_is_said(store: Path, tmp_path: Path) -> None:
+    """What can't be drawn, or is said for nothing, is refused before anything is asked."""
+    for words in (
+        ["--plot", "a.pdf"],
+        ["--plot", tmp_path / "none" / "a.html"],
+        ["--title", "T"],
+        ["--plot", "-", "--format", "csv"],
+    ):
+        refused = run("sql", store, PER_PAGE, *words)
+        assert refused.exit_code == 2, words
+    assert releases(store) == 0
+    drawn = output("sql", store, PER_PAGE, "--plot", tmp_path / "a.html", "--title", "Of pages")
+    page = Page((tmp_path / "a.html").read_text())
+    assert page.text["h1"] == ["Of pages"]
+    assert sum(a.get("class") == "bars" for _, a in page.found) == 6
+    assert "home  72 ± 56" in drawn
+    here = output("sql", store, PER_PAGE, "--plot", "-")
+    assert "█" in here
+    assert here.splitlines()[0] == "people, mean by page"
     assert releases(store) == 1
 
 

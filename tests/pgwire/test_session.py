@@ -22,7 +22,7 @@ def test_a_question_by_the_simple_protocol() -> None:
         ((n, half, low, high),) = cells(replies)
         assert float(low or 0) <= float(n or 0) <= float(high or 0)
         assert float(half or 0) > 0
-        assert any("truth about everybody" in said for said in notices(replies))
+        assert any("true value for everybody" in said for said in notices(replies))
         assert store.released == 1
 
     run(test)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import doctest
 import hashlib
+import html
 import json
 import re
 from datetime import date, timedelta
@@ -132,6 +133,62 @@ def test_each_place_under_the_pointer_is_named(tmp_path: Path, x: Any) -> None:
     assert title is not None
     assert title[1].split("|") == [tip[0] for tip in one.tips()]
     assert len(set(title[1].split("|"))) == 30
+
+
+def named(names: int = 3, **changes: Any) -> Figure:
+    x = [f"name {NASTY if k == 1 else k}" for k in range(names)]
+    values = np.arange(float(names)) * 10 - 10
+    ends = (values - 2, values + 10)
+    return Figure("t", [Series("n", x, values, look="bars", ends=ends, **changes)])
+
+
+def test_names_have_bars_as_long_as_their_values_and_intervals_about_them() -> None:
+    parsed = Page(paged(named()))
+    bars = [a for t, a in parsed.found if t == "rect" and a["class"] == "bars"]
+    whiskers = [a for t, a in parsed.found if a.get("class") == "whisker" and a["y1"] == "50%"]
+    low, high = named().value_range()
+
+    def share(value: float) -> str:
+        return f"{100 * (value - low) / (high - low):.2f}%"
+
+    assert (low, high) == (-12.0, 20.0)
+    assert [(b["x"], b["width"]) for b in bars] == [
+        (share(-10), f"{1000 / 32:.2f}%"),
+        (share(0), "0.00%"),
+        (share(0), f"{1000 / 32:.2f}%"),
+    ]
+    assert [(w["x1"], w["x2"]) for w in whiskers] == [
+        (share(10 * k - 12), share(10 * k)) for k in range(3)
+    ]
+    assert "-10.0 (-12.0 to 0.0)" in parsed.text["div"]
+    assert f"name {NASTY}" in "".join(parsed.text["div"])
+
+
+def test_many_names_are_drawn_up_to_a_hundred_and_all_are_in_the_table() -> None:
+    parsed = Page(paged(named(130)))
+    assert sum(t == "rect" for t, _ in parsed.found) == 100
+    assert "The first 100 of 130 are drawn." in parsed.text["p"]
+    assert sum(text.startswith("name") for text in parsed.text["th"]) == 130
+
+
+HOVER_NAMES = """
+const said = [...document.querySelectorAll(".of-name .bar")].map(bar => {
+  bar.dispatchEvent(new PointerEvent("pointermove", { bubbles: true }));
+  return document.querySelector(".tip").textContent;
+});
+document.title = said.join("|");
+"""
+
+
+@needs_browser
+def test_each_name_under_the_pointer_is_named_with_its_interval(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(loosened(paged(named()), HOVER_NAMES))
+    title = re.search("<title>(.*?)</title>", browse(path, tmp_path / "profile"))
+    assert title is not None
+    assert html.unescape(title[1]).split("|") == [
+        "".join([t[0], "n", t[1]]) for t in named().tips()
+    ]
 
 
 def test_a_rising_series_rises_inside_its_band() -> None:

@@ -61,6 +61,25 @@ def dots(text: str) -> np.ndarray:
     return out
 
 
+def named(names: int = 3) -> Figure:
+    x = [f"a rather long name {k}" for k in range(names)]
+    values = np.arange(float(names)) * 1000
+    ends = (values - 200, values + 400)
+    return Figure("t", [Series(n, x, values, look="bars", ends=ends) for n in ("one", "two")])
+
+
+@pytest.mark.parametrize("width", [40, 60, 100])
+def test_bars_fit_and_end_where_their_values_are(width: int) -> None:
+    """Their lengths are in proportion at every width; with little room, names go above."""
+    lines = terminal_chart(named(), width).splitlines()
+    assert max(map(len, lines)) <= width
+    bars = [line.count("█") + line.count("▓") for line in lines if "(" in line]
+    assert len(bars) == 6
+    assert bars[4] == pytest.approx(2 * bars[2], abs=2)
+    assert sum("long name" in line for line in lines) == 3
+    assert sum("2,000 (1,800 to 2,400)" in line for line in lines) == 2
+
+
 @pytest.mark.parametrize("module", [terminal, figure])
 def test_docstring_examples(module: object) -> None:
     assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]

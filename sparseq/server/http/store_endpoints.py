@@ -114,7 +114,7 @@ def _written(answer: Answer, kind: str, repeat: bool) -> str | bytes:
 
 def answer_data(answer: Answer, repeat: bool) -> dict[str, Any]:
     """Return an answer as plain data, with what nobody may overlook in words."""
-    return answer_facts(answer) | {"repeat": repeat, "said": said(answer.facts)}
+    return answer_facts(answer) | {"repeat": repeat, "said": said(answer.arrow(), answer.facts)}
 
 
 # -- reading over HTTP -----------------------------------------------------------------------------

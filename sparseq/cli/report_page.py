@@ -1,0 +1,264 @@
+"""`sparseq report`: several answers and series on one page, made again for nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sparseq.base.errors import ParameterError, SparseqError, did_you_mean
+from sparseq.base.texts import shown
+from sparseq.cli.options import LAKE, FilePath, command, file_option, open_store
+from sparseq.cli.text import loud_lines, say
+from sparseq.pictures.answers import answer_part, chart_of, paragraphs_of
+from sparseq.pictures.figure import PagePart
+from sparseq.pictures.figures import monitor_sheet
+from sparseq.pictures.image import check_place, write_whole
+from sparseq.pictures.page import document
+from sparseq.pictures.tables import HOLE, NOT_PRIVATE, guarantee
+from sparseq.released.render import schema_of
+from sparseq.series.series_file import series_table
+from sparseq.sql.plan import OPTIONS, Options
+
+if TYPE_CHECKING:
+    from sparseq.sql.plan import Query
+    from sparseq.store.store import Store
+
+CHARTS = ("bars", "lines", "table", "none")
+_KINDS = (".html", ".pdf")
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_SWITCHES = (
+    "--headless",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--no-first-run",
+    "--no-pdf-header-footer",
+)
+_SECONDS = 120  # that a browser has for a page
+
+
+@command(name="report", short_help="Put several answers and series on one page.")
+@click.argument("file", type=FilePath())
+@file_option("--output", "-o", help="A .html or .pdf file. [default: FILE with .html]")
+def report(file: Path, output: Path | None) -> None:
+    """Make the page that FILE describes, in TOML: answers and series with titles and text.
+
+    Everything is checked before anything is asked. Made again, its questions are read back: nothing
+    is charged, and the page is the same, until new rows are loaded. A PDF is made by Chromium.
+
+    \b
+    Examples:
+      sparseq report weekly.toml
+      sparseq report weekly.toml --output weekly.pdf
+    """
+    wanted = ReportFile.read(file)
+    path = output or file.with_suffix(".html")
+    check_place(path, _KINDS, "--output")
+    browser = _browser() if path.suffix.lower() == ".pdf" else ""
+    with open_store(wanted.store) as store:
+        page, asked, known = _made(store, wanted)
+        for line in loud_lines(store.seed is not None, len(store.losses)):
+            say(line, err=True)
+    write_whole(path, _printed(page, browser) if browser else page)
+    say(f"{shown(path)}: {asked} asked, {known} read back without a charge", err=True)
+
+
+# -- the file --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ReportPart:
+    """A part of a report, as the file has it: an answer, a series, or text alone."""
+
+    heading: str = ""
+    text: str = ""
+    sql: str = ""
+    series: str = ""
+    chart: str = ""
+    options: Options = field(default_factory=Options)
+
+    @classmethod
+    def of(cls, given: Any, number: int) -> ReportPart:
+        """Return the part that a table of the file describes.
+
+        Raises:
+            ParameterError: It has a word that is none, or words that don't go together.
+        """
+        with _named(number, given.get("heading", "") if isinstance(given, dict) else ""):
+            words = _texts(given, ("heading", "text", "sql", "series", "chart"), OPTIONS)
+            if words.get("sql") and words.get("series"):
+                raise ParameterError("it has sql and series", "make two parts of it")
+            chart = words.get("chart", "")
+            if chart and chart not in CHARTS:
+                raise ParameterError(f"there is no chart {chart!r}", f"one of {', '.join(CHARTS)}")
+            if chart and not words.get("sql"):
+                raise ParameterError("it has a chart of no answer", 'sql = "SELECT …"')
+            options = Options.of(**{k: v for k, v in given.items() if k in OPTIONS})
+            return cls(**words, options=options)
+
+
+@dataclass(frozen=True)
+class ReportFile:
+    """What a file describes; paths are relative to its folder."""
+
+    title: str
+    store: Path
+    text: str
+    folder: Path
+    parts: tuple[ReportPart, ...]
+
+    @classmethod
+    def read(cls, path: Path) -> ReportFile:
+        """Read a file.
+
+        Raises:
+            ParameterError: It can't be read, or says what is not understood.
+        """
+        try:
+            given = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            raise ParameterError(f"can't read {shown(path)}: {why}", "write it in TOML") from None
+        parts = given.pop("part", [])
+        if not isinstance(parts, list) or not parts:
+            raise ParameterError(f"{shown(path)} has no parts", "write [[part]] before each")
+        words = _texts(given, ("title", "store", "text"), ())
+        if not words.get("store"):
+            raise ParameterError(f"{shown(path)} names no store", 'store = "shop.sparseq"')
+        found = tuple(ReportPart.of(part, k) for k, part in enumerate(parts, 1))
+        title = words.get("title") or path.stem
+        store = path.parent / words["store"].removeprefix(LAKE)
+        return cls(title, store, words.get("text", ""), path.parent, found)
+
+
+def _texts(given: Any, words: tuple[str, ...], others: Any) -> dict[str, str]:
+    """Return the words of a table that have texts; whatever else is in it is refused."""
+    if not isinstance(given, Mapping):
+        raise ParameterError(f"{given!r} is no table", "write [[part]] before each")
+    for word, value in given.items():
+        if word not in words and word not in others:
+            raise ParameterError(
+                f"there is no word {word!r}", did_you_mean(word, [*words, *others])
+            )
+        if word in words and not isinstance(value, str):
+            raise ParameterError(f"{word} = {value!r} is no text", f'{word} = "…"')
+    return {word: given[word] for word in words if word in given}
+
+
+@contextmanager
+def _named(number: int, heading: Any) -> Iterator[None]:
+    """Say of an error in which part of the file it is."""
+    try:
+        yield
+    except SparseqError as error:
+        place = f"part {number}" + (f" ({heading})" if heading else "")
+        error.message = f"{place}: {error.message}"
+        raise
+
+
+# -- the page --------------------------------------------------------------------------------------
+
+
+def _made(store: Store, wanted: ReportFile) -> tuple[str, int, int]:
+    """Return the page, and how many answers were asked for it and how many read back.
+
+    All questions are understood, and all series are read, before the first is asked.
+    """
+    ready: list[Query | list[PagePart]] = []
+    for number, part in enumerate(wanted.parts, 1):
+        with _named(number, part.heading):
+            ready.append(_query(store, part) if part.sql else _known(store, wanted.folder, part))
+    parts, asked, known = [], 0, 0
+    for number, (part, found) in enumerate(zip(wanted.parts, ready, strict=True), 1):
+        if isinstance(found, list):
+            parts += found
+            continue
+        with _named(number, part.heading):
+            answer = store.ask(found, part.options)
+        free = answer.facts.repeated or answer.facts.follows
+        asked, known = asked + (not free), known + free
+        parts.append(answer_part(answer.arrow(), answer.facts, part.heading, part.text, part.chart))
+    promise = f"{guarantee(store.guarantee)}, for all answers of the store together."
+    whole = [PagePart(paragraphs=paragraphs_of(wanted.text)), *parts, PagePart(notes=[promise])]
+    loud = [NOT_PRIVATE] * (store.seed is not None) + [HOLE] * bool(store.losses)
+    return document(wanted.title, whole, loud), asked, known
+
+
+def _query(store: Store, part: ReportPart) -> Query:
+    query = store.lower(part.sql)
+    chart_of(schema_of(query, store.stream.weighs(query)).empty_table(), part.chart)
+    return query
+
+
+def _known(store: Store, folder: Path, part: ReportPart) -> list[PagePart]:
+    """Return the parts of a series that was monitored, or a text alone."""
+    paragraphs = paragraphs_of(part.text)
+    if not part.series:
+        return [PagePart(part.heading, paragraphs)]
+    if not (folder / part.series).is_file():
+        raise ParameterError(f"there is no file {part.series!r}", "`sparseq monitor` writes series")
+    rows = series_table(folder / part.series)
+    if not rows.num_rows:
+        raise ParameterError(f"{shown(part.series)} has no rows yet", "let the monitor run")
+    first, *others = monitor_sheet(rows, store.guarantee, {}, False, None).figures
+    drawn = replace(first, notes=())
+    more = [PagePart(f.title, figure=replace(f, notes=())) for f in others]
+    return [PagePart(part.heading or first.title, paragraphs, drawn), *more]
+
+
+# -- the same as a PDF -----------------------------------------------------------------------------
+
+
+def _browser() -> str:
+    """Return the path of a Chromium.
+
+    Raises:
+        ParameterError: There is none.
+    """
+    found = next(filter(None, map(shutil.which, _BROWSERS)), "")
+    if not found:
+        raise ParameterError(
+            "a PDF needs Chromium, which is not installed",
+            "install it, or take a .html file and print it from a browser",
+        )
+    return found
+
+
+def _printed(page: str, browser: str) -> bytes:
+    """Return a page as a PDF.
+
+    Raises:
+        SparseqError: The browser made none.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "page.html").write_text(page, encoding="utf-8")
+        made = folder / "page.pdf"
+        root = ["--no-sandbox"] * (hasattr(os, "geteuid") and os.geteuid() == 0)
+        profile = f"--user-data-dir={folder / 'profile'}"
+        to = [f"--print-to-pdf={made}", (folder / "page.html").as_uri()]
+        try:
+            subprocess.run(
+                [browser, *_SWITCHES, *root, profile, *to],
+                capture_output=True,
+                timeout=_SECONDS,
+                check=True,
+            )
+            return made.read_bytes()
+        except (OSError, subprocess.SubprocessError) as error:
+            raise SparseqError(
+                f"{shown(browser)} made no PDF ({type(error).__name__})",
+                "take a .html file; the answers are recorded, and free",
+            ) from None
