@@ -18,6 +18,7 @@ from sparseq.cli.budget import aside_lines, purpose_lines
 from sparseq.cli.declare import (
     bounds_of,
     csv_of,
+    dates_of,
     keys_of,
     most_of,
     public_tables,
@@ -32,6 +33,7 @@ from sparseq.cli.options import (
     NumberPair,
     bounds_option,
     command,
+    dates_option,
     keys_option,
     memory_option,
     new_store_argument,
@@ -42,7 +44,7 @@ from sparseq.cli.options import (
 )
 from sparseq.cli.purpose import PurposeText, purposes_of
 from sparseq.cli.text import banner, course_text, labelled, one_line, say, windows_line
-from sparseq.load.load_rows import IncomingRows
+from sparseq.load.load_rows import ColumnRead, IncomingRows
 from sparseq.load.read_schema import Declarations, Schema, check_named, text_files, types_apart
 from sparseq.pictures.answer_texts import plain_text
 from sparseq.pictures.tables import NOT_PRIVATE, format_bound, format_table, number, upper
@@ -133,10 +135,17 @@ again_option = click.option(
     "as 'Cost (EUR)', is called Cost_EUR]",
 )
 @click.option("--drop", multiple=True, metavar="COL", help="A column of the files is not stored.")
+@dates_option
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print how FILEs would be read, column by column: what would be changed, left out or "
+    "guessed, and why. Make nothing.",
+)
 @click.option(
     "--print-schema",
     is_flag=True,
-    help="Print how FILEs would be read, as a file for --type @FILE, and make nothing.",
+    help="Print columns and types as a file for --type @FILE, and make nothing.",
 )
 @click.option(
     "--csv",
@@ -164,7 +173,9 @@ again_option = click.option(
     help="With lake://FOLDER: so many small stores, 5 to 20 million rows each; see docs/lake.md.",
 )
 @seed_option
-def create(store: Path | str, files: tuple[str, ...], print_schema: bool, **options: Any) -> None:
+def create(
+    store: Path | str, files: tuple[str, ...], dry_run: bool, print_schema: bool, **options: Any
+) -> None:
     """Make STORE from FILEs of events.
 
     A FILE is Parquet, CSV, JSON, Arrow or a workbook; a folder of such files or a pattern in
@@ -180,6 +191,7 @@ def create(store: Path | str, files: tuple[str, ...], print_schema: bool, **opti
     \b
     Examples:
       sparseq create shop.sparseq purchases.parquet --user customer_id
+      sparseq create shop.sparseq purchases.csv --user customer_id --dates dmy --dry-run
       sparseq create shop.sparseq jan.csv feb.csv --table purchases --user customer_id
           --epsilon 2,1e-6 --bounds amount=0..200
       sparseq create web.sparseq visits=v.csv orders=o.csv --user id --keys page=home,cart,pay
@@ -197,6 +209,7 @@ def create(store: Path | str, files: tuple[str, ...], print_schema: bool, **opti
     types = options["types"] = types_of(options["types"], (*tables, *public))
     text = options["csv"] = csv_of(options["csv"])
     options["rename"] = renamed_of(options["rename"])
+    options["dates"] = dates_of(options["dates"])
     options["bounds"] = bounds_of(options["bounds"])
     own, whole = types_apart(types)
     read_as = Declarations(
@@ -205,19 +218,25 @@ def create(store: Path | str, files: tuple[str, ...], print_schema: bool, **opti
         bounds=options["bounds"],
         rename=options["rename"],
         drop=options["drop"],
+        dates=options["dates"],
         **text_files(text),
     )
-    inspected = inspect(tables, public, read_as, options["user"])
+    inspected = inspect(tables, public, read_as, options["user"], options["time"])
     if print_schema:
         say("\n\n".join(schema_text(name, found) for name, found in inspected.schemas.items()))
+        return
+    if dry_run:
+        say(reading_text(inspected))
         return
     options["keys"] = keys_of(options["keys"], inspected.types)
     options["row_key"] = row_key_of(options["row_key"])
     options["most"] = most_of(options["most"])
     options["purposes"] = purposes_of(options["purposes"])
     with sparseq.create(store, tables, **options) as opened:
-        say(made_text(opened, inspected))
+        say(made_text(opened))
         notes = opened.curator_notes()
+        if changed := reading_text(inspected, short=True):
+            say(changed, err=True)
         tell_curator(n for n in notes if n.partition(": ")[2] not in inspected.said)
 
 
@@ -233,7 +252,11 @@ class Inspection:
 
     types: dict[str, str] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
-    """What is read otherwise than it stands, or not at all, in words."""
+    """What is said of columns that are read otherwise than they stand, or not at all."""
+    columns: dict[str, list[ColumnRead]] = field(default_factory=dict)
+    """How each column of each table is read."""
+    notes: list[str] = field(default_factory=list)
+    """What else is to be said of the files."""
     schemas: dict[str, Schema] = field(default_factory=dict)
     """How each table is read."""
 
@@ -243,6 +266,7 @@ def inspect(
     public: Mapping[str, list[str]],
     declared: Declarations,
     user: str,
+    time: str = "",
 ) -> Inspection:
     """Return the columns of the files; raises `DataError` where they can't be read."""
 
@@ -250,16 +274,46 @@ def inspect(
     for table, files in (*tables.items(), *public.items()):
         whom = user if table in tables else ""
         rows = IncomingRows(files, declared=declared.of(table), user=whom)
+        if whom:
+            rows.check_people(table, time)
         found.schemas[table] = rows.schema
         for name, kind in rows.usable().items():
             found.types.setdefault(name.lower(), kind)
-        found.said += rows.facts()
+        found.columns[table] = rows.columns()
+        said = [fact for column in found.columns[table] if (fact := column.fact())]
+        found.said += said
+        found.notes += [note for note in rows.told.messages() if note not in said]
         rows.close()
     check_named(found.schemas.values(), declared)
     return found
 
 
-def made_text(store: Store, inspected: Inspection) -> str:
+def reading_text(inspected: Inspection, short: bool = False) -> str:
+    """Return how the columns of files are read, as one table; "" if there is nothing to be said.
+
+    Args:
+        inspected: What files hold.
+        short: Only of the columns of which something was changed, left out or guessed.
+    """
+    rows = [
+        [table, shown(column.there), shown(column.name), column.type, *_why(column)]
+        for table, columns in inspected.columns.items()
+        for column in columns
+        if column.said or not short
+    ]
+    if not rows:
+        return ""
+    named = len(inspected.columns) > 1
+    titles = ["table", "in the file", "in the store", "type", "changed, left out or guessed"]
+    text = format_table(titles[not named :], [row[not named :] for row in rows], "l" * (4 + named))
+    return text if short else "\n".join([text, *([""] * bool(inspected.notes)), *inspected.notes])
+
+
+def _why(column: ColumnRead) -> list[str]:
+    return ["; ".join([*column.said, *column.declared])]
+
+
+def made_text(store: Store) -> str:
     """Return what a curator should know about a new store."""
 
     made = counts(store)
@@ -268,8 +322,6 @@ def made_text(store: Store, inspected: Inspection) -> str:
         *guarantee_lines(store),
         ("loaded", f"{loaded}; {made.users:,} people (exact, so for the curator only)"),
     ]
-    if inspected.said:
-        lines.append(("read", "\n".join(inspected.said)))
     table = store.catalog.private[0]
     query = f"SELECT count(DISTINCT {table.user}) AS people FROM {table.name}"
     loud = [banner(NOT_PRIVATE)] if store.seed is not None else []

@@ -14,7 +14,7 @@ from typing import Any
 from sparseq.base.errors import ParameterError
 from sparseq.base.texts import shown
 from sparseq.load.file_patterns import exists, table_name
-from sparseq.load.read_schema import Schema
+from sparseq.load.read_schema import ORDERS, Schema
 from sparseq.sql.catalog import Bound
 
 _WHOLE = re.compile("U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER")
@@ -174,6 +174,28 @@ def renamed_of(declarations: Sequence[str]) -> dict[str, str]:
                 f"--rename {declaration} can't be read", "--rename 'Cost (EUR)=cost', once a column"
             )
         found[old] = new
+    return found
+
+
+def dates_of(declarations: Sequence[str]) -> dict[str, str]:
+    """Return the order of dates by column, "" for all others.
+
+    Raises:
+        ParameterError: One is no dmy, mdy or COLUMN=dmy, or is said twice.
+
+    >>> dates_of(["dmy", "born=mdy"])
+    {'': 'dmy', 'born': 'mdy'}
+    """
+    found: dict[str, str] = {}
+    for declaration in declarations:
+        column, equals, order = (part.strip() for part in declaration.rpartition("="))
+        if column in found or order not in ORDERS or bool(column) != bool(equals):
+            raise ParameterError(
+                f"--dates {declaration} can't be read",
+                "--dates dmy if the day comes first, --dates mdy if the month does; "
+                "--dates COLUMN=dmy of one column",
+            )
+        found[column] = order
     return found
 
 

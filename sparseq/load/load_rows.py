@@ -24,11 +24,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparseq.base.errors import DataError, ParameterError
+from sparseq.base.errors import DataError, ParameterError, did_you_mean
 from sparseq.base.texts import shown
 from sparseq.engine._duckdb.connection import scratch
 from sparseq.engine.protocol import quote
-from sparseq.load.convert import MOST_TEXT, expression
+from sparseq.load.convert import MOST_TEXT, expression, literal
 from sparseq.load.fast_parse import ARROW, TextColumn
 from sparseq.load.file_sources import (
     DAMAGE,
@@ -41,14 +41,16 @@ from sparseq.load.file_sources import (
 )
 from sparseq.load.memory_table import CompositeFile, HeldRows, composite_name, decoded, parts_of
 from sparseq.load.open_sources import SourceList, opened
-from sparseq.load.read_schema import NAME, Declarations, Schema, declared_type, fit_name
+from sparseq.load.read_schema import NAME, Declarations, Schema, fit_name
 from sparseq.load.text_lines import Letters, ahead
 from sparseq.load.tidy import (
+    Expected,
     Guess,
     duck_type,
     guess,
     kept_otherwise,
     long_texts,
+    order_of,
     stored_type,
     tidy,
     tidy_type,
@@ -58,12 +60,6 @@ from sparseq.load.tidy import (
 from sparseq.sql.catalog import INTEGER_TYPES
 
 # -- a report of rows that did not fit, for the curator --------------------------------------------
-
-_DECLARED = {"dates": "DATE:%d.%m.%Y", "numbers": "DOUBLE:,"}
-_THOUSANDS = {
-    "": " with a point: if it stands between thousands, --type COLUMN=DOUBLE:, says so",
-    ",": " with a decimal comma: 1,234 is 1.234; if it is not, --type COLUMN=VARCHAR keeps texts",
-}
 
 
 @dataclass
@@ -118,45 +114,112 @@ class Intake:
         return said + self.bounded
 
 
-def _how(format: str) -> str:
-    return "numbers with a decimal comma" if format == "," else format or "numbers"
+# -- how each column is read, in words: public ----------------------------------------------------
+
+_DOUBTS = {
+    "dates": "most look like dates, and not all are written in one way; --dates {0} (or mdy), or "
+    "--type {1} for 2025-12-24, reads those that are",
+    "numbers": "most look like numbers, and not all are; --type {2}, or --type {3} for a decimal "
+    "comma, reads those that are",
+    "thousands": "in 1,234 the comma can be a decimal comma or stand between thousands; --type {3} "
+    "says that it is a decimal comma",
+}
 
 
-def facts_of(
-    schema: Schema, ambiguous: Mapping[str, Guess], kept: Mapping[str, str], left_out: Sequence[str]
-) -> list[str]:
-    """Return what is read otherwise than a file has it, or not at all, in words: public.
+@dataclass(frozen=True)
+class ColumnRead:
+    """How a column of files is read.
 
-    Args:
-        schema: How the rows of a new table are read.
-        ambiguous: Columns whose texts can be read in several ways, or in none of all.
-        kept: By column: how its values are kept, in words, if not as they are.
-        left_out: Columns that are not stored.
+    Attributes:
+        there: What files call it.
+        name: What it is called here; "" if it is not stored.
+        type: In which it is stored.
+        said: What was changed, left out or guessed, and why.
+        declared: What else the curator has said of it.
     """
+
+    there: str
+    name: str = ""
+    type: str = ""
+    said: tuple[str, ...] = ()
+    declared: tuple[str, ...] = ()
+
+    def fact(self) -> str:
+        """Return what was changed, left out or guessed, in a line; "" for nothing."""
+        return f"{shown(self.name or self.there)}: {'; '.join(self.said)}" if self.said else ""
+
+
+def _word(text: str) -> str:
+    """Return a word of a command as it is typed."""
+    return shown(text) if re.fullmatch(r"[\w=:,.-]+", text) else f'"{shown(text)}"'
+
+
+def _said_of(name: str, format: str, guessed: Guess, dates: str) -> list[str]:
+    """Return what was guessed of a column."""
     said = []
-    for name in schema.types:
-        format, guessed = schema.formats.get(name, ""), ambiguous.get(name, Guess(""))
-        doubt = ""
-        if guessed.like:
-            said.append(
-                f"{shown(name)} as text: most look like {guessed.like}, and not all are written in "
-                f"one way; --type {shown(name)}={_DECLARED[guessed.like]} says in which"
-            )
-        elif "thousands" in guessed.also:
-            doubt = _THOUSANDS[format]
-        elif guessed.also:
-            doubt = f"; {' and '.join(guessed.also)} would fit as well: is it so? --type says it"
-        if format or doubt:
-            said.append(f"{shown(name)} as {_how(format)}{doubt}")
-    said += [f"{shown(old)} is called {shown(new)}" for old, new in schema.names.items()]
-    if schema.dropped:
-        said.append(f"left out, as declared: {', '.join(map(shown, schema.dropped))}")
-    if schema.encoding:
-        said.append(f"text files as {schema.encoding}; --csv encoding=… says another encoding")
-    said += [f"{shown(name)}: {how}" for name, how in kept.items()]
-    if left_out:
-        said.append(f"columns that are not stored: {', '.join(left_out)}")
+    if guessed.like:
+        words = (_word(f"{name}={way}") for way in ("dmy", "DATE", "DOUBLE", "DOUBLE:,"))
+        said.append(f"text: {_DOUBTS[guessed.like].format(*words)}")
+    if format == ",":
+        said.append("numbers with a decimal comma: every value fits")
+    elif format and dates:
+        said.append(f"read as {format}, as --dates says")
+    elif format:
+        order = {"dmy": ": the day comes first", "mdy": ": the month comes first"}
+        said.append(f"read as {format}{order.get(order_of(format), '')}")
+    if guessed.also == "thousands":
+        said.append(
+            "numbers with a point; if it stands between thousands, "
+            f"--type {_word(f'{name}=DOUBLE:,')} says so"
+        )
+    if guessed.nulls:
+        said.append(f"{', '.join(guessed.nulls)}: no value (NULL)")
     return said
+
+
+class UnclearDates(DataError):
+    """Dates can be read in two ways; `columns` has the names of their columns."""
+
+    def __init__(self, guesses: Mapping[str, Guess]) -> None:
+        (name, found), *more = guesses.items()
+        day, other = (_in_words(found.example, f) for f in (found.format, found.also))
+        ways = {order_of(found.format): day, order_of(found.also): other}
+        also = f" (so can those of {', '.join(map(shown, [n for n, _ in more]))})" if more else ""
+        super().__init__(
+            f"the dates of {shown(name)} can be read in two ways: {shown(found.example)} is "
+            f"{ways['dmy']} or {ways['mdy']}{also}",
+            "say --dates dmy if the day comes first, --dates mdy if the month does; of one column "
+            f"--dates {_word(f'{name}=dmy')}",
+        )
+        self.columns = tuple(guesses)
+
+
+def _in_words(date: str, format: str) -> str:
+    with scratch() as con:
+        ((day,),) = con.execute(
+            f"SELECT strftime(strptime(?, {literal(format)}), '%-d %B %Y')", [date]
+        ).fetchall()
+    return str(day)
+
+
+def _check_dates(guesses: Mapping[str, Guess], declared: Declarations) -> None:
+    """Check that dates are read in one way, and that it is the one that is declared.
+
+    Raises:
+        UnclearDates: Some can be read in two ways, and nothing is declared.
+        DataError: They are written otherwise than it is declared.
+    """
+    unclear = {n: g for n, g in guesses.items() if g.also not in ("", "thousands")}
+    if unclear:
+        raise UnclearDates(unclear)
+    for name, found in guesses.items():
+        order = declared.order(name)
+        if order and order_of(found.format) not in ("", order):
+            first = "day" if order == "mdy" else "month"
+            raise DataError(
+                f"the dates of {shown(name)} are not {order}: the {first} comes first in them",
+                f"say --dates {_word(f'{name}={order_of(found.format)}')}",
+            )
 
 
 # -- rows of files, or of tables in memory, on their way into a store: each is read by itself ------
@@ -203,6 +266,8 @@ def _names(
     return names, dropped
 
 
+COMMA_FREE = (";", "\t", "|")
+"""What separates values that may have a decimal comma."""
 LOOKED_AT = 16
 """The types of text columns are guessed from so many files of a table, or nearly."""
 
@@ -236,7 +301,8 @@ class IncomingRows:
         declared = declared or Declarations()
         if not user:  # a public table: its rows have no window of anybody
             declared = replace(declared, window="", time="")
-        self._since, self._known = since, schema is not None
+        self._declared = declared
+        self._since, self._known, self._asked = since, schema is not None, user
         parts = parts_of(user) or ((user,) if declared.window else ())
         if schema:
             wanted = [schema.in_files(name) for name in schema.types]
@@ -262,16 +328,13 @@ class IncomingRows:
         self.files = found.files
         """Where each source was found; None for what is no file."""
         self.told = Intake(notes=[*found.notes, *more])
-        self.left_out: list[str] = []
-        """Columns of a type that is not stored."""
-        self.ambiguous: dict[str, Guess] = {}
-        """Columns whose texts fit several formats."""
+        self._left_out: dict[str, str] = {}
+        self._guesses: dict[str, Guess] = {}
         self._failure: DataError | None = None
         self._kept: dict[str, str] = {}
         self.schema = schema or self._guessed(declared, user)
         if schema is None:
-            said = {f"{n} as {_how(declared_type(n, t)[1])}" for n, t in declared.types.items()}
-            self.told.notes += [fact for fact in self.facts() if fact not in said]
+            self.told.notes += self.facts()
         if self.schema.user:
             self.sources = [CompositeFile(s, self.schema) for s in self.sources]
         self._bounds = declared.numbers() if bounds is None else bounds
@@ -280,7 +343,34 @@ class IncomingRows:
 
     def facts(self) -> list[str]:
         """Return what is read otherwise than a file has it, or not at all, in words: public."""
-        return facts_of(self.schema, self.ambiguous, self._kept, self.left_out)
+        said = [fact for column in self.columns() if (fact := column.fact())]
+        if self.schema.encoding and self._declared.encoding is None:
+            said.append(f"text files as {self.schema.encoding}: a guess; --csv encoding=… says it")
+        return said
+
+    def columns(self) -> list[ColumnRead]:
+        """Return how each column of the files is read, where a table is being made: public."""
+        schema, declared, found = self.schema, self._declared, list[ColumnRead]()
+        renamed = {old.lower() for old in declared.rename}
+        typed = {name.lower() for name in declared.types}
+        for name, kind in schema.types.items():
+            there, format = schema.in_files(name), schema.formats.get(name, "")
+            said, own = [], []
+            if schema.user and name == composite_name(schema.user, schema.window):
+                there, said = " ".join(schema.user), ["made of them; says whom a row is about"]
+            if there != name and not schema.user:
+                by_us = f"a name can't be {shown(there)!r}"
+                said.append("renamed" if there.lower() in renamed else f"renamed: {by_us}")
+            if name.lower() in typed:
+                own.append(f"read as {format}, as --type says" if format else "as --type says")
+            else:
+                guessed = self._guesses.get(name, Guess(""))
+                said += _said_of(name, format, guessed, declared.order(name))
+            said += filter(None, [self._kept.get(name)])
+            found.append(ColumnRead(there, name, kind, tuple(said), tuple(own)))
+        found += [ColumnRead(old, said=("left out, as declared",)) for old in schema.dropped]
+        found += [ColumnRead(n, said=(f"not stored: {why}",)) for n, why in self._left_out.items()]
+        return found
 
     def _unknown(self, types: Iterable[str]) -> list[str]:
         """Say which columns of files are not read: the table does not have them."""
@@ -295,6 +385,27 @@ class IncomingRows:
     def usable(self) -> dict[str, str]:
         """Return the columns that a store can hold, with the type that it gives them."""
         return dict(self.schema.types)
+
+    def check_people(self, table: str, time: str = "") -> None:
+        """Check that a new table has the column that says whom a row is about, and that of time.
+
+        Raises:
+            DataError: It has not.
+        """
+        there = {name.lower() for name in self.schema.types}
+        if self.user.lower() not in there:
+            raise DataError(
+                f"{table} has no column {shown(self._asked)!r}; it has "
+                f"{', '.join(map(shown, self.schema.types)) or 'none'}",
+                "--user names the column that says whom a row is about; --csv skip=2 passes over "
+                "lines before the header",
+            )
+        if time and time.lower() not in there:
+            raise DataError(
+                f"{table} has no column {shown(time)!r}; it has "
+                f"{', '.join(map(shown, self.schema.types))}",
+                did_you_mean(time, self.schema.types) or "--time names a column of dates or times",
+            )
 
     def has(self, column: str) -> bool:
         """Tell whether any file has a column: by its frame."""
@@ -490,21 +601,14 @@ class IncomingRows:
             actual = {name.lower(): name for name in declared.types}
             types = {name: said[name.lower()][0] for name in declared.types}
             formats = {n: said[n.lower()][1] for n in types if said[n.lower()][1]}
-            self.left_out += sorted(
-                {
-                    f"{shown(n)} (not in the schema)"
-                    for s in self.sources
-                    for n in s.types
-                    if n.lower() not in actual
-                }
-            )
+            there = sorted({n for s in self.sources for n in s.types if n.lower() not in actual})
+            self._left_out = dict.fromkeys(there, "not in the schema")
         texts: dict[str, list[tuple[Source, str]]] = {}
         for source in _spread(self.sources):
-            for name, found in self._guesses(source, said, declared.only).items():
+            for name, found in self._types_in(source, said, declared.only).items():
                 name_of = actual.setdefault(name.lower(), name)
                 if found is None:
-                    text = f"{shown(name)} ({_raw_type(source, name)})"
-                    self.left_out += [text] * (text not in self.left_out)
+                    self._left_out[name] = f"{_raw_type(source, name)} is no type of a column"
                 elif not found.type:
                     types.setdefault(name_of, "")
                     texts.setdefault(name_of, []).append((source, name))
@@ -514,15 +618,21 @@ class IncomingRows:
                     if known in (None, found.type) and found.format:
                         formats[name_of] = found.format
         numbers = {name.lower() for name in declared.numbers()}
-        for name, guessed in _by_texts(texts, user).items():
+        self._guesses = _by_texts(texts, user, declared)
+        _check_dates(self._guesses, declared)
+        for name, guessed in self._guesses.items():
             known = types[name]
             if guessed.type == "VARCHAR" and name.lower() in numbers:
-                guessed = Guess("DOUBLE")  # its bounds say that it has numbers
+                guessed = self._guesses[name] = Guess("DOUBLE")  # its bounds say so
             types[name] = wider(known, guessed.type) if known else guessed.type
             if not known and guessed.format:
                 formats[name] = guessed.format
-            if guessed.also or guessed.like:
-                self.ambiguous[name] = guessed
+        for name in types:
+            if declared.has_own_order(name) and not order_of(formats.get(name, "")):
+                raise DataError(
+                    f"{shown(name)} has no dates in text whose day or month comes first",
+                    f"leave --dates {_word(f'{name}={declared.order(name)}')} out",
+                )
         separator = next((s.separator for s in self.sources if s.separator), "")
         if parts:
             types[composite_name(parts, declared.window)] = "VARCHAR"
@@ -542,7 +652,7 @@ class IncomingRows:
             declared.skip,
         )
 
-    def _guesses(
+    def _types_in(
         self, source: Source, said: Mapping[str, tuple[str, str]], only: bool
     ) -> dict[str, Guess | None]:
         """Return what a source's columns are by what is said of them; without a type: a text."""
@@ -551,7 +661,7 @@ class IncomingRows:
         for name in source.types:
             first = names.setdefault(name.lower(), name)
             if first != name:
-                self.left_out.append(f"{shown(name)} (there is {shown(first)})")
+                self._left_out[name] = f"there is {shown(first)}"
         for lower, name in names.items():
             kind = source.types[name]
             if lower in said:
@@ -585,7 +695,9 @@ def _spread(sources: Sequence[Source]) -> Sequence[Source]:
     return sources[:: -(-len(sources) // LOOKED_AT)]
 
 
-def _by_texts(columns: Mapping[str, list[tuple[Source, str]]], user: str) -> dict[str, Guess]:
+def _by_texts(
+    columns: Mapping[str, list[tuple[Source, str]]], user: str, declared: Declarations
+) -> dict[str, Guess]:
     """Return what columns are taken for, by the first texts of each source that has them."""
     first: dict[str, list[pa.Array]] = {name: [] for name in columns}
     words = set()
@@ -603,7 +715,17 @@ def _by_texts(columns: Mapping[str, list[tuple[Source, str]]], user: str) -> dic
                 words.add(name)
     with scratch() as con:
         return {
-            name: guess(con, pa.concat_arrays(arrays), name.lower() == user.lower(), name in words)
+            name: guess(
+                con,
+                pa.concat_arrays(arrays),
+                Expected(
+                    name.lower() == user.lower(),
+                    name in words,
+                    all(source.separator in COMMA_FREE for source, _ in columns[name]),
+                    declared.dates.get("", ""),
+                    declared.order(name) if declared.has_own_order(name) else "",
+                ),
+            )
             for name, arrays in first.items()
         }
 

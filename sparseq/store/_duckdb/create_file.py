@@ -13,7 +13,7 @@ from typing import Any
 import duckdb
 
 from sparseq.accounting import Budget, budget_units
-from sparseq.base.errors import DataError, ParameterError, did_you_mean
+from sparseq.base.errors import ParameterError, did_you_mean
 from sparseq.base.whole_files import private_folder
 from sparseq.engine._duckdb.connection import connected
 from sparseq.engine._duckdb.storage import FACTS, SCHEMAS, Storage
@@ -160,18 +160,11 @@ def _load_private(
             files.check(new=True)
         types = rows.usable()
         actual = {n.lower(): n for n in types}
-        if rows.user.lower() not in actual:
-            raise DataError(
-                f"{name} has no column {made.user!r}; it has {', '.join(types)}",
-                "--user names the column that says whom a row is about; --csv skip=2 passes over "
-                "lines before the header",
-            )
+        rows.check_people(name, made.time)
         user = actual[rows.user.lower()]
         column = actual.get(made.budget_column.lower(), "") if made.budget_column else ""
         if column:
             types.pop(column)
-        if made.time and made.time.lower() not in actual:
-            raise DataError(f"{name} has no column {made.time!r}; it has {', '.join(types)}")
         time = actual[made.time.lower()] if made.time else ""
         table = storage.create_private(name, types, user, time, row_key)
         if made.read_as.window:
