@@ -117,6 +117,7 @@ class Intake:
 # -- how each column is read, in words: public ----------------------------------------------------
 
 _DOUBTS = {
+    "lists": "some look like lists or objects of JSON, and are kept as JSON writes them",
     "dates": "most look like dates, and not all are written in one way; --dates {0} (or mdy), or "
     "--type {1} for 2025-12-24, reads those that are",
     "numbers": "most look like numbers, and not all are; --type {2}, or --type {3} for a decimal "
@@ -398,7 +399,9 @@ class IncomingRows:
                 f"{table} has no column {shown(self._asked)!r}; it has "
                 f"{', '.join(map(shown, self.schema.types)) or 'none'}",
                 "--user names the column that says whom a row is about; --csv skip=2 passes over "
-                "lines before the header",
+                "lines before the header"
+                if there or not any(source.open_ended for source in self.sources)
+                else "in JSON, write an object a line, or a list of objects",
             )
         if time and time.lower() not in there:
             raise DataError(
@@ -668,6 +671,8 @@ class IncomingRows:
                 found[name] = Guess(*said[lower])
             elif only:
                 continue
+            elif kind is None and source.open_ended:
+                raise _nested(source, name)
             elif kind is None:
                 found[name] = None
             elif name in raw:
@@ -788,6 +793,22 @@ def _found(source: Source, name: str) -> str | None:
     if source.open_ended or name in source.types:
         return name
     return next((n for n in source.types if n.lower() == name.lower()), None)
+
+
+def _nested(source: Source, name: str) -> DataError:
+    """Return that a source of objects has a list, or objects too deep, in a column."""
+    file, word = shown(source.name), shown(name)
+    if all(kind is None for kind in source.types.values()):
+        made = f"SELECT unnest({word}, recursive := true) FROM '{file}'"
+        hint = f"if they are the rows, take them out with DuckDB: COPY ({made}) TO 'rows.json'"
+    else:
+        items = f"LEFT JOIN LATERAL (SELECT unnest({word}) AS item) ON true"
+        each = f"SELECT * FROM '{file}' {items}"
+        hint = (
+            f"--drop {_word(name)} leaves it out; for a row of each item make one first, with "
+            f"DuckDB: COPY ({each}) TO 'rows.json'"
+        )
+    return DataError(f"{file}: {word} has lists, or objects within more than 4 others", hint)
 
 
 def _tidy_of(source: Source, name: str) -> pa.DataType | None:

@@ -270,8 +270,10 @@ def fit_name(column: str, taken: Collection[str]) -> str:
 
     >>> fit_name("Cost (EUR)", ()), fit_name("2024", ()), fit_name("a/b", ["a_b"])
     ('Cost_EUR', '_2024', 'a_b_2')
+    >>> fit_name('patient."a.b"', ())
+    'patient.a.b'
     """
-    plain = re.sub(r"_?[^\w .-]+_?", "_", column).strip(" ._-")
+    plain = re.sub(r"_?[^\w .-]+_?", "_", column.replace('"', "")).strip(" ._-")
     plain = re.sub(r" ?_ ?", "_", re.sub(r"^_?user", "user", plain, flags=re.IGNORECASE))
     plain = plain if NAME.fullmatch(plain) else f"_{plain}" if plain else "column"
     used, found, n = {name.lower() for name in taken}, plain, 2

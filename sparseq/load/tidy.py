@@ -367,10 +367,13 @@ _LIKE = {
     "dates": f"regexp_full_match(x, '{_DATE}')",
     "numbers": f"regexp_full_match(x, '{_NUMBER}')",
 }
+_NESTED = "SELECT coalesce(bool_or(regexp_matches(x, '^[\\[{].*[\\]}]$', 's')), false) FROM texts"
 
 
 def _like(con: duckdb.DuckDBPyConnection, known: Expected) -> str:
-    """Return what most texts look like."""
+    """Return what most texts look like; of words, whether some are written as lists are."""
+    if known.words and con.execute(_NESTED).fetchall() == [(True,)]:
+        return "lists"
     for kind, test in _LIKE.items():
         if not known.words or kind == "dates":
             fit = f"count(*) FILTER (WHERE {test}) * 2 > count(x)"

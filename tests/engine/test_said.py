@@ -156,20 +156,48 @@ def test_objects_within_objects_are_columns(tmp_path: Path) -> None:
             "patient": {"age": i, "at": {"ward": "a"}},
             "codes": [1],
             "a.b": i,
-            "a": {"b": 9},
+            "a": {"b": 9, "c.d": {"e": i}},
         }
         for i in range(5)
     ]
     path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in [*lines, {"who": 9, "patient": 3}]))
-    rows, told = made(path)
-    assert rows.column_names == ["who", "patient.age", "patient.at.ward", "a.b", "patient"]
+    more = [{"who": 9, "patient": 3}, {"who": 8, "a": None}, {"who": 7, "a": {}}]
+    path.write_text("".join(json.dumps(line) + "\n" for line in [*lines, *more]))
+    with pytest.raises(DataError, match="codes has lists") as refused:
+        made(path)
+    assert "--drop codes" in refused.value.hint
+    rows, told = made(path, drop=["codes"])
+    names = ["who", "patient.age", "patient.at.ward", "a.b", "a.c.d.e", "patient"]
+    assert rows.column_names == names
     found = {row["who"]: row for row in rows.to_pylist()}
     assert [found[i]["patient.age"] for i in range(5)] == list(range(5))
     assert [found[i]["a.b"] for i in range(5)] == list(range(5))
     assert found[2]["patient.at.ward"] == "a"
+    assert [found[i]["a.c.d.e"] for i in range(5)] == list(range(5))
     assert found[9]["patient.age"] is None
-    assert any("not stored" in note and "codes" in note for note in told)
+    assert any(note == "t: codes: left out, as declared" for note in told)
+
+
+def test_lists_are_made_rows_as_the_hint_says(tmp_path: Path) -> None:
+    for text, rows in (
+        ('{"who":1,"c":["a","b"]}\n{"who":2,"c":[]}\n', [(1, "a"), (1, "b"), (2, None)]),
+        ('{"visits":[{"who":1,"item":"a"},{"who":2,"item":null}]}', [(1, "a"), (2, None)]),
+    ):
+        path = tmp_path / "a.json"
+        path.write_text(text)
+        with pytest.raises(DataError) as refused:
+            made(path)
+        sql = refused.value.hint.partition("DuckDB: ")[2].replace("a.json", str(path))
+        duckdb.sql(sql.replace("rows.json", str(tmp_path / "rows.json")))
+        found, _ = made(tmp_path / "rows.json", drop=["c"] if "c" in text[:14] else [])
+        assert sorted(map(tuple, (r.values() for r in found.to_pylist())), key=str) == rows
+
+
+def test_values_that_are_lists_now_and_then_are_said(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"who":1,"c":"x"}\n{"who":2,"c":["y"]}\n')
+    rows, told = made(tmp_path / "a.jsonl")
+    assert set(rows["c"].to_pylist()) == {"x", '["y"]'}
+    assert any("kept as JSON writes them" in note for note in told)
 
 
 def test_what_other_kinds_of_files_have_is_said(tmp_path: Path) -> None:
