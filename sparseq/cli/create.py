@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+import shlex
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +31,7 @@ from sparseq.cli.declare import (
     types_of,
 )
 from sparseq.cli.options import (
+    Command,
     NameAndNumber,
     NumberPair,
     bounds_option,
@@ -37,6 +40,7 @@ from sparseq.cli.options import (
     keys_option,
     memory_option,
     new_store_argument,
+    of_today,
     open_store,
     seed_option,
     store_argument,
@@ -44,11 +48,19 @@ from sparseq.cli.options import (
 )
 from sparseq.cli.purpose import PurposeText, purposes_of
 from sparseq.cli.text import banner, course_text, labelled, one_line, say, windows_line
-from sparseq.load.load_rows import ColumnRead, IncomingRows
-from sparseq.load.read_schema import Declarations, Schema, check_named, text_files, types_apart
+from sparseq.load.file_patterns import table_name
+from sparseq.load.load_rows import ColumnRead, IncomingRows, UnclearDates
+from sparseq.load.read_schema import (
+    ORDERS,
+    Declarations,
+    Schema,
+    check_named,
+    text_files,
+    types_apart,
+)
 from sparseq.pictures.answer_texts import plain_text
 from sparseq.pictures.tables import NOT_PRIVATE, format_bound, format_table, number, upper
-from sparseq.sql.catalog import bound_text
+from sparseq.sql.catalog import TIME_TYPES, bound_text
 from sparseq.store.address import address
 from sparseq.store.curator import counts
 
@@ -62,7 +74,91 @@ again_option = click.option(
 )
 
 
-@command(short_help="Make a store from files of events about people.")
+class AskingCommand(Command):
+    """`create`: on a terminal it asks for what it needs, and says what would have done the same."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; ask for those that are missing."""
+        args = of_today(str(self.name), args)
+        try:
+            return click.Command.parse_args(self, ctx, list(args))
+        except click.MissingParameter:
+            given, _, _ = self.make_parser(ctx).parse_args(list(args))
+            asked = isinstance(given.get("store"), str) and sys.stdin.isatty()
+            if not asked or not sys.stderr.isatty():
+                raise
+        usual = {name: ctx.lookup_default(name) for name in _MULTIPLE}
+        args = [*_answers(usual | given, args)]
+        ctx.params.clear()
+        say(f"\nthe same without questions:\n  sparseq create {shlex.join(args)}\n", err=True)
+        return click.Command.parse_args(self, ctx, args)
+
+
+_MULTIPLE = ("files", "types", "csv", "rename", "drop", "dates", "bounds")
+
+
+def _answers(given: Mapping[str, Any], args: Sequence[str]) -> list[str]:
+    """Return arguments with those that are missing.
+
+    Args:
+        given: What the command line says, by the options' names.
+        args: The command line.
+    """
+    args = list(args)
+    said = {k: list(given[k]) if isinstance(given.get(k), list | tuple) else [] for k in _MULTIPLE}
+    table = given["table"] if isinstance(given.get("table"), str) else None
+    if not said["files"]:
+        said["files"] = [given["store"]]
+        name = f"{table or table_name(given['store'])}.sparseq"
+        args.insert(0, _asked("Where is the store to be made?", default=name))
+    tables = tables_of(said["files"], table)
+    inspected = None
+    while inspected is None:
+        try:
+            inspected = inspect(tables, {}, read_as(said, list(tables)), "")
+        except UnclearDates as unclear:
+            say(unclear.message, err=True)
+            order = _asked("Which comes first? dmy: the day, mdy: the month", among=ORDERS)
+            said["dates"].append(order)
+            args += ["--dates", order]
+    columns = _everywhere(inspected)
+    rows = [[str(k), shown(name), kind] for k, (name, kind) in enumerate(columns.items(), 1)]
+    say(format_table(["", "column", "type"], rows, "rll"), err=True)
+    if not isinstance(given.get("user"), str):
+        whom = "Which column says whom a row is about? Its name or number"
+        args += ["--user", _asked(whom, among=list(columns))]
+    days = [name for name, kind in columns.items() if kind in TIME_TYPES]
+    if not isinstance(given.get("time"), str) and len(days) > 1:
+        when = f"Which column says when: {', '.join(map(shown, days))}? Most questions select by it"
+        args += ["--time", _asked(when, default=days[0], among=list(columns))]
+    elif not days:
+        say("no column has dates or times: none says when", err=True)
+    return args
+
+
+def _everywhere(inspected: Inspection) -> dict[str, str]:
+    """Return the columns that all tables have, with their types."""
+    first, *others = [
+        {c.name: c.type for c in columns if c.name} for columns in inspected.columns.values()
+    ]
+    return {n: t for n, t in first.items() if all(n in other for other in others)}
+
+
+def _asked(question: str, default: str | None = None, among: Sequence[str] = ()) -> str:
+    """Return the answer to a question: any, or one of some, by its name or number."""
+
+    def chosen(text: str) -> str:
+        named = [one for one in among if one.lower() == text.strip().lower()]
+        if not named and text.isdecimal() and 0 < int(text) <= len(among):
+            named = [among[int(text) - 1]]
+        if among and not named:
+            raise click.BadParameter(f"{text!r} is none of {', '.join(map(shown, among))}.")
+        return named[0] if named else text
+
+    return str(click.prompt(question, default=default, value_proc=chosen, err=True))
+
+
+@command(cls=AskingCommand, short_help="Make a store from files of events about people.")
 @new_store_argument
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(
@@ -181,6 +277,8 @@ def create(
     A FILE is Parquet, CSV, JSON, Arrow or a workbook; a folder of such files or a pattern in
     quotes; FILE#TABLE of SQLite or DuckDB; delta:FOLDER; postgresql://HOST/DB#TABLE.
 
+    On a terminal it asks for what is missing: `sparseq create visits.csv` will do.
+
     Columns' types and formats are shown, and fixed from then on. Each row is read by itself: a
     value that does not fit is NULL, a row that names nobody is left out, and you are told how many.
     A file that is there twice is refused.
@@ -206,30 +304,21 @@ def create(
 
     tables = tables_of(files, options.pop("table"))
     public = options["public"] = public_tables(options["public"])
-    types = options["types"] = types_of(options["types"], (*tables, *public))
-    text = options["csv"] = csv_of(options["csv"])
-    options["rename"] = renamed_of(options["rename"])
-    options["dates"] = dates_of(options["dates"])
-    options["bounds"] = bounds_of(options["bounds"])
-    own, whole = types_apart(types)
-    read_as = Declarations(
-        own,
-        schemas=whole,
-        bounds=options["bounds"],
-        rename=options["rename"],
-        drop=options["drop"],
-        dates=options["dates"],
-        **text_files(text),
-    )
-    inspected = inspect(tables, public, read_as, options["user"], options["time"])
+    declared = read_as(options, (*tables, *public))
+    inspected = inspect(tables, public, declared, options["user"], options["time"])
     if print_schema:
         say("\n\n".join(schema_text(name, found) for name, found in inspected.schemas.items()))
         return
     if dry_run:
         say(reading_text(inspected))
         return
+    options["types"] = types_of(options["types"], (*tables, *public))
+    options["csv"] = csv_of(options["csv"])
     options["keys"] = keys_of(options["keys"], inspected.types)
     options["row_key"] = row_key_of(options["row_key"])
+    options["bounds"] = declared.bounds
+    options["rename"] = declared.rename
+    options["dates"] = declared.dates
     options["most"] = most_of(options["most"])
     options["purposes"] = purposes_of(options["purposes"])
     with sparseq.create(store, tables, **options) as opened:
@@ -238,6 +327,20 @@ def create(
         if changed := reading_text(inspected, short=True):
             say(changed, err=True)
         tell_curator(n for n in notes if n.partition(": ")[2] not in inspected.said)
+
+
+def read_as(options: Mapping[str, Any], tables: Sequence[str]) -> Declarations:
+    """Return what options say about how files are read; raises `ParameterError`."""
+    own, whole = types_apart(types_of(options["types"], tables))
+    return Declarations(
+        own,
+        schemas=whole,
+        bounds=bounds_of(options["bounds"]),
+        rename=renamed_of(options["rename"]),
+        drop=tuple(options["drop"]),
+        dates=dates_of(options["dates"]),
+        **text_files(csv_of(options["csv"])),
+    )
 
 
 def tell_curator(messages: Iterable[str]) -> None:
