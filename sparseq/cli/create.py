@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,6 +49,7 @@ from sparseq.cli.options import (
 )
 from sparseq.cli.purpose import PurposeText, purposes_of
 from sparseq.cli.text import banner, course_text, labelled, one_line, say, windows_line
+from sparseq.engine.protocol import quote
 from sparseq.load.file_patterns import table_name
 from sparseq.load.load_rows import ColumnRead, IncomingRows, UnclearDates
 from sparseq.load.read_schema import (
@@ -118,7 +120,8 @@ def _answers(given: Mapping[str, Any], args: Sequence[str]) -> list[str]:
             inspected = inspect(tables, {}, read_as(said, list(tables)), "")
         except UnclearDates as unclear:
             say(unclear.message, err=True)
-            order = _asked("Which comes first? dmy: the day, mdy: the month", among=ORDERS)
+            first = "Which comes first? dmy: the day, mdy: the month"
+            order = _asked(first, among=dict(enumerate(ORDERS, 1)))
             said["dates"].append(order)
             args += ["--dates", order]
     columns = _everywhere(inspected)
@@ -126,11 +129,11 @@ def _answers(given: Mapping[str, Any], args: Sequence[str]) -> list[str]:
     say(format_table(["", "column", "type"], rows, "rll"), err=True)
     if not isinstance(given.get("user"), str):
         whom = "Which column says whom a row is about? Its name or number"
-        args += ["--user", _asked(whom, among=list(columns))]
-    days = [name for name, kind in columns.items() if kind in TIME_TYPES]
+        args += ["--user", _asked(whom, among=dict(enumerate(columns, 1)))]
+    days = {k: name for k, (name, kind) in enumerate(columns.items(), 1) if kind in TIME_TYPES}
     if not isinstance(given.get("time"), str) and len(days) > 1:
-        when = f"Which column says when: {', '.join(map(shown, days))}? Most questions select by it"
-        args += ["--time", _asked(when, default=days[0], among=list(columns))]
+        when = f"Which says when, {' or '.join(map(shown, days.values()))}? Queries select by it"
+        args += ["--time", _asked(when, default=next(iter(days.values())), among=days)]
     elif not days:
         say("no column has dates or times: none says when", err=True)
     return args
@@ -144,16 +147,19 @@ def _everywhere(inspected: Inspection) -> dict[str, str]:
     return {n: t for n, t in first.items() if all(n in other for other in others)}
 
 
-def _asked(question: str, default: str | None = None, among: Sequence[str] = ()) -> str:
-    """Return the answer to a question: any, or one of some, by its name or number."""
+def _asked(
+    question: str, default: str | None = None, among: Mapping[int, str] | None = None
+) -> str:
+    """Return the answer to a question: any, or one of some, by its number or name."""
 
     def chosen(text: str) -> str:
-        named = [one for one in among if one.lower() == text.strip().lower()]
-        if not named and text.isdecimal() and 0 < int(text) <= len(among):
-            named = [among[int(text) - 1]]
-        if among and not named:
-            raise click.BadParameter(f"{text!r} is none of {', '.join(map(shown, among))}.")
-        return named[0] if named else text
+        known, said = among or {}, text.strip().lower()
+        named = [one for k, one in known.items() if said in (str(k), one.lower())]
+        if known and not named:
+            raise click.BadParameter(
+                f"{text!r} is none of {', '.join(map(shown, known.values()))}."
+            )
+        return next((one for one in named if one.lower() == said), named[0]) if known else text
 
     return str(click.prompt(question, default=default, value_proc=chosen, err=True))
 
@@ -426,7 +432,9 @@ def made_text(store: Store) -> str:
         ("loaded", f"{loaded}; {made.users:,} people (exact, so for the curator only)"),
     ]
     table = store.catalog.private[0]
-    query = f"SELECT count(DISTINCT {table.user}) AS people FROM {table.name}"
+    user = table.user if re.fullmatch(r"\w+", table.user) else quote(table.user)
+    query = f"SELECT count(DISTINCT {user}) AS people FROM {table.name}"
+    asked = f'"{query}"' if user == table.user else shlex.quote(query)
     loud = [banner(NOT_PRIVATE)] if store.seed is not None else []
     return "\n".join(
         [
@@ -435,7 +443,7 @@ def made_text(store: Store) -> str:
             catalog_text(store.catalog),
             "",
             *loud,
-            labelled([*lines, ("try", f'sparseq sql {address(store.path)} "{query}"')]),
+            labelled([*lines, ("try", f"sparseq sql {address(store.path)} {asked}")]),
         ]
     )
 

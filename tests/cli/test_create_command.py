@@ -54,6 +54,15 @@ def test_the_next_command_it_names_works(folder: Path, tmp_path: Path) -> None:
     assert "people" in output(*args)
 
 
+def test_the_next_command_it_names_works_with_names_that_have_spaces(tmp_path: Path) -> None:
+    import shlex
+
+    (tmp_path / "v.csv").write_text("Case no,day\n1,2024-01-05\n")
+    text = output("create", tmp_path / "s.sparseq", tmp_path / "v.csv", "--user", "Case no")
+    line = next(line for line in text.splitlines() if line.startswith("try"))
+    assert "people" in output(*shlex.split(line)[2:])
+
+
 def test_several_files_are_one_table(folder: Path, tmp_path: Path) -> None:
     visits = folder / "visits.csv"
     how = "--user", "who", "--table", "merged"

@@ -219,7 +219,9 @@ def test_create_asks_for_what_it_needs(tmp_path: Path) -> None:
         screen.type("9" + ENTER)
         screen.see("none of who, born, day, cost", "whom a row is about?")
         screen.type("WHO" + ENTER)
-        screen.see("Which column says when", "[born]")
+        screen.see("Which says when, born or day?", "[born]")
+        screen.type("1" + ENTER)
+        screen.see("none of born, day.")
         screen.type("3" + ENTER)
         said = screen.see("the same without questions:", "made export.sparseq")
         assert screen.process.wait(PATIENCE) == 0
