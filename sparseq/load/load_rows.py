@@ -35,7 +35,6 @@ from sparseq.load.file_sources import (
     FIRST,
     RenamedSource,
     Source,
-    TextFile,
     TextForm,
     damaged,
 )
@@ -118,12 +117,24 @@ class Intake:
 
 _DOUBTS = {
     "lists": "some look like lists or objects of JSON, and are kept as JSON writes them",
+    "people": "most are whole numbers; --type {4} leaves the others out, as rows about nobody",
+    "footer": "{5} is taken for a person; --csv null={5} leaves such rows out, and --csv null=NULL "
+    "keeps NULL as it is",
+    "signs": "most look like numbers with spaces, quotes, brackets, % or a currency; write them "
+    "without, and they are numbers",
     "dates": "most look like dates, and not all are written in one way; --dates {0} (or mdy), or "
     "--type {1} for 2025-12-24, reads those that are",
     "numbers": "most look like numbers, and not all are; --type {2}, or --type {3} for a decimal "
     "comma, reads those that are",
     "thousands": "in 1,234 the comma can be a decimal comma or stand between thousands; --type {3} "
     "says that it is a decimal comma",
+}
+
+
+_ALSO = {
+    "thousands": "numbers with a point; if it stands between thousands, --type {0} says so",
+    "zeros": "whole numbers: 007 and 7 are the same; --type {1} keeps zeros before them",
+    "digits": "some have more than 17 digits, and not all are kept; --type {1} keeps them",
 }
 
 
@@ -159,7 +170,8 @@ def _said_of(name: str, format: str, guessed: Guess, dates: str) -> list[str]:
     """Return what was guessed of a column."""
     said = []
     if guessed.like:
-        words = (_word(f"{name}={way}") for way in ("dmy", "DATE", "DOUBLE", "DOUBLE:,"))
+        ways = ("dmy", "DATE", "DOUBLE", "DOUBLE:,", "BIGINT")
+        words = [*(_word(f"{name}={way}") for way in ways), _word(guessed.example)]
         said.append(f"text: {_DOUBTS[guessed.like].format(*words)}")
     if format == ",":
         said.append("numbers with a decimal comma: every value fits")
@@ -168,11 +180,9 @@ def _said_of(name: str, format: str, guessed: Guess, dates: str) -> list[str]:
     elif format:
         order = {"dmy": ": the day comes first", "mdy": ": the month comes first"}
         said.append(f"read as {format}{order.get(order_of(format), '')}")
-    if guessed.also == "thousands":
-        said.append(
-            "numbers with a point; if it stands between thousands, "
-            f"--type {_word(f'{name}=DOUBLE:,')} says so"
-        )
+    if guessed.also in _ALSO:
+        words = (_word(f"{name}={way}") for way in ("DOUBLE:,", "VARCHAR"))
+        said.append(_ALSO[guessed.also].format(*words))
     if guessed.nulls:
         said.append(f"{', '.join(guessed.nulls)}: no value (NULL)")
     return said
@@ -210,7 +220,7 @@ def _check_dates(guesses: Mapping[str, Guess], declared: Declarations) -> None:
         UnclearDates: Some can be read in two ways, and nothing is declared.
         DataError: They are written otherwise than it is declared.
     """
-    unclear = {n: g for n, g in guesses.items() if g.also not in ("", "thousands")}
+    unclear = {n: g for n, g in guesses.items() if g.also.startswith("%")}
     if unclear:
         raise UnclearDates(unclear)
     for name, found in guesses.items():
@@ -230,16 +240,16 @@ def _opened_first(
     source: Any, wanted: Sequence[str], declared: Declarations
 ) -> tuple[SourceList, Declarations]:
     """Return the sources of a new table, and declarations with what its text is written in."""
-    form = TextForm("", declared.multiline, declared.nulls, declared.encoding, declared.skip)
+    form = TextForm("", declared.multiline, declared.nulls, declared.encoding, declared.skip, True)
     found = opened(source, wanted, form)
     if declared.encoding is not None:
         return found, declared
-    letters = [one.letters for one in found.sources if isinstance(one, TextFile)]
+    letters = [one for source in found.sources if (one := getattr(source, "letters", None))]
     encoding = sum(letters, Letters()).encoding
-    return (
-        opened(source, wanted, replace(form, encoding=encoding)) if letters else found,
-        replace(declared, encoding=encoding),
-    )
+    if any(one.encoding != encoding for one in letters):
+        again = opened(source, wanted, replace(form, encoding=encoding, first=False))
+        found = replace(again, notes=found.notes)
+    return found, replace(declared, encoding=encoding)
 
 
 def _names(

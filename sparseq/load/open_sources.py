@@ -237,6 +237,7 @@ class PartitionFile:
         self._inner, self._values = inner, values
         self.name, self.separator, self.notes = inner.name, inner.separator, inner.notes
         self.open_ended, self.declared = inner.open_ended, inner.declared
+        self.letters = inner.letters if isinstance(inner, TextFile) else None
 
     @property
     def types(self) -> dict[str, pa.DataType | None]:

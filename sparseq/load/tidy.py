@@ -299,7 +299,8 @@ class Guess:
 
     Attributes:
         type, format: See `schema.Schema`.
-        also: What else the texts can mean: dates in another format; "thousands".
+        also: What else the texts can mean: dates in another format, or a doubt ("thousands",
+            "zeros", "digits").
         like: What most of the texts look like, though not all fit: the column is of texts.
         example: Of dates that can be read in two ways, one.
         nulls: Which of `PLACEHOLDERS` there are: they are NULL.
@@ -342,8 +343,7 @@ def guess(
     con.register("texts", pa.table({"x": texts}))
     con.register("beginning", pa.table({"x": texts.slice(0, _BEGINNING)}))
     if known.user:
-        whole = f"({from_text('x', 'BIGINT')}) IS NOT NULL"
-        return Guess("BIGINT" if not known.words and _fits(con, whole) else "VARCHAR")
+        return _people(con, known.words)
     if known.own_dates:
         return _declared_dates(con, known.own_dates)
     for type, format, test in chain(_usual(known), _dates_in(con, known.dates)):
@@ -351,6 +351,39 @@ def guess(
             also, example = _other_way(con, type, format, known.dates)
             return Guess(type, format, also, "", example, nulls)
     return Guess("VARCHAR", like=_like(con, known))
+
+
+FOOTERS = ("total", "totals", "grand total", "subtotal", "sum", "summe", "gesamt", "gesamtsumme",
+           "insgesamt", "somme", "totale", "suma", "average", "mean")  # fmt: skip
+"""What stands below a table, in the place of a person; in any case."""
+
+
+def _people(con: duckdb.DuckDBPyConnection, words: bool) -> Guess:
+    """Return what identifiers are taken for."""
+    whole = f"({from_text('x', 'BIGINT')}) IS NOT NULL"
+    if not words and _fits(con, whole):
+        return Guess("BIGINT", also="zeros" * _any(con, _ZEROS))
+    among = ", ".join(map(literal, FOOTERS))
+    found = con.execute(f"SELECT DISTINCT x FROM texts WHERE lower(trim(x)) IN ({among})")
+    if footers := sorted(x for (x,) in found.fetchall()):
+        return Guess("VARCHAR", like="footer", example=footers[0])
+    return Guess("VARCHAR", like="people" * (not words and _most(con, whole)))
+
+
+def _most(con: duckdb.DuckDBPyConnection, test: str) -> bool:
+    """Tell whether most texts pass a test."""
+    fit = f"count(*) FILTER (WHERE {test}) * 2 > count(x)"
+    return con.execute(f"SELECT {fit} FROM texts").fetchall() == [(True,)]
+
+
+def _any(con: duckdb.DuckDBPyConnection, test: str) -> bool:
+    """Tell whether some text passes a test."""
+    found = con.execute(f"SELECT coalesce(bool_or({test}), false) FROM texts")
+    return found.fetchall() == [(True,)]
+
+
+_ZEROS = r"regexp_matches(x, '^\s*[+-]?0[0-9]')"
+_DIGITS = "length(regexp_replace(regexp_extract(x, '[1-9][0-9.,]*'), '[.,]', '', 'g')) > 17"
 
 
 def _fits(con: duckdb.DuckDBPyConnection, test: str) -> bool:
@@ -361,24 +394,24 @@ _NUMBER = r"\s*[+-]?[0-9][0-9.,]*\s*"
 _DATE = r"\s*[0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]{1,4}(,?[ T].*)?"
 _NAMED_DATE = r"\s*([0-9]{1,2}[ -])?[A-Za-z]{3,9}[ -][0-9]{1,2}.*"
 _GROUPED = {"": r"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}", ",": r"[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+"}
+_SIGNED = "[-+( €$£¥%''\u00a0\u202f0-9.,)]+"
 _LIKE = {
     "thousands": f"regexp_full_match(x, '{_NUMBER}') AND NOT contains(x, '.') AND "
     f"(NOT contains(x, ',') OR regexp_full_match(x, '{_GROUPED[',']}'))",
     "dates": f"regexp_full_match(x, '{_DATE}')",
     "numbers": f"regexp_full_match(x, '{_NUMBER}')",
+    "signs": f"regexp_full_match(x, '{_SIGNED}') AND regexp_matches(x, '[0-9]')",
 }
-_NESTED = "SELECT coalesce(bool_or(regexp_matches(x, '^[\\[{].*[\\]}]$', 's')), false) FROM texts"
+_NESTED = r"regexp_matches(x, '^[\[{].*[\]}]$', 's')"
 
 
 def _like(con: duckdb.DuckDBPyConnection, known: Expected) -> str:
     """Return what most texts look like; of words, whether some are written as lists are."""
-    if known.words and con.execute(_NESTED).fetchall() == [(True,)]:
+    if known.words and _any(con, _NESTED):
         return "lists"
     for kind, test in _LIKE.items():
-        if not known.words or kind == "dates":
-            fit = f"count(*) FILTER (WHERE {test}) * 2 > count(x)"
-            if con.execute(f"SELECT {fit} FROM texts").fetchall() == [(True,)]:
-                return kind
+        if (not known.words or kind == "dates") and _most(con, test):
+            return kind
     return ""
 
 
@@ -440,9 +473,13 @@ def _other_way(
     con: duckdb.DuckDBPyConnection, type: str, format: str, order: str
 ) -> tuple[str, str]:
     """Return what else all texts can mean, or "", and an example of dates."""
-    if type == "DOUBLE" and not format:
+    if type == "BIGINT":
+        return "zeros" * _any(con, _ZEROS), ""
+    if type == "DOUBLE":
         grouped = f"regexp_full_match(x, '{_GROUPED['']}')"
-        return ("thousands" if _fits(con, grouped) else ""), ""
+        if not format and _fits(con, grouped):
+            return "thousands", ""
+        return "digits" * _any(con, _DIGITS), ""
     mine = order_of(format)
     if not mine or order == mine or "%d.%m" in format:
         return "", ""
