@@ -247,8 +247,8 @@ class TextFile(TextColumns):
         self, columns: Sequence[str], types: Mapping[str, str] = NO_TYPES
     ) -> Iterator[list[pa.Array]]:
         """See `Source`."""
-        separator, before = self.separator.encode(), self.left_out
-        self.unreadable = 0
+        separator = self.separator.encode()
+        self.left_out = self.unreadable = 0
         lines = Lines(self._open()[1], self._multiline)
         positions = [self._names.index(c) for c in columns]
         for chunk in lines:
@@ -258,7 +258,6 @@ class TextFile(TextColumns):
                 yield self._parsed(chunk, separator, positions)
             self.left_out += lines.too_long
             lines.too_long = 0
-        self.left_out = max(self.left_out, before)
 
     def _parsed(self, chunk: bytes, separator: bytes, columns: list[int]) -> list[pa.Array]:
         count = len(self._names)

@@ -120,8 +120,8 @@ _DOUBTS = {
     "people": "most are whole numbers; --type {4} leaves the others out, as rows about nobody",
     "footer": "{5} is taken for a person; --csv null={5} leaves such rows out, and --csv null=NULL "
     "keeps NULL as it is",
-    "signs": "most look like numbers with spaces, quotes, brackets, % or a currency; write them "
-    "without, and they are numbers",
+    "signs": "most look like numbers with a currency, %, brackets, or spaces, quotes or commas "
+    "between thousands; write them without, and they are numbers",
     "dates": "most look like dates, and not all are written in one way; --dates {0} (or mdy), or "
     "--type {1} for 2025-12-24, reads those that are",
     "numbers": "most look like numbers, and not all are; --type {2}, or --type {3} for a decimal "

@@ -396,12 +396,12 @@ _NAMED_DATE = r"\s*([0-9]{1,2}[ -])?[A-Za-z]{3,9}[ -][0-9]{1,2}.*"
 _GROUPED = {"": r"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}", ",": r"[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+"}
 _SIGNED = "[-+( €$£¥%''\u00a0\u202f0-9.,)]+"
 _LIKE = {
-    "thousands": f"regexp_full_match(x, '{_NUMBER}') AND NOT contains(x, '.') AND "
-    f"(NOT contains(x, ',') OR regexp_full_match(x, '{_GROUPED[',']}'))",
     "dates": f"regexp_full_match(x, '{_DATE}')",
     "numbers": f"regexp_full_match(x, '{_NUMBER}')",
     "signs": f"regexp_full_match(x, '{_SIGNED}') AND regexp_matches(x, '[0-9]')",
 }
+_THOUSANDS = f"regexp_full_match(x, '[+-]?[0-9]+') OR regexp_full_match(x, '{_GROUPED[',']}')"
+_ENGLISH = r"regexp_full_match(x, '[+-]?[0-9]{1,3}(,[0-9]{3})+\.[0-9]+')"
 _NESTED = r"regexp_matches(x, '^[\[{].*[\]}]$', 's')"
 
 
@@ -409,6 +409,10 @@ def _like(con: duckdb.DuckDBPyConnection, known: Expected) -> str:
     """Return what most texts look like; of words, whether some are written as lists are."""
     if known.words and _any(con, _NESTED):
         return "lists"
+    if not known.words and _fits(con, _THOUSANDS):
+        return "thousands"
+    if not known.words and _any(con, _ENGLISH) and _most(con, _LIKE["numbers"]):
+        return "signs"
     for kind, test in _LIKE.items():
         if (not known.words or kind == "dates") and _most(con, test):
             return kind

@@ -124,10 +124,15 @@ def _fill(connection: duckdb.DuckDBPyConnection, made: Declaration) -> None:
     storage = Storage(connection, held_bytes=held_bytes())
     storage.put("settings", made.settings())
     row_keys = _row_keys(made.row_key, made.sources)
-    tables = [
-        _load_private(storage, made, name, source, row_keys.get(name, ()))
-        for name, source in made.sources.items()
-    ]
+    tables, budgets = list[Table](), False
+    for name, source in made.sources.items():
+        table, has_budgets = _load_private(storage, made, name, source, row_keys.get(name, ()))
+        tables.append(table)
+        budgets |= has_budgets
+    if made.budget_column and not budgets:
+        raise ParameterError(
+            f"no table has a column {made.budget_column!r}", "check --budget-column"
+        )
     schemas = [storage.schema(table) for table in tables]
     for name, source in made.public.items():
         rows = IncomingRows(source, declared=replace(made.read_as.of(name), bounds={}))
@@ -152,7 +157,8 @@ def _fill(connection: duckdb.DuckDBPyConnection, made: Declaration) -> None:
 
 def _load_private(
     storage: Storage, made: Declaration, name: str, source: Any, row_key: Sequence[str]
-) -> Table:
+) -> tuple[Table, bool]:
+    """Return a table that was loaded, and whether it says budgets of people."""
     rows = IncomingRows(source, declared=made.read_as.of(name), user=made.user)
     try:
         files = FilesSeen(storage, name, rows)
@@ -175,7 +181,7 @@ def _load_private(
         coded = None if made.coded is None else made.coded[name]
         table, _ = storage.load(table, rows, units, column, new=True, coded=coded)
         files.keep()
-        return table
+        return table, bool(column)
     finally:
         rows.close()
 
