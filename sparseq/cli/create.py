@@ -6,6 +6,7 @@ import datetime as dt
 import re
 import shlex
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,10 +49,18 @@ from sparseq.cli.options import (
     table_option,
 )
 from sparseq.cli.purpose import PurposeText, purposes_of
-from sparseq.cli.text import banner, course_text, labelled, one_line, say, windows_line
+from sparseq.cli.text import (
+    banner,
+    course_text,
+    labelled,
+    one_line,
+    say,
+    terminal_width,
+    windows_line,
+)
 from sparseq.engine.protocol import quote
 from sparseq.load.file_patterns import table_name
-from sparseq.load.load_rows import ColumnRead, IncomingRows, UnclearDates
+from sparseq.load.load_rows import IncomingRows
 from sparseq.load.read_schema import (
     ORDERS,
     Declarations,
@@ -60,6 +69,7 @@ from sparseq.load.read_schema import (
     text_files,
     types_apart,
 )
+from sparseq.load.tidy import ColumnRead, UnclearDates
 from sparseq.pictures.answer_texts import plain_text
 from sparseq.pictures.tables import NOT_PRIVATE, format_bound, format_table, number, upper
 from sparseq.sql.catalog import TIME_TYPES, bound_text
@@ -405,21 +415,27 @@ def reading_text(inspected: Inspection, short: bool = False) -> str:
         short: Only of the columns of which something was changed, left out or guessed.
     """
     rows = [
-        [table, shown(column.there), shown(column.name), column.type, *_why(column)]
+        ([table, shown(column.there), shown(column.name), column.type], _why(column))
         for table, columns in inspected.columns.items()
         for column in columns
         if column.said or not short
     ]
     if not rows:
         return ""
-    named = len(inspected.columns) > 1
+    first = len(inspected.columns) == 1  # no need to say of which table
     titles = ["table", "in the file", "in the store", "type", "changed, left out or guessed"]
-    text = format_table(titles[not named :], [row[not named :] for row in rows], "l" * (4 + named))
+    width, lines = terminal_width(), list[list[str]]()
+    if width:
+        width -= sum(max(map(len, cells)) + 2 for cells in zip(*[r for r, _ in rows], strict=True))
+    for cells, why in rows:
+        told = textwrap.wrap(why, max(width, 40)) if width and why else [why]
+        lines += [[*cells, told[0]], *(["", "", "", "", more] for more in told[1:])]
+    text = format_table(titles[first:], [line[first:] for line in lines], "l" * (5 - first))
     return text if short else "\n".join([text, *([""] * bool(inspected.notes)), *inspected.notes])
 
 
-def _why(column: ColumnRead) -> list[str]:
-    return ["; ".join([*column.said, *column.declared])]
+def _why(column: ColumnRead) -> str:
+    return "; ".join([*column.said, *column.declared])
 
 
 def made_text(store: Store) -> str:

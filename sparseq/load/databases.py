@@ -25,7 +25,15 @@ from sparseq.base.errors import DataError
 from sparseq.base.texts import shown
 from sparseq.engine._duckdb.connection import connected
 from sparseq.engine.protocol import quote
-from sparseq.load.file_sources import NO_TYPES, ROWS, ArrowSource, TextColumns, distinct
+from sparseq.load.file_sources import (
+    ANY_FORM,
+    NO_TYPES,
+    ROWS,
+    ArrowSource,
+    TextColumns,
+    TextForm,
+    distinct,
+)
 from sparseq.load.read_schema import MOST_DIGITS
 
 # -- readers that are optional: imported where a source needs one ----------------------------------
@@ -323,10 +331,11 @@ class SheetFile(TextColumns):
     Args:
         path: Of the workbook.
         sheet: Its name; "" for the first one.
-        skip: Rows with words before the one that names the columns.
+        form: Which texts are NULL, and how many rows with words are before the columns' names.
     """
 
-    def __init__(self, path: Path, sheet: str = "", skip: int = 0) -> None:
+    def __init__(self, path: Path, sheet: str = "", form: TextForm = ANY_FORM) -> None:
+        self._nulls = pa.array(form.nulls, pa.string())
         reader = needed("fastexcel", "excel", f"the workbook {shown(path.name)}")
         self.name = path.name
         try:
@@ -342,7 +351,7 @@ class SheetFile(TextColumns):
         except (reader.FastExcelError, IndexError, ValueError) as error:
             raise OSError(_reason(error)) from None
         others = [shown(n) for n in names if n != chosen]
-        names, self._cells = _below(cells, skip)
+        names, self._cells = _below(cells, form.skip)
         self._names, self.notes = distinct(path.name, names)
         if others and not sheet:
             self.notes += (
@@ -361,7 +370,11 @@ class SheetFile(TextColumns):
         """See `Source`."""
         found = [self._cells.column(self._names.index(c)) for c in columns]
         for start in range(0, self._cells.num_rows, ROWS):
-            yield [_spelled(column.slice(start, ROWS)) for column in found]
+            yield [self._without_nulls(_spelled(c.slice(start, ROWS))) for c in found]
+
+    def _without_nulls(self, cells: pa.Array) -> pa.Array:
+        null = pc.is_in(cells, self._nulls)
+        return pc.if_else(null, pa.scalar(None, pa.string()), cells)
 
 
 def _below(cells: pa.RecordBatch, skip: int) -> tuple[list[str], pa.RecordBatch]:

@@ -28,7 +28,7 @@ from sparseq.base.errors import DataError, ParameterError, did_you_mean
 from sparseq.base.texts import shown
 from sparseq.engine._duckdb.connection import scratch
 from sparseq.engine.protocol import quote
-from sparseq.load.convert import MOST_TEXT, expression, literal
+from sparseq.load.convert import MOST_TEXT, expression
 from sparseq.load.fast_parse import ARROW, TextColumn
 from sparseq.load.file_sources import (
     DAMAGE,
@@ -43,13 +43,17 @@ from sparseq.load.open_sources import SourceList, opened
 from sparseq.load.read_schema import NAME, Declarations, Schema, fit_name
 from sparseq.load.text_lines import Letters, ahead
 from sparseq.load.tidy import (
+    ColumnRead,
     Expected,
     Guess,
+    as_word,
+    check_dates,
     duck_type,
     guess,
     kept_otherwise,
     long_texts,
     order_of,
+    said_of,
     stored_type,
     tidy,
     tidy_type,
@@ -111,126 +115,6 @@ class Intake:
         for name, count in self.cut.items():
             said.append(f"{shown(name)}: {count:,} texts were cut to {MOST_TEXT:,} characters")
         return said + self.bounded
-
-
-# -- how each column is read, in words: public ----------------------------------------------------
-
-_DOUBTS = {
-    "lists": "some look like lists or objects of JSON, and are kept as JSON writes them",
-    "people": "most are whole numbers; --type {4} leaves the others out, as rows about nobody",
-    "footer": "{5} is taken for a person; --csv null={5} leaves such rows out, and --csv null=NULL "
-    "keeps NULL as it is",
-    "signs": "most look like numbers with a currency, %, brackets, or spaces, quotes or commas "
-    "between thousands; write them without, and they are numbers",
-    "dates": "most look like dates, and not all are written in one way; --dates {0} (or mdy), or "
-    "--type {1} for 2025-12-24, reads those that are",
-    "numbers": "most look like numbers, and not all are; --type {2}, or --type {3} for a decimal "
-    "comma, reads those that are",
-    "thousands": "in 1,234 the comma can be a decimal comma or stand between thousands; --type {3} "
-    "says that it is a decimal comma",
-}
-
-
-_ALSO = {
-    "thousands": "numbers with a point; if it stands between thousands, --type {0} says so",
-    "zeros": "whole numbers: 007 and 7 are the same; --type {1} keeps zeros before them",
-    "digits": "some have more than 17 digits, and not all are kept; --type {1} keeps them",
-}
-
-
-@dataclass(frozen=True)
-class ColumnRead:
-    """How a column of files is read.
-
-    Attributes:
-        there: What files call it.
-        name: What it is called here; "" if it is not stored.
-        type: In which it is stored.
-        said: What was changed, left out or guessed, and why.
-        declared: What else the curator has said of it.
-    """
-
-    there: str
-    name: str = ""
-    type: str = ""
-    said: tuple[str, ...] = ()
-    declared: tuple[str, ...] = ()
-
-    def fact(self) -> str:
-        """Return what was changed, left out or guessed, in a line; "" for nothing."""
-        return f"{shown(self.name or self.there)}: {'; '.join(self.said)}" if self.said else ""
-
-
-def _word(text: str) -> str:
-    """Return a word of a command as it is typed."""
-    return shown(text) if re.fullmatch(r"[\w=:,.-]+", text) else f'"{shown(text)}"'
-
-
-def _said_of(name: str, format: str, guessed: Guess, dates: str) -> list[str]:
-    """Return what was guessed of a column."""
-    said = []
-    if guessed.like:
-        ways = ("dmy", "DATE", "DOUBLE", "DOUBLE:,", "BIGINT")
-        words = [*(_word(f"{name}={way}") for way in ways), _word(guessed.example)]
-        said.append(f"text: {_DOUBTS[guessed.like].format(*words)}")
-    if format == ",":
-        said.append("numbers with a decimal comma: every value fits")
-    elif format and dates:
-        said.append(f"read as {format}, as --dates says")
-    elif format:
-        order = {"dmy": ": the day comes first", "mdy": ": the month comes first"}
-        said.append(f"read as {format}{order.get(order_of(format), '')}")
-    if guessed.also in _ALSO:
-        words = (_word(f"{name}={way}") for way in ("DOUBLE:,", "VARCHAR"))
-        said.append(_ALSO[guessed.also].format(*words))
-    if guessed.nulls:
-        said.append(f"{', '.join(guessed.nulls)}: no value (NULL)")
-    return said
-
-
-class UnclearDates(DataError):
-    """Dates can be read in two ways; `columns` has the names of their columns."""
-
-    def __init__(self, guesses: Mapping[str, Guess]) -> None:
-        (name, found), *more = guesses.items()
-        day, other = (_in_words(found.example, f) for f in (found.format, found.also))
-        ways = {order_of(found.format): day, order_of(found.also): other}
-        also = f" (so can those of {', '.join(map(shown, [n for n, _ in more]))})" if more else ""
-        super().__init__(
-            f"the dates of {shown(name)} can be read in two ways: {shown(found.example)} is "
-            f"{ways['dmy']} or {ways['mdy']}{also}",
-            "say --dates dmy if the day comes first, --dates mdy if the month does; of one column "
-            f"--dates {_word(f'{name}=dmy')}",
-        )
-        self.columns = tuple(guesses)
-
-
-def _in_words(date: str, format: str) -> str:
-    with scratch() as con:
-        ((day,),) = con.execute(
-            f"SELECT strftime(strptime(?, {literal(format)}), '%-d %B %Y')", [date]
-        ).fetchall()
-    return str(day)
-
-
-def _check_dates(guesses: Mapping[str, Guess], declared: Declarations) -> None:
-    """Check that dates are read in one way, and that it is the one that is declared.
-
-    Raises:
-        UnclearDates: Some can be read in two ways, and nothing is declared.
-        DataError: They are written otherwise than it is declared.
-    """
-    unclear = {n: g for n, g in guesses.items() if g.also.startswith("%")}
-    if unclear:
-        raise UnclearDates(unclear)
-    for name, found in guesses.items():
-        order = declared.order(name)
-        if order and order_of(found.format) not in ("", order):
-            first = "day" if order == "mdy" else "month"
-            raise DataError(
-                f"the dates of {shown(name)} are not {order}: the {first} comes first in them",
-                f"say --dates {_word(f'{name}={order_of(found.format)}')}",
-            )
 
 
 # -- rows of files, or of tables in memory, on their way into a store: each is read by itself ------
@@ -370,16 +254,21 @@ class IncomingRows:
             if schema.user and name == composite_name(schema.user, schema.window):
                 there, said = " ".join(schema.user), ["made of them; says whom a row is about"]
             if there != name and not schema.user:
-                by_us = f"a name can't be {shown(there)!r}"
+                by_us = f"{shown(there)!r} can't be a name"
                 said.append("renamed" if there.lower() in renamed else f"renamed: {by_us}")
             if name.lower() in typed:
                 own.append(f"read as {format}, as --type says" if format else "as --type says")
             else:
                 guessed = self._guesses.get(name, Guess(""))
-                said += _said_of(name, format, guessed, declared.order(name))
+                said += said_of(name, format, guessed, declared.order(name))
             said += filter(None, [self._kept.get(name)])
             found.append(ColumnRead(there, name, kind, tuple(said), tuple(own)))
-        found += [ColumnRead(old, said=("left out, as declared",)) for old in schema.dropped]
+        found += [
+            ColumnRead(
+                next(n for n in declared.drop if n.lower() == old), said=("left out, as declared",)
+            )
+            for old in schema.dropped
+        ]
         found += [ColumnRead(n, said=(f"not stored: {why}",)) for n, why in self._left_out.items()]
         return found
 
@@ -632,7 +521,7 @@ class IncomingRows:
                         formats[name_of] = found.format
         numbers = {name.lower() for name in declared.numbers()}
         self._guesses = _by_texts(texts, user, declared)
-        _check_dates(self._guesses, declared)
+        check_dates(self._guesses, declared)
         for name, guessed in self._guesses.items():
             known = types[name]
             if guessed.type == "VARCHAR" and name.lower() in numbers:
@@ -644,7 +533,7 @@ class IncomingRows:
             if declared.has_own_order(name) and not order_of(formats.get(name, "")):
                 raise DataError(
                     f"{shown(name)} has no dates in text whose day or month comes first",
-                    f"leave --dates {_word(f'{name}={declared.order(name)}')} out",
+                    f"leave --dates {as_word(f'{name}={declared.order(name)}')} out",
                 )
         separator = next((s.separator for s in self.sources if s.separator), "")
         if parts:
@@ -815,7 +704,7 @@ def _nested(source: Source, name: str) -> DataError:
         items = f"LEFT JOIN LATERAL (SELECT unnest({word}) AS item) ON true"
         each = f"SELECT * FROM '{file}' {items}"
         hint = (
-            f"--drop {_word(name)} leaves it out; for a row of each item make one first, with "
+            f"--drop {as_word(name)} leaves it out; for a row of each item make one first, with "
             f"DuckDB: COPY ({each}) TO 'rows.json'"
         )
     return DataError(f"{file}: {word} has lists, or objects within more than 4 others", hint)

@@ -95,7 +95,7 @@ def opened(source: Any, wanted: Iterable[str] = (), form: TextForm = ANY_FORM) -
     sources: list[Source] = []
     files: list[Found | None] = []
     for place in [source] if isinstance(source, (str, Path)) else source:
-        chosen = _chosen(place, form.skip)
+        chosen = _chosen(place, form)
         if chosen is not None:
             sources.append(chosen[0])
             files.append(chosen[1])
@@ -122,7 +122,7 @@ def _of_rows(rows: Any) -> pa.Table:
         ) from None
 
 
-def _chosen(place: str | Path, skip: int) -> tuple[Source, Found | None] | None:
+def _chosen(place: str | Path, form: TextForm) -> tuple[Source, Found | None] | None:
     """Return the table that a place names, of a server or of a file, with the file."""
     text = str(place)
     check_path("the file", text)
@@ -140,11 +140,11 @@ def _chosen(place: str | Path, skip: int) -> tuple[Source, Found | None] | None:
     kind = kind_of(path)
     if kind not in ("sheets", *_TABLES):
         raise DataError(f"{shown(path.name)} has no tables to choose from", f"say {shown(file)}")
-    return _read(path.name, lambda: _table(kind, path, table, skip)), Found(path, part=table)
+    return _read(path.name, lambda: _table(kind, path, table, form)), Found(path, part=table)
 
 
-def _table(kind: str, path: Path, table: str, skip: int) -> Source:
-    return SheetFile(path, table, skip) if kind == "sheets" else _TABLES[kind](path, table)
+def _table(kind: str, path: Path, table: str, form: TextForm) -> Source:
+    return SheetFile(path, table, form) if kind == "sheets" else _TABLES[kind](path, table)
 
 
 def _delta(folder: str) -> Source:
@@ -184,7 +184,7 @@ def source_of(path: Path, wanted: Iterable[str] = (), form: TextForm = ANY_FORM)
         if kind == "json":
             return JsonFile(path)
         if kind in ("sheets", *_TABLES):
-            return _table(kind, path, "", form.skip)
+            return _table(kind, path, "", form)
         return ParquetFile(path) if kind == "parquet" else ArrowFile(path)
 
     return _read(path.name, open_it)

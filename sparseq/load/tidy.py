@@ -18,12 +18,13 @@ declared, and what has no effect on it later can't be told from it. What comes a
 The first of these that every text fits: true or false; whole numbers; numbers; numbers with a
 decimal comma, where a comma can be nothing else; a date, a moment in ISO 8601; a time of day; one
 of the other formats of dates, where the day and the month can't change places; text. Identifiers of
-people are whole numbers or text.
+people are whole numbers or text. What was guessed of a column, and why, is said in words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -33,9 +34,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparseq.base.errors import DataError
 from sparseq.base.texts import shown
+from sparseq.engine._duckdb.connection import scratch
 from sparseq.load.convert import from_text, literal
-from sparseq.load.read_schema import MOST_DIGITS
+from sparseq.load.read_schema import MOST_DIGITS, Declarations
 from sparseq.sql.catalog import INTEGER_TYPES
 
 # -- arrow arrays of any type become arrays of a few types, value by value -------------------------
@@ -270,8 +273,16 @@ _NAMED_DAYS = ("%d-%b-%Y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d
 _BEGINNING = 128  # most of what does not fit is told by the first texts
 PLACEHOLDERS = ("NA", "N/A", "#N/A", "null", "None", "nan", "NaN", "-", "?", "unknown")
 """Texts that say nothing of a column's type: where it is no text, they don't fit, and are NULL."""
-_TIMES = (" %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p", "T%H:%M:%S", ", %H:%M:%S", ", %H:%M",
-          " %H:%M:%S.%f")  # fmt: skip
+_TIMES = (
+    " %H:%M:%S",
+    " %H:%M",
+    " %I:%M:%S %p",
+    " %I:%M %p",
+    "T%H:%M:%S",
+    ", %H:%M:%S",
+    ", %H:%M",
+    " %H:%M:%S.%f",
+)
 
 
 @dataclass(frozen=True)
@@ -353,8 +364,10 @@ def guess(
     return Guess("VARCHAR", like=_like(con, known))
 
 
-FOOTERS = ("total", "totals", "grand total", "subtotal", "sum", "summe", "gesamt", "gesamtsumme",
-           "insgesamt", "somme", "totale", "suma", "average", "mean")  # fmt: skip
+FOOTERS = (
+    *("total", "totals", "grand total", "subtotal", "sum", "average", "mean"),
+    *("summe", "gesamt", "gesamtsumme", "insgesamt", "somme", "totale", "suma"),
+)
 """What stands below a table, in the place of a person; in any case."""
 
 
@@ -528,3 +541,127 @@ def wider(one: str, other: str) -> str:
     if all(t in INTEGER_TYPES or t in ("FLOAT", "DOUBLE") or t[:7] == "DECIMAL" for t in types):
         return "DOUBLE"
     return "TIMESTAMP" if types == {"DATE", "TIMESTAMP"} else "VARCHAR"
+
+
+# -- how each column is read, in words: public ----------------------------------------------------
+
+_DOUBTS = {
+    "lists": "some look like lists or objects of JSON, and are kept as JSON writes them",
+    "people": "most are whole numbers; --type {4} leaves the others out, as rows about nobody",
+    "footer": "{5} is taken for a person; --csv null={5} --csv null=NULL leaves such rows out",
+    "signs": "most look like numbers with a currency, %, brackets, or spaces, quotes or commas "
+    "between thousands; write them without, and they are numbers",
+    "dates": "most look like dates, and not all are written in one way; --dates {0} (or mdy), or "
+    "--type {1} for 2025-12-24, reads those that are",
+    "numbers": "most look like numbers, and not all are; --type {2}, or --type {3} for a decimal "
+    "comma, reads those that are",
+    "thousands": "in 1,234 the comma can be a decimal comma or stand between thousands; --type {3} "
+    "says that it is a decimal comma",
+}
+
+
+_ALSO = {
+    "thousands": "numbers with a point; if it stands between thousands, --type {0} says so",
+    "zeros": "whole numbers: 007 and 7 are the same; --type {1} keeps zeros before them",
+    "digits": "some have more than 17 digits, and not all are kept; --type {1} keeps them",
+}
+
+
+@dataclass(frozen=True)
+class ColumnRead:
+    """How a column of files is read.
+
+    Attributes:
+        there: What files call it.
+        name: What it is called here; "" if it is not stored.
+        type: In which it is stored.
+        said: What was changed, left out or guessed, and why.
+        declared: What else the curator has said of it.
+    """
+
+    there: str
+    name: str = ""
+    type: str = ""
+    said: tuple[str, ...] = ()
+    declared: tuple[str, ...] = ()
+
+    def fact(self) -> str:
+        """Return what was changed, left out or guessed, in a line; "" for nothing."""
+        return f"{shown(self.name or self.there)}: {'; '.join(self.said)}" if self.said else ""
+
+
+def as_word(text: str) -> str:
+    """Return a word of a command as it is typed."""
+    return shown(text) if re.fullmatch(r"[\w=:,.-]+", text) else f'"{shown(text)}"'
+
+
+def said_of(name: str, format: str, guessed: Guess, dates: str) -> list[str]:
+    """Return what was guessed of a column."""
+
+    def word(way: str) -> str:
+        return as_word(f"{name}={way}")
+
+    said = []
+    if guessed.like:
+        words = [
+            *map(word, ("dmy", "DATE", "DOUBLE", "DOUBLE:,", "BIGINT")),
+            as_word(guessed.example),
+        ]
+        said.append(f"text: {_DOUBTS[guessed.like].format(*words)}")
+    if format == ",":
+        said.append("decimal comma: every value fits")
+    elif format and dates:
+        said.append(f"read as {format}, as --dates says")
+    elif format:
+        order = {"dmy": ": the day comes first", "mdy": ": the month comes first"}
+        said.append(f"read as {format}{order.get(order_of(format), '')}")
+    if guessed.also in _ALSO:
+        said.append(_ALSO[guessed.also].format(*map(word, ("DOUBLE:,", "VARCHAR"))))
+    if guessed.nulls:
+        said.append(f"{', '.join(guessed.nulls)}: no value (NULL)")
+    return said
+
+
+class UnclearDates(DataError):
+    """Dates can be read in two ways; `columns` has the names of their columns."""
+
+    def __init__(self, guesses: Mapping[str, Guess]) -> None:
+        (name, found), *more = guesses.items()
+        day, other = (_in_words(found.example, f) for f in (found.format, found.also))
+        ways = {order_of(found.format): day, order_of(found.also): other}
+        also = f" (so can those of {', '.join(map(shown, [n for n, _ in more]))})" if more else ""
+        super().__init__(
+            f"the dates of {shown(name)} can be read in two ways: {shown(found.example)} is "
+            f"{ways['dmy']} or {ways['mdy']}{also}",
+            "say --dates dmy if the day comes first, --dates mdy if the month does; of one column "
+            f"--dates {as_word(f'{name}=dmy')}",
+        )
+        self.columns = tuple(guesses)
+
+
+def _in_words(date: str, format: str) -> str:
+    with scratch() as con:
+        ((day,),) = con.execute(
+            f"SELECT strftime(strptime(?, {literal(format)}), '%-d %B %Y')", [date]
+        ).fetchall()
+    return str(day)
+
+
+def check_dates(guesses: Mapping[str, Guess], declared: Declarations) -> None:
+    """Check that dates are read in one way, and that it is the one that is declared.
+
+    Raises:
+        UnclearDates: Some can be read in two ways, and nothing is declared.
+        DataError: They are written otherwise than it is declared.
+    """
+    unclear = {n: g for n, g in guesses.items() if g.also.startswith("%")}
+    if unclear:
+        raise UnclearDates(unclear)
+    for name, found in guesses.items():
+        order = declared.order(name)
+        if order and order_of(found.format) not in ("", order):
+            first = "day" if order == "mdy" else "month"
+            raise DataError(
+                f"the dates of {shown(name)} are not {order}: the {first} comes first in them",
+                f"say --dates {as_word(f'{name}={order_of(found.format)}')}",
+            )

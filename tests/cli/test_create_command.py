@@ -313,7 +313,7 @@ def test_how_rows_are_read_is_shown_and_what_did_not_fit_is_told(
     made = run("create", store, day, "--user", "who", "--dates", "dmy")
     assert [re.split(" {2,}", line) for line in made.stderr.splitlines()[2:]] == [
         ["day", "day", "DATE", "read as %d/%m/%Y, as --dates says"],
-        ["spent", "spent", "DOUBLE", "numbers with a decimal comma: every value fits"],
+        ["spent", "spent", "DOUBLE", "decimal comma: every value fits"],
     ]
     more = tmp_path / "more.csv"
     more.write_text("who;day;spent\ncid;13/13/2024;SECRET\n;01/02/2024;1\n")

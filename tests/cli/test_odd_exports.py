@@ -71,7 +71,7 @@ def workbook(*rows: list[Any]) -> bytes:
 day, moment = dt.date, dt.datetime
 FILES: dict[str, Odd] = {
     # what separates, how it is encoded
-    "German, UTF-8": Odd(GERMAN, ROOT2, ("numbers with a decimal comma",)),
+    "German, UTF-8": Odd(GERMAN, ROOT2, ("decimal comma: every value fits",)),
     "German, cp1252": Odd(GERMAN.encode("cp1252"), ROOT2, ("text files as cp1252: a guess",)),
     "German, Latin-1, declared": Odd(
         GERMAN.encode("latin-1"), ROOT2, ("decimal comma",), ("--csv", "encoding=latin-1")
@@ -114,10 +114,10 @@ FILES: dict[str, Odd] = {
     "names that are none": Odd(
         "who;Cost (EUR);2024;% new\n1;2;3;4\n",
         [(1, 2, 3, 4)],
-        ("Cost_EUR", "_2024", "renamed: a name can't be '% new'"),
+        ("Cost_EUR", "_2024", "renamed: '% new' can't be a name"),
     ),
     "names in quotes with separators": Odd(
-        '"who";"a;b"\n1;2\n', [(1, 2)], ("renamed: a name can't be 'a;b'",)
+        '"who";"a;b"\n1;2\n', [(1, 2)], ("renamed: 'a;b' can't be a name",)
     ),
     "a name over two lines": Odd('who,"a\nb"\n1,2\n', None, ("a quote that is not closed",)),
     "a name twice": Odd("who,x,x\n1,2,3\n", [(1, 2, 3)], ("'x' is called 'x_2'",)),
@@ -233,6 +233,13 @@ FILES: dict[str, Odd] = {
         [(1, day(2025, 12, 24), 3)],
         ("the day comes first", "d is called d_2", "without a name: not read"),
         ("--csv", "skip=1"),
+        "a.xlsx",
+    ),
+    "a workbook with a total, left out": Odd(
+        workbook(["who", "x"], ["ann", 1], ["NULL", 2], ["Total", 3]),
+        [("ann", 1)],
+        ("2 of 3 rows were left out",),
+        ("--csv", "null=Total", "--csv", "null=NULL"),
         "a.xlsx",
     ),
     "a workbook with titles that nobody said": Odd(

@@ -10,7 +10,7 @@ import pytest
 
 import sparseq
 from sparseq.base.errors import DataError, ParameterError
-from sparseq.load.load_rows import UnclearDates
+from sparseq.load.tidy import UnclearDates
 from sparseq.store.curator import exact_sql
 
 JUNE = dt.date(2025, 6, 5)
