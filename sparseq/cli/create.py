@@ -137,6 +137,8 @@ def _answers(given: Mapping[str, Any], args: Sequence[str]) -> list[str]:
     columns = _everywhere(inspected)
     rows = [[str(k), shown(name), kind] for k, (name, kind) in enumerate(columns.items(), 1)]
     say(format_table(["", "column", "type"], rows, "rll"), err=True)
+    if len(columns) == 1:
+        say("only one column: do titles stand before the header? --csv skip=1", err=True)
     if not isinstance(given.get("user"), str):
         whom = "Which column says whom a row is about? Its name or number"
         args += ["--user", _asked(whom, among=dict(enumerate(columns, 1)))]

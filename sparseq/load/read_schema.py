@@ -311,6 +311,8 @@ def order_of_dates(dates: str | Mapping[str, str]) -> dict[str, str]:
 def _check_orders(dates: Mapping[str, str], types: Mapping[str, str]) -> None:
     typed = {name.lower() for name in types}
     for name, order in dates.items():
+        if not isinstance(name, str):
+            raise ParameterError(f"dates: {name!r} is no name of a column", "dates={'day': 'dmy'}")
         if order not in ORDERS:
             raise ParameterError(
                 f"dates is {order!r}", "dmy (the day comes first) or mdy (the month comes first)"

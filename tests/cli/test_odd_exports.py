@@ -415,7 +415,7 @@ def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("command", "code", "says"), one_in(24, MISTAKES))
+@pytest.mark.parametrize(("command", "code", "says"), one_in(20, MISTAKES))
 def test_a_mistake_is_said_and_leaves_nothing(
     exports: Path, monkeypatch: pytest.MonkeyPatch, command: str, code: int, says: str
 ) -> None:
@@ -446,7 +446,7 @@ def test_there_are_enough() -> None:
     assert len(MISTAKES) >= 60
 
 
-@pytest.mark.parametrize("odd", one_in(12, FILES))
+@pytest.mark.parametrize("odd", one_in(14, FILES))
 def test_an_export_gives_right_rows_or_says_what_to_do(tmp_path: Path, odd: str) -> None:
     """A dozen kinds of trouble in a few files are run always; the others are deep."""
     file, store = FILES[odd], tmp_path / "s.sparseq"
