@@ -17,6 +17,7 @@ import click
 import sparseq
 from sparseq.accounting import simultaneous_bound
 from sparseq.base.defaults import BETA, KAPPA
+from sparseq.base.errors import ParameterError
 from sparseq.base.texts import shown
 from sparseq.cli.budget import aside_lines, purpose_lines
 from sparseq.cli.declare import (
@@ -139,10 +140,16 @@ def _answers(given: Mapping[str, Any], args: Sequence[str]) -> list[str]:
     say(format_table(["", "column", "type"], rows, "rll"), err=True)
     if len(columns) == 1:
         say("only one column: do titles stand before the header? --csv skip=1", err=True)
-    if not isinstance(given.get("user"), str):
+    user = given.get("user")
+    if not isinstance(user, str):
         whom = "Which column says whom a row is about? Its name or number"
-        args += ["--user", _asked(whom, among=dict(enumerate(columns, 1)))]
-    days = {k: name for k, (name, kind) in enumerate(columns.items(), 1) if kind in TIME_TYPES}
+        user = _asked(whom, among=dict(enumerate(columns, 1)))
+        args += ["--user", user]
+    days = {
+        k: name
+        for k, (name, kind) in enumerate(columns.items(), 1)
+        if kind in TIME_TYPES and name.lower() != user.lower()
+    }
     if not isinstance(given.get("time"), str) and len(days) > 1:
         when = f"Which says when, {' or '.join(map(shown, days.values()))}? Queries select by it"
         args += ["--time", _asked(when, default=next(iter(days.values())), among=days)]
@@ -322,6 +329,8 @@ def create(
 
     tables = tables_of(files, options.pop("table"))
     public = options["public"] = public_tables(options["public"])
+    for name in tables.keys() & public.keys():
+        raise ParameterError(f"two tables are called {name!r}", f"--public OTHER={public[name][0]}")
     declared = read_as(options, (*tables, *public))
     inspected = inspect(tables, public, declared, options["user"], options["time"])
     if print_schema:
@@ -450,9 +459,12 @@ def made_text(store: Store) -> str:
         ("loaded", f"{loaded}; {made.users:,} people (exact, so for the curator only)"),
     ]
     table = store.catalog.private[0]
-    user = table.user if re.fullmatch(r"\w+", table.user) else quote(table.user)
-    query = f"SELECT count(DISTINCT {user}) AS people FROM {table.name}"
-    asked = f'"{query}"' if user == table.user else shlex.quote(query)
+    user, name = (
+        word if re.fullmatch(r"[^\W\d]\w*", word) else quote(word)
+        for word in (table.user, table.name)
+    )
+    query = f"SELECT count(DISTINCT {user}) AS people FROM {name}"
+    asked = shlex.quote(query) if '"' in query else f'"{query}"'
     loud = [banner(NOT_PRIVATE)] if store.seed is not None else []
     return "\n".join(
         [

@@ -66,6 +66,8 @@ def bounds_of(declarations: Sequence[str]) -> dict[str, tuple[Bound, Bound]]:
     for declaration in declarations:
         column, _, reach = declaration.rpartition("=")
         low, _, high = reach.partition("..")
+        if column in bounds:
+            raise ParameterError(f"--bounds says twice what {column} has", "say it once")
         try:
             bounds[column] = (_end(low), _end(high))
         except ValueError:
@@ -270,13 +272,17 @@ def keys_of(declarations: Sequence[str], types: dict[str, str]) -> dict[str, tup
     >>> keys_of(["size=1,2", 'kind=a,"b,c"'], {"size": "INTEGER", "kind": "VARCHAR"})
     {'size': (1, 2), 'kind': ('a', 'b,c')}
     """
-    keys = {}
+    keys = dict[str, tuple[Any, ...]]()
     for declaration in declarations:
         column, _, values = declaration.partition("=")
         if not column or not values:
             raise ParameterError(
                 f"--keys {declaration} can't be read",
                 "for example --keys size=small,large, or --keys size=@sizes.txt",
+            )
+        if column in keys:
+            raise ParameterError(
+                f"--keys says twice what {column} has", f"--keys {column}=a,b has several"
             )
         texts = _lines(values[1:]) if values.startswith("@") else next(csv.reader([values]))
         kind = types.get(column.lower(), "VARCHAR")

@@ -252,7 +252,7 @@ class IncomingRows:
             there, format = schema.in_files(name), schema.formats.get(name, "")
             said, own = [], []
             if schema.user and name == composite_name(schema.user, schema.window):
-                there, said = " ".join(schema.user), ["made of them; says whom a row is about"]
+                there, own = " ".join(schema.user), ["says whom a row is about"]
             if there != name and not schema.user:
                 by_us = f"{shown(there)!r} can't be a name"
                 said.append("renamed" if there.lower() in renamed else f"renamed: {by_us}")
@@ -301,6 +301,11 @@ class IncomingRows:
                 "lines before the header"
                 if there or not any(source.open_ended for source in self.sources)
                 else "in JSON, write an object a line, or a list of objects",
+            )
+        if time.lower() == self.user.lower():
+            raise ParameterError(
+                f"{shown(time)} can't say both whom a row is about and when",
+                "--user and --time are two columns",
             )
         if time and time.lower() not in there:
             raise DataError(

@@ -150,6 +150,10 @@ class Declarations:
         if self.encoding is not None:
             object.__setattr__(self, "encoding", encoding_named(self.encoding))
         _check_names(self.rename)
+        dropped = {name.lower() for name in self.drop}
+        for name in self.rename:
+            if name.lower() in dropped:
+                raise ParameterError(f"{name!r} is renamed and left out", "say one of them")
         for text in self.nulls:
             if not text or not text.isprintable() or '"' in text or text != text.strip():
                 raise ParameterError(

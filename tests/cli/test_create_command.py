@@ -57,8 +57,8 @@ def test_the_next_command_it_names_works(folder: Path, tmp_path: Path) -> None:
 def test_the_next_command_it_names_works_with_names_that_have_spaces(tmp_path: Path) -> None:
     import shlex
 
-    (tmp_path / "v.csv").write_text("Case no,day\n1,2024-01-05\n")
-    text = output("create", tmp_path / "s.sparseq", tmp_path / "v.csv", "--user", "Case no")
+    (tmp_path / "2024-v.csv").write_text("Case no,day\n1,2024-01-05\n")
+    text = output("create", tmp_path / "s.sparseq", tmp_path / "2024-v.csv", "--user", "Case no")
     line = next(line for line in text.splitlines() if line.startswith("try"))
     assert "people" in output(*shlex.split(line)[2:])
 

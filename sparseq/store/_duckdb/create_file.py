@@ -169,6 +169,11 @@ def _load_private(
         rows.check_people(name, made.time)
         user = actual[rows.user.lower()]
         column = actual.get(made.budget_column.lower(), "") if made.budget_column else ""
+        if column and column.lower() in (rows.user.lower(), made.time.lower()):
+            raise ParameterError(
+                f"{column} can't say both a person's own budget and whom a row is about, or when",
+                "--budget-column is a column of its own",
+            )
         if column:
             types.pop(column)
         time = actual[made.time.lower()] if made.time else ""
