@@ -253,7 +253,7 @@ class IncomingRows:
             said, own = [], []
             if schema.user and name == composite_name(schema.user, schema.window):
                 there, own = " ".join(schema.user), ["says whom a row is about"]
-            if there != name and not schema.user:
+            elif there != name:
                 by_us = f"{shown(there)!r} can't be a name"
                 said.append("renamed" if there.lower() in renamed else f"renamed: {by_us}")
             if name.lower() in typed:
