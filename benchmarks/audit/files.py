@@ -27,6 +27,7 @@ TYPED = ("parquet", "arrow")
 FORMATS = (*TEXTS, *TYPED)
 DATES = ("%Y-%m-%d", "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y")
 """How text files write a day: the second and third can be taken for each other."""
+ORDERS = {"%m/%d/%Y": "mdy", "%d/%m/%Y": "dmy"}
 COLUMNS = ("who", "day", "n", "x", "s", "b", "key")
 SCHEMA = pa.schema(
     [

@@ -47,6 +47,7 @@ from sparseq.ledger.lifetimes import LifeDues, Lifetimes
 from sparseq.ledger.purposes import Purpose
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.memory_table import CompositeFile
+from sparseq.load.tidy import UnclearDates
 from sparseq.sql.scope import Scope
 from sparseq.sql.subqueries import _Inner
 from sparseq.store.store import Store
@@ -383,13 +384,16 @@ def sniffed_type() -> AbstractContextManager[None]:
     def sniffed(rows: Any, source: Any, schema: Any = None, *rest: Any, **more: Any) -> None:
         made(rows, source, schema, *rest, **more)
         if schema is not None:
-            guessed = made_alone(source)
+            guessed = made_alone(source, schema)
             formats = {c: guessed.formats.get(c, f) for c, f in schema.formats.items()}
             rows.schema = replace(schema, formats=formats)
 
-    def made_alone(source: Any) -> Any:
+    def made_alone(source: Any, schema: Any) -> Any:
         alone = IncomingRows.__new__(IncomingRows)
-        made(alone, source)
+        try:
+            made(alone, source)
+        except UnclearDates:  # nothing in the file tells
+            return schema
         alone.close()
         return alone.schema
 

@@ -124,7 +124,14 @@ def _begun(rng: random.Random, folder: Path) -> Life:
     for variant in VARIANTS:
         settings = life.settings | {"row_key": row_key}
         life.stores[variant] = made_store(
-            None, [file], table="t", user="who", time="day", keys={"s": ["a", "b", "c"]}, **settings
+            None,
+            [file],
+            table="t",
+            user="who",
+            time="day",
+            keys={"s": ["a", "b", "c"]},
+            dates=files.ORDERS.get(life.dates, ""),
+            **settings,
         )
     return life
 

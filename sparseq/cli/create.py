@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+import re
+import shlex
+import sys
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +17,13 @@ import click
 import sparseq
 from sparseq.accounting import simultaneous_bound
 from sparseq.base.defaults import BETA, KAPPA
+from sparseq.base.errors import ParameterError
 from sparseq.base.texts import shown
 from sparseq.cli.budget import aside_lines, purpose_lines
 from sparseq.cli.declare import (
     bounds_of,
     csv_of,
+    dates_of,
     keys_of,
     most_of,
     public_tables,
@@ -28,25 +34,46 @@ from sparseq.cli.declare import (
     types_of,
 )
 from sparseq.cli.options import (
+    Command,
     NameAndNumber,
     NumberPair,
     bounds_option,
     command,
+    dates_option,
     keys_option,
     memory_option,
     new_store_argument,
+    of_today,
     open_store,
     seed_option,
     store_argument,
     table_option,
 )
 from sparseq.cli.purpose import PurposeText, purposes_of
-from sparseq.cli.text import banner, course_text, labelled, one_line, say, windows_line
+from sparseq.cli.text import (
+    banner,
+    course_text,
+    labelled,
+    one_line,
+    say,
+    terminal_width,
+    windows_line,
+)
+from sparseq.engine.protocol import quote
+from sparseq.load.file_patterns import table_name
 from sparseq.load.load_rows import IncomingRows
-from sparseq.load.read_schema import Declarations, Schema, check_named, text_files, types_apart
+from sparseq.load.read_schema import (
+    ORDERS,
+    Declarations,
+    Schema,
+    check_named,
+    text_files,
+    types_apart,
+)
+from sparseq.load.tidy import ColumnRead, UnclearDates
 from sparseq.pictures.answer_texts import plain_text
 from sparseq.pictures.tables import NOT_PRIVATE, format_bound, format_table, number, upper
-from sparseq.sql.catalog import bound_text
+from sparseq.sql.catalog import TIME_TYPES, bound_text
 from sparseq.store.address import address
 from sparseq.store.curator import counts
 
@@ -60,7 +87,103 @@ again_option = click.option(
 )
 
 
-@command(short_help="Make a store from files of events about people.")
+class AskingCommand(Command):
+    """`create`: on a terminal it asks for what it needs, and says what would have done the same."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; ask for those that are missing."""
+        args = of_today(str(self.name), args)
+        try:
+            return click.Command.parse_args(self, ctx, list(args))
+        except click.MissingParameter:
+            given, _, _ = self.make_parser(ctx).parse_args(list(args))
+            asked = isinstance(given.get("store"), str) and sys.stdin.isatty()
+            if not asked or not sys.stderr.isatty():
+                raise
+        usual = {name: ctx.lookup_default(name) for name in _MULTIPLE}
+        args = [*_answers(usual | given, args)]
+        ctx.params.clear()
+        say(f"\nthe same without questions:\n  sparseq create {shlex.join(args)}\n", err=True)
+        return click.Command.parse_args(self, ctx, args)
+
+
+_MULTIPLE = ("files", "types", "csv", "rename", "drop", "dates", "bounds")
+
+
+def _answers(given: Mapping[str, Any], args: Sequence[str]) -> list[str]:
+    """Return arguments with those that are missing.
+
+    Args:
+        given: What the command line says, by the options' names.
+        args: The command line.
+    """
+    args = list(args)
+    said = {k: list(given[k]) if isinstance(given.get(k), list | tuple) else [] for k in _MULTIPLE}
+    table = given["table"] if isinstance(given.get("table"), str) else None
+    if not said["files"]:
+        said["files"] = [given["store"]]
+        name = f"{table or table_name(given['store'])}.sparseq"
+        args.insert(0, _asked("Where is the store to be made?", default=name))
+    tables = tables_of(said["files"], table)
+    inspected = None
+    while inspected is None:
+        try:
+            inspected = inspect(tables, {}, read_as(said, list(tables)), "")
+        except UnclearDates as unclear:
+            say(unclear.message, err=True)
+            first = "Which comes first? dmy: the day, mdy: the month"
+            order = _asked(first, among=dict(enumerate(ORDERS, 1)))
+            said["dates"].append(order)
+            args += ["--dates", order]
+    columns = _everywhere(inspected)
+    rows = [[str(k), shown(name), kind] for k, (name, kind) in enumerate(columns.items(), 1)]
+    say(format_table(["", "column", "type"], rows, "rll"), err=True)
+    if len(columns) == 1:
+        say("only one column: do titles stand before the header? --csv skip=1", err=True)
+    user = given.get("user")
+    if not isinstance(user, str):
+        whom = "Which column says whom a row is about? Its name or number"
+        user = _asked(whom, among=dict(enumerate(columns, 1)))
+        args += ["--user", user]
+    days = {
+        k: name
+        for k, (name, kind) in enumerate(columns.items(), 1)
+        if kind in TIME_TYPES and name.lower() != user.lower()
+    }
+    if not isinstance(given.get("time"), str) and len(days) > 1:
+        when = f"Which says when, {' or '.join(map(shown, days.values()))}? Queries select by it"
+        args += ["--time", _asked(when, default=next(iter(days.values())), among=days)]
+    elif not days:
+        say("no column has dates or times: none says when", err=True)
+    return args
+
+
+def _everywhere(inspected: Inspection) -> dict[str, str]:
+    """Return the columns that all tables have, with their types."""
+    first, *others = [
+        {c.name: c.type for c in columns if c.name} for columns in inspected.columns.values()
+    ]
+    return {n: t for n, t in first.items() if all(n in other for other in others)}
+
+
+def _asked(
+    question: str, default: str | None = None, among: Mapping[int, str] | None = None
+) -> str:
+    """Return the answer to a question: any, or one of some, by its number or name."""
+
+    def chosen(text: str) -> str:
+        known, said = among or {}, text.strip().lower()
+        named = [one for k, one in known.items() if said in (str(k), one.lower())]
+        if known and not named:
+            raise click.BadParameter(
+                f"{text!r} is none of {', '.join(map(shown, known.values()))}."
+            )
+        return next((one for one in named if one.lower() == said), named[0]) if known else text
+
+    return str(click.prompt(question, default=default, value_proc=chosen, err=True))
+
+
+@command(cls=AskingCommand, short_help="Make a store from files of events about people.")
 @new_store_argument
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(
@@ -133,10 +256,17 @@ again_option = click.option(
     "as 'Cost (EUR)', is called Cost_EUR]",
 )
 @click.option("--drop", multiple=True, metavar="COL", help="A column of the files is not stored.")
+@dates_option
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print how FILEs would be read, column by column: what would be changed, left out or "
+    "guessed, and why. Make nothing.",
+)
 @click.option(
     "--print-schema",
     is_flag=True,
-    help="Print how FILEs would be read, as a file for --type @FILE, and make nothing.",
+    help="Print columns and types as a file for --type @FILE, and make nothing.",
 )
 @click.option(
     "--csv",
@@ -164,11 +294,15 @@ again_option = click.option(
     help="With lake://FOLDER: so many small stores, 5 to 20 million rows each; see docs/lake.md.",
 )
 @seed_option
-def create(store: Path | str, files: tuple[str, ...], print_schema: bool, **options: Any) -> None:
+def create(
+    store: Path | str, files: tuple[str, ...], dry_run: bool, print_schema: bool, **options: Any
+) -> None:
     """Make STORE from FILEs of events.
 
     A FILE is Parquet, CSV, JSON, Arrow or a workbook; a folder of such files or a pattern in
     quotes; FILE#TABLE of SQLite or DuckDB; delta:FOLDER; postgresql://HOST/DB#TABLE.
+
+    On a terminal it asks for what is missing: `sparseq create visits.csv` will do.
 
     Columns' types and formats are shown, and fixed from then on. Each row is read by itself: a
     value that does not fit is NULL, a row that names nobody is left out, and you are told how many.
@@ -180,6 +314,7 @@ def create(store: Path | str, files: tuple[str, ...], print_schema: bool, **opti
     \b
     Examples:
       sparseq create shop.sparseq purchases.parquet --user customer_id
+      sparseq create shop.sparseq purchases.csv --user customer_id --dates dmy --dry-run
       sparseq create shop.sparseq jan.csv feb.csv --table purchases --user customer_id
           --epsilon 2,1e-6 --bounds amount=0..200
       sparseq create web.sparseq visits=v.csv orders=o.csv --user id --keys page=home,cart,pay
@@ -194,31 +329,45 @@ def create(store: Path | str, files: tuple[str, ...], print_schema: bool, **opti
 
     tables = tables_of(files, options.pop("table"))
     public = options["public"] = public_tables(options["public"])
-    types = options["types"] = types_of(options["types"], (*tables, *public))
-    text = options["csv"] = csv_of(options["csv"])
-    options["rename"] = renamed_of(options["rename"])
-    options["bounds"] = bounds_of(options["bounds"])
-    own, whole = types_apart(types)
-    read_as = Declarations(
-        own,
-        schemas=whole,
-        bounds=options["bounds"],
-        rename=options["rename"],
-        drop=options["drop"],
-        **text_files(text),
-    )
-    inspected = inspect(tables, public, read_as, options["user"])
+    for name in tables.keys() & public.keys():
+        raise ParameterError(f"two tables are called {name!r}", f"--public OTHER={public[name][0]}")
+    declared = read_as(options, (*tables, *public))
+    inspected = inspect(tables, public, declared, options["user"], options["time"])
     if print_schema:
         say("\n\n".join(schema_text(name, found) for name, found in inspected.schemas.items()))
         return
+    if dry_run:
+        say(reading_text(inspected))
+        return
+    options["types"] = types_of(options["types"], (*tables, *public))
+    options["csv"] = csv_of(options["csv"])
     options["keys"] = keys_of(options["keys"], inspected.types)
     options["row_key"] = row_key_of(options["row_key"])
+    options["bounds"] = declared.bounds
+    options["rename"] = declared.rename
+    options["dates"] = declared.dates
     options["most"] = most_of(options["most"])
     options["purposes"] = purposes_of(options["purposes"])
     with sparseq.create(store, tables, **options) as opened:
-        say(made_text(opened, inspected))
+        say(made_text(opened))
         notes = opened.curator_notes()
+        if changed := reading_text(inspected, short=True):
+            say(changed, err=True)
         tell_curator(n for n in notes if n.partition(": ")[2] not in inspected.said)
+
+
+def read_as(options: Mapping[str, Any], tables: Sequence[str]) -> Declarations:
+    """Return what options say about how files are read; raises `ParameterError`."""
+    own, whole = types_apart(types_of(options["types"], tables))
+    return Declarations(
+        own,
+        schemas=whole,
+        bounds=bounds_of(options["bounds"]),
+        rename=renamed_of(options["rename"]),
+        drop=tuple(options["drop"]),
+        dates=dates_of(options["dates"]),
+        **text_files(csv_of(options["csv"])),
+    )
 
 
 def tell_curator(messages: Iterable[str]) -> None:
@@ -233,7 +382,11 @@ class Inspection:
 
     types: dict[str, str] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
-    """What is read otherwise than it stands, or not at all, in words."""
+    """What is said of columns that are read otherwise than they stand, or not at all."""
+    columns: dict[str, list[ColumnRead]] = field(default_factory=dict)
+    """How each column of each table is read."""
+    notes: list[str] = field(default_factory=list)
+    """What else is to be said of the files."""
     schemas: dict[str, Schema] = field(default_factory=dict)
     """How each table is read."""
 
@@ -243,6 +396,7 @@ def inspect(
     public: Mapping[str, list[str]],
     declared: Declarations,
     user: str,
+    time: str = "",
 ) -> Inspection:
     """Return the columns of the files; raises `DataError` where they can't be read."""
 
@@ -250,16 +404,52 @@ def inspect(
     for table, files in (*tables.items(), *public.items()):
         whom = user if table in tables else ""
         rows = IncomingRows(files, declared=declared.of(table), user=whom)
+        if whom:
+            rows.check_people(table, time)
         found.schemas[table] = rows.schema
         for name, kind in rows.usable().items():
             found.types.setdefault(name.lower(), kind)
-        found.said += rows.facts()
+        found.columns[table] = rows.columns()
+        said = [fact for column in found.columns[table] if (fact := column.fact())]
+        found.said += said
+        found.notes += [note for note in rows.told.messages() if note not in said]
         rows.close()
     check_named(found.schemas.values(), declared)
     return found
 
 
-def made_text(store: Store, inspected: Inspection) -> str:
+def reading_text(inspected: Inspection, short: bool = False) -> str:
+    """Return how the columns of files are read, as one table; "" if there is nothing to be said.
+
+    Args:
+        inspected: What files hold.
+        short: Only of the columns of which something was changed, left out or guessed.
+    """
+    rows = [
+        ([table, shown(column.there), shown(column.name), column.type], _why(column))
+        for table, columns in inspected.columns.items()
+        for column in columns
+        if column.said or not short
+    ]
+    if not rows:
+        return ""
+    first = len(inspected.columns) == 1  # no need to say of which table
+    titles = ["table", "in the file", "in the store", "type", "changed, left out or guessed"]
+    width, lines = terminal_width(), list[list[str]]()
+    if width:
+        width -= sum(max(map(len, cells)) + 2 for cells in zip(*[r for r, _ in rows], strict=True))
+    for cells, why in rows:
+        told = textwrap.wrap(why, max(width, 40)) if width and why else [why]
+        lines += [[*cells, told[0]], *(["", "", "", "", more] for more in told[1:])]
+    text = format_table(titles[first:], [line[first:] for line in lines], "l" * (5 - first))
+    return text if short else "\n".join([text, *([""] * bool(inspected.notes)), *inspected.notes])
+
+
+def _why(column: ColumnRead) -> str:
+    return "; ".join([*column.said, *column.declared])
+
+
+def made_text(store: Store) -> str:
     """Return what a curator should know about a new store."""
 
     made = counts(store)
@@ -268,10 +458,13 @@ def made_text(store: Store, inspected: Inspection) -> str:
         *guarantee_lines(store),
         ("loaded", f"{loaded}; {made.users:,} people (exact, so for the curator only)"),
     ]
-    if inspected.said:
-        lines.append(("read", "\n".join(inspected.said)))
     table = store.catalog.private[0]
-    query = f"SELECT count(DISTINCT {table.user}) AS people FROM {table.name}"
+    user, name = (
+        word if re.fullmatch(r"[^\W\d]\w*", word) else quote(word)
+        for word in (table.user, table.name)
+    )
+    query = f"SELECT count(DISTINCT {user}) AS people FROM {name}"
+    asked = shlex.quote(query) if '"' in query else f'"{query}"'
     loud = [banner(NOT_PRIVATE)] if store.seed is not None else []
     return "\n".join(
         [
@@ -280,7 +473,7 @@ def made_text(store: Store, inspected: Inspection) -> str:
             catalog_text(store.catalog),
             "",
             *loud,
-            labelled([*lines, ("try", f'sparseq sql {address(store.path)} "{query}"')]),
+            labelled([*lines, ("try", f"sparseq sql {address(store.path)} {asked}")]),
         ]
     )
 

@@ -14,7 +14,7 @@ from typing import Any
 from sparseq.base.errors import ParameterError
 from sparseq.base.texts import shown
 from sparseq.load.file_patterns import exists, table_name
-from sparseq.load.read_schema import Schema
+from sparseq.load.read_schema import ORDERS, Schema
 from sparseq.sql.catalog import Bound
 
 _WHOLE = re.compile("U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER")
@@ -66,6 +66,8 @@ def bounds_of(declarations: Sequence[str]) -> dict[str, tuple[Bound, Bound]]:
     for declaration in declarations:
         column, _, reach = declaration.rpartition("=")
         low, _, high = reach.partition("..")
+        if column in bounds:
+            raise ParameterError(f"--bounds says twice what {column} has", "say it once")
         try:
             bounds[column] = (_end(low), _end(high))
         except ValueError:
@@ -177,6 +179,28 @@ def renamed_of(declarations: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def dates_of(declarations: Sequence[str]) -> dict[str, str]:
+    """Return the order of dates by column, "" for all others.
+
+    Raises:
+        ParameterError: One is no dmy, mdy or COLUMN=dmy, or is said twice.
+
+    >>> dates_of(["dmy", "born=mdy"])
+    {'': 'dmy', 'born': 'mdy'}
+    """
+    found: dict[str, str] = {}
+    for declaration in declarations:
+        column, equals, order = (part.strip() for part in declaration.rpartition("="))
+        if column in found or order not in ORDERS or bool(column) != bool(equals):
+            raise ParameterError(
+                f"--dates {declaration} can't be read",
+                "--dates dmy if the day comes first, --dates mdy if the month does; "
+                "--dates COLUMN=dmy of one column",
+            )
+        found[column] = order
+    return found
+
+
 def schema_text(table: str, schema: Schema) -> str:
     """Return how a table's rows are read as a section of a schema file.
 
@@ -248,13 +272,17 @@ def keys_of(declarations: Sequence[str], types: dict[str, str]) -> dict[str, tup
     >>> keys_of(["size=1,2", 'kind=a,"b,c"'], {"size": "INTEGER", "kind": "VARCHAR"})
     {'size': (1, 2), 'kind': ('a', 'b,c')}
     """
-    keys = {}
+    keys = dict[str, tuple[Any, ...]]()
     for declaration in declarations:
         column, _, values = declaration.partition("=")
         if not column or not values:
             raise ParameterError(
                 f"--keys {declaration} can't be read",
                 "for example --keys size=small,large, or --keys size=@sizes.txt",
+            )
+        if column in keys:
+            raise ParameterError(
+                f"--keys says twice what {column} has", f"--keys {column}=a,b has several"
             )
         texts = _lines(values[1:]) if values.startswith("@") else next(csv.reader([values]))
         kind = types.get(column.lower(), "VARCHAR")

@@ -372,6 +372,14 @@ keys_option = click.option(
 bounds_option = click.option(
     "--bounds", multiple=True, metavar="COL=LOW..HIGH", help="Public bounds: numbers, or days."
 )
+dates_option = click.option(
+    "--dates",
+    multiple=True,
+    metavar="dmy|mdy",
+    help="How text has dates whose year is last: dmy if the day comes first (24/12/2025), mdy if "
+    "the month does; COL=dmy of one column. [default: told by the first rows; refused where they "
+    "fit both]",
+)
 
 
 def _limit_memory(ctx: click.Context, _: click.Parameter, size: str | None) -> None:

@@ -13,12 +13,13 @@ import sparseq
 from sparseq.accounting import Budget
 from sparseq.base.errors import DataError, ParameterError
 from sparseq.base.texts import json_text, shown
-from sparseq.cli.declare import bounds_of, keys_of
+from sparseq.cli.declare import bounds_of, dates_of, keys_of
 from sparseq.cli.options import (
     FilePath,
     Share,
     bounds_option,
     command,
+    dates_option,
     every_option,
     facts_format_option,
     file_option,
@@ -33,6 +34,7 @@ from sparseq.cli.sql import query_text
 from sparseq.cli.text import banner, say
 from sparseq.ledger.purposes import Questions
 from sparseq.load.load_rows import IncomingRows
+from sparseq.load.read_schema import Declarations
 from sparseq.pictures.figures import plan_sheet
 from sparseq.pictures.image import picture_kind, write_picture
 from sparseq.pictures.tables import format_number, format_table
@@ -141,6 +143,7 @@ planning = together(
 @click.option("--time", default="", metavar="COL", help="Of a FILE: when a row happened.")
 @keys_option
 @bounds_option
+@dates_option
 def plan(
     source: Path,
     charged: float | None,
@@ -149,6 +152,7 @@ def plan(
     time: str,
     keys: tuple[str, ...],
     bounds: tuple[str, ...],
+    dates: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Try ways to ask a series on a FILE of data that may be looked at, and print one line to use.
@@ -175,7 +179,7 @@ def plan(
     if not source.is_file():
         raise DataError(f"there is no file {source}", "give a store, or a file of events")
     if not _is_store(source):
-        with _made(source, user, table, time, keys, bounds) as store:
+        with _made(source, user, table, time, keys, bounds, dates) as store:
             say(banner(EXACT_PLAN), err=True)
             found = _planned(store, wanted)
         _show(found, wanted)
@@ -293,6 +297,7 @@ def _made(
     time: str,
     keys: tuple[str, ...],
     bounds: tuple[str, ...],
+    dates: tuple[str, ...],
 ) -> Store:
     """Return a store in memory, made from a file."""
     if user is None:
@@ -300,7 +305,8 @@ def _made(
             "the user column of FILE is not known",
             "give --user COLUMN, the column that says whom a row is about",
         )
-    rows = IncomingRows(str(source), user=user)
+    order = dates_of(dates)
+    rows = IncomingRows(str(source), declared=Declarations(dates=order), user=user)
     types = {name.lower(): kind for name, kind in rows.usable().items()}
     rows.close()
     return sparseq.create(
@@ -310,6 +316,7 @@ def _made(
         time=time,
         keys=keys_of(keys, types),
         bounds=bounds_of(bounds),
+        dates=order,
         purposes=[Questions(in_or_out=True)],
     )
 

@@ -398,7 +398,7 @@ def create_lake(folder: Path, declaration: Declaration, buckets: int) -> None:
     if folder.exists():
         raise StoreError(f"{folder} exists already", "choose another path")
     if not folder.parent.is_dir():
-        raise StoreError(f"there is no folder {folder.parent}")
+        raise StoreError(f"there is no folder {folder.parent}", "make it first")
     working = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     shutil.rmtree(working, ignore_errors=True)  # of a process of the same number that was killed
     try:

@@ -25,7 +25,15 @@ from sparseq.base.errors import DataError
 from sparseq.base.texts import shown
 from sparseq.engine._duckdb.connection import connected
 from sparseq.engine.protocol import quote
-from sparseq.load.file_sources import NO_TYPES, ROWS, ArrowSource, TextColumns
+from sparseq.load.file_sources import (
+    ANY_FORM,
+    NO_TYPES,
+    ROWS,
+    ArrowSource,
+    TextColumns,
+    TextForm,
+    distinct,
+)
 from sparseq.load.read_schema import MOST_DIGITS
 
 # -- readers that are optional: imported where a source needs one ----------------------------------
@@ -323,9 +331,11 @@ class SheetFile(TextColumns):
     Args:
         path: Of the workbook.
         sheet: Its name; "" for the first one.
+        form: Which texts are NULL, and how many rows with words are before the columns' names.
     """
 
-    def __init__(self, path: Path, sheet: str = "") -> None:
+    def __init__(self, path: Path, sheet: str = "", form: TextForm = ANY_FORM) -> None:
+        self._nulls = pa.array(form.nulls, pa.string())
         reader = needed("fastexcel", "excel", f"the workbook {shown(path.name)}")
         self.name = path.name
         try:
@@ -337,21 +347,20 @@ class SheetFile(TextColumns):
                     f"it has {', '.join(map(shown, names))}",
                 )
             chosen = sheet or names[0]
-            cells = book.load_sheet(chosen, dtypes="string").to_arrow()
+            cells = book.load_sheet(chosen, header_row=None, dtypes="string").to_arrow()
         except (reader.FastExcelError, IndexError, ValueError) as error:
             raise OSError(_reason(error)) from None
         others = [shown(n) for n in names if n != chosen]
+        names, self._cells = _below(cells, form.skip)
+        self._names, self.notes = distinct(path.name, names)
         if others and not sheet:
-            self.notes = (
+            self.notes += (
                 f"{shown(path.name)}: the sheet {shown(chosen)} was read, and not "
                 f"{', '.join(others)}",
             )
-        self._cells: pa.RecordBatch = cells
-        self.types: dict[str, pa.DataType | None] = {
-            name.strip(): pa.string()
-            for name in cells.schema.names
-            if name.strip() and not name.startswith("__UNNAMED__")
-        }
+        self.types: dict[str, pa.DataType | None] = dict.fromkeys(
+            filter(None, self._names), pa.string()
+        )
         if not self.types:
             raise DataError(f"{shown(self.name)} has no header", "its first row names columns")
 
@@ -359,10 +368,24 @@ class SheetFile(TextColumns):
         self, columns: Sequence[str], types: Mapping[str, str] = NO_TYPES
     ) -> Iterator[list[pa.Array]]:
         """See `Source`."""
-        names = [name.strip() for name in self._cells.schema.names]
-        found = [self._cells.column(names.index(c)) for c in columns]
+        found = [self._cells.column(self._names.index(c)) for c in columns]
         for start in range(0, self._cells.num_rows, ROWS):
-            yield [_spelled(column.slice(start, ROWS)) for column in found]
+            yield [self._without_nulls(_spelled(c.slice(start, ROWS))) for c in found]
+
+    def _without_nulls(self, cells: pa.Array) -> pa.Array:
+        null = pc.is_in(cells, self._nulls)
+        return pc.if_else(null, pa.scalar(None, pa.string()), cells)
+
+
+def _below(cells: pa.RecordBatch, skip: int) -> tuple[list[str], pa.RecordBatch]:
+    """Return columns' names, and the rows below them; so many rows with words are before that."""
+    for k in range(cells.num_rows):
+        names = [str(column[k].as_py() or "").strip() for column in cells.columns]
+        if any(names) and skip:
+            skip -= 1
+        elif any(names):
+            return names, cells.slice(k + 1)
+    return [], cells.slice(0, 0)
 
 
 def _spelled(cells: pa.Array) -> pa.Array:

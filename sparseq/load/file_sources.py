@@ -49,6 +49,10 @@ from sparseq.load.tidy import tidy_type
 
 SEPARATORS = (",", "\t", ";", "|")
 _ENCODING = "if it is Latin-1, say --csv encoding=latin-1; in Python csv={'encoding': 'latin-1'}"
+_OPEN_QUOTES = (
+    "{}: of its first lines {:,} have a quote that is not closed, and ends with the line; if "
+    "values have several lines, --csv multiline reads them"
+)
 _SAID = re.compile(rb'"?sep=([ -~\t])"?\r?')
 ROWS = 1 << 17
 PART = 1 << 13  # rows that one of DuckDB's threads takes at once
@@ -143,6 +147,7 @@ class TextForm:
         nulls: Values that are NULL, beside the empty one.
         encoding: See `open_text`; None: it is guessed from the first part of the file.
         skip: Lines with words before the header.
+        first: The files are the first of a table: what is odd in their first parts is said.
     """
 
     separator: str = ""
@@ -150,6 +155,7 @@ class TextForm:
     nulls: tuple[str, ...] = ()
     encoding: str | None = ""
     skip: int = 0
+    first: bool = False
 
 
 ANY_FORM = TextForm()
@@ -193,8 +199,8 @@ class TextFile(TextColumns):
     def __init__(self, path: Path, wanted: Iterable[str], form: TextForm) -> None:
         self.name, self._path = path.name, path
         self._multiline, self._nulls = form.multiline, ["", *form.nulls]
-        self.letters = Letters.of(path, form.skip + 1) if form.encoding is None else Letters()
-        self._encoding = form.encoding or self.letters.encoding
+        self.letters = Letters.of(path, form.skip + 1) if form.first else Letters()
+        self._encoding = self.letters.encoding if form.encoding is None else form.encoding
         self._skip = form.skip
         self.left_out, self.unreadable, self._said = 0, 0, ""
         header, _ = self._open()
@@ -203,8 +209,15 @@ class TextFile(TextColumns):
         self.separator = self._said or _separator(header, among, {w.lower() for w in wanted})
         if UNREADABLE in header:
             raise DataError(f"the header of {shown(self.name)} is not UTF-8", _ENCODING)
+        if re.search(rb'(^|[%s])"' % self.separator.encode(), header) and header.count(b'"') % 2:
+            raise DataError(
+                f"the header of {shown(self.name)} has a quote that is not closed",
+                "a header has one line: write it without line ends",
+            )
         names = [f.decode().strip() for f in fields_of(header, self.separator.encode())]
         names, self.notes = distinct(self.name, names)
+        if self.letters.open_quotes and not form.multiline:
+            self.notes += (_OPEN_QUOTES.format(shown(self.name), self.letters.open_quotes),)
         self._names = names
         self.types: dict[str, pa.DataType | None] = dict.fromkeys(filter(None, names), pa.string())
 
@@ -234,8 +247,8 @@ class TextFile(TextColumns):
         self, columns: Sequence[str], types: Mapping[str, str] = NO_TYPES
     ) -> Iterator[list[pa.Array]]:
         """See `Source`."""
-        separator, before = self.separator.encode(), self.left_out
-        self.unreadable = 0
+        separator = self.separator.encode()
+        self.left_out = self.unreadable = 0
         lines = Lines(self._open()[1], self._multiline)
         positions = [self._names.index(c) for c in columns]
         for chunk in lines:
@@ -245,7 +258,6 @@ class TextFile(TextColumns):
                 yield self._parsed(chunk, separator, positions)
             self.left_out += lines.too_long
             lines.too_long = 0
-        self.left_out = max(self.left_out, before)
 
     def _parsed(self, chunk: bytes, separator: bytes, columns: list[int]) -> list[pa.Array]:
         count = len(self._names)

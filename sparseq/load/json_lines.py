@@ -348,9 +348,10 @@ class JsonFile(TextColumns):
 
     @cached_property
     def types(self) -> dict[str, pa.DataType | None]:
-        """The keys of the first lines, in their order; None for lists.
+        """The keys of the first lines, in their order; None for lists, and for objects too deep.
 
-        What an object within has is called by both keys: `patient.id`.
+        What an object within has is called by both keys: `patient.id`. A key that has a point, or
+        a quote, has quotes within it: `patient."a.b"`.
         """
         return {k: None if seen <= {list, dict} else pa.string() for k, seen in self.seen.items()}
 
@@ -366,9 +367,9 @@ class JsonFile(TextColumns):
                 continue
             for key, value in _leaves(values):
                 kinds = seen.setdefault(key, set())
-                if value is not None:
+                if value is not None and value != {}:
                     kinds.add(type(value))
-        return {key: kinds or {str} for key, kinds in seen.items() if key}
+        return {key: k or {str} for key, k in seen.items() if key and (k or not _within(key, seen))}
 
     @cached_property
     def words(self) -> Collection[str]:  # type: ignore[override]
@@ -411,9 +412,19 @@ def _leaves(values: Any, within: str = "", depth: int = 0) -> Iterator[tuple[str
     """Yield what an object has, by key, and what those within it have."""
     for key, value in values.items() if isinstance(values, dict) else ():
         if isinstance(value, dict) and value and depth < DEEPEST:
-            yield from _leaves(value, f"{within}{key}.", depth + 1)
+            yield from _leaves(value, f"{within}{_part(key)}.", depth + 1)
         else:
-            yield within + key, value
+            yield within + _part(key) if within else key, value
+
+
+def _part(key: str) -> str:
+    """Return a key as a part of several."""
+    return json.dumps(key, ensure_ascii=False) if {'"', "."} & set(key) else key
+
+
+def _within(key: str, seen: Collection[str]) -> bool:
+    """Tell whether an object under a key has something."""
+    return any(other.startswith((f"{key}.", f"{_part(key)}.")) for other in seen)
 
 
 def _extracted(
@@ -442,11 +453,19 @@ def _extracted(
 def _pointers(column: str) -> list[str]:
     """Return where a column is in an object: under that key, or within the object before a point.
 
-    >>> _pointers("a.b"), _pointers("a")
-    (['/a.b', '/a/b'], ['/a'])
+    >>> _pointers("a.b"), _pointers("a"), _pointers('a."b.c"')
+    (['/a.b', '/a/b'], ['/a'], ['/a."b.c"', '/a/b.c'])
     """
     key = _pointer(column)
-    return list(dict.fromkeys([key, key.replace(".", "/")]))
+    if '"' not in column:
+        return list(dict.fromkeys([key, key.replace(".", "/")]))
+    parts = re.findall(r'(?:^|\.)("(?:[^"\\]|\\.)*"|[^."]*)(?=\.|$)', column)
+    try:
+        names = [json.loads(part) if part[:1] == '"' else part for part in parts]
+    except ValueError:
+        return [key]
+    whole = ".".join(parts) == column
+    return list(dict.fromkeys([key, *["".join(map(_pointer, names))] * whole]))
 
 
 def _pointer(key: str) -> str:

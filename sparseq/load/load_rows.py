@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparseq.base.errors import DataError, ParameterError
+from sparseq.base.errors import DataError, ParameterError, did_you_mean
 from sparseq.base.texts import shown
 from sparseq.engine._duckdb.connection import scratch
 from sparseq.engine.protocol import quote
@@ -35,20 +35,25 @@ from sparseq.load.file_sources import (
     FIRST,
     RenamedSource,
     Source,
-    TextFile,
     TextForm,
     damaged,
 )
 from sparseq.load.memory_table import CompositeFile, HeldRows, composite_name, decoded, parts_of
 from sparseq.load.open_sources import SourceList, opened
-from sparseq.load.read_schema import NAME, Declarations, Schema, declared_type, fit_name
+from sparseq.load.read_schema import NAME, Declarations, Schema, fit_name
 from sparseq.load.text_lines import Letters, ahead
 from sparseq.load.tidy import (
+    ColumnRead,
+    Expected,
     Guess,
+    as_word,
+    check_dates,
     duck_type,
     guess,
     kept_otherwise,
     long_texts,
+    order_of,
+    said_of,
     stored_type,
     tidy,
     tidy_type,
@@ -58,12 +63,6 @@ from sparseq.load.tidy import (
 from sparseq.sql.catalog import INTEGER_TYPES
 
 # -- a report of rows that did not fit, for the curator --------------------------------------------
-
-_DECLARED = {"dates": "DATE:%d.%m.%Y", "numbers": "DOUBLE:,"}
-_THOUSANDS = {
-    "": " with a point: if it stands between thousands, --type COLUMN=DOUBLE:, says so",
-    ",": " with a decimal comma: 1,234 is 1.234; if it is not, --type COLUMN=VARCHAR keeps texts",
-}
 
 
 @dataclass
@@ -118,47 +117,6 @@ class Intake:
         return said + self.bounded
 
 
-def _how(format: str) -> str:
-    return "numbers with a decimal comma" if format == "," else format or "numbers"
-
-
-def facts_of(
-    schema: Schema, ambiguous: Mapping[str, Guess], kept: Mapping[str, str], left_out: Sequence[str]
-) -> list[str]:
-    """Return what is read otherwise than a file has it, or not at all, in words: public.
-
-    Args:
-        schema: How the rows of a new table are read.
-        ambiguous: Columns whose texts can be read in several ways, or in none of all.
-        kept: By column: how its values are kept, in words, if not as they are.
-        left_out: Columns that are not stored.
-    """
-    said = []
-    for name in schema.types:
-        format, guessed = schema.formats.get(name, ""), ambiguous.get(name, Guess(""))
-        doubt = ""
-        if guessed.like:
-            said.append(
-                f"{shown(name)} as text: most look like {guessed.like}, and not all are written in "
-                f"one way; --type {shown(name)}={_DECLARED[guessed.like]} says in which"
-            )
-        elif "thousands" in guessed.also:
-            doubt = _THOUSANDS[format]
-        elif guessed.also:
-            doubt = f"; {' and '.join(guessed.also)} would fit as well: is it so? --type says it"
-        if format or doubt:
-            said.append(f"{shown(name)} as {_how(format)}{doubt}")
-    said += [f"{shown(old)} is called {shown(new)}" for old, new in schema.names.items()]
-    if schema.dropped:
-        said.append(f"left out, as declared: {', '.join(map(shown, schema.dropped))}")
-    if schema.encoding:
-        said.append(f"text files as {schema.encoding}; --csv encoding=… says another encoding")
-    said += [f"{shown(name)}: {how}" for name, how in kept.items()]
-    if left_out:
-        said.append(f"columns that are not stored: {', '.join(left_out)}")
-    return said
-
-
 # -- rows of files, or of tables in memory, on their way into a store: each is read by itself ------
 
 
@@ -166,16 +124,16 @@ def _opened_first(
     source: Any, wanted: Sequence[str], declared: Declarations
 ) -> tuple[SourceList, Declarations]:
     """Return the sources of a new table, and declarations with what its text is written in."""
-    form = TextForm("", declared.multiline, declared.nulls, declared.encoding, declared.skip)
+    form = TextForm("", declared.multiline, declared.nulls, declared.encoding, declared.skip, True)
     found = opened(source, wanted, form)
     if declared.encoding is not None:
         return found, declared
-    letters = [one.letters for one in found.sources if isinstance(one, TextFile)]
+    letters = [one for source in found.sources if (one := getattr(source, "letters", None))]
     encoding = sum(letters, Letters()).encoding
-    return (
-        opened(source, wanted, replace(form, encoding=encoding)) if letters else found,
-        replace(declared, encoding=encoding),
-    )
+    if any(one.encoding != encoding for one in letters):
+        again = opened(source, wanted, replace(form, encoding=encoding, first=False))
+        found = replace(again, notes=found.notes)
+    return found, replace(declared, encoding=encoding)
 
 
 def _names(
@@ -203,6 +161,8 @@ def _names(
     return names, dropped
 
 
+COMMA_FREE = (";", "\t", "|")
+"""What separates values that may have a decimal comma."""
 LOOKED_AT = 16
 """The types of text columns are guessed from so many files of a table, or nearly."""
 
@@ -236,7 +196,8 @@ class IncomingRows:
         declared = declared or Declarations()
         if not user:  # a public table: its rows have no window of anybody
             declared = replace(declared, window="", time="")
-        self._since, self._known = since, schema is not None
+        self._declared = declared
+        self._since, self._known, self._asked = since, schema is not None, user
         parts = parts_of(user) or ((user,) if declared.window else ())
         if schema:
             wanted = [schema.in_files(name) for name in schema.types]
@@ -262,16 +223,13 @@ class IncomingRows:
         self.files = found.files
         """Where each source was found; None for what is no file."""
         self.told = Intake(notes=[*found.notes, *more])
-        self.left_out: list[str] = []
-        """Columns of a type that is not stored."""
-        self.ambiguous: dict[str, Guess] = {}
-        """Columns whose texts fit several formats."""
+        self._left_out: dict[str, str] = {}
+        self._guesses: dict[str, Guess] = {}
         self._failure: DataError | None = None
         self._kept: dict[str, str] = {}
         self.schema = schema or self._guessed(declared, user)
         if schema is None:
-            said = {f"{n} as {_how(declared_type(n, t)[1])}" for n, t in declared.types.items()}
-            self.told.notes += [fact for fact in self.facts() if fact not in said]
+            self.told.notes += self.facts()
         if self.schema.user:
             self.sources = [CompositeFile(s, self.schema) for s in self.sources]
         self._bounds = declared.numbers() if bounds is None else bounds
@@ -280,7 +238,39 @@ class IncomingRows:
 
     def facts(self) -> list[str]:
         """Return what is read otherwise than a file has it, or not at all, in words: public."""
-        return facts_of(self.schema, self.ambiguous, self._kept, self.left_out)
+        said = [fact for column in self.columns() if (fact := column.fact())]
+        if self.schema.encoding and self._declared.encoding is None:
+            said.append(f"text files as {self.schema.encoding}: a guess; --csv encoding=… says it")
+        return said
+
+    def columns(self) -> list[ColumnRead]:
+        """Return how each column of the files is read, where a table is being made: public."""
+        schema, declared, found = self.schema, self._declared, list[ColumnRead]()
+        renamed = {old.lower() for old in declared.rename}
+        typed = {name.lower() for name in declared.types}
+        for name, kind in schema.types.items():
+            there, format = schema.in_files(name), schema.formats.get(name, "")
+            said, own = [], []
+            if schema.user and name == composite_name(schema.user, schema.window):
+                there, own = " ".join(schema.user), ["says whom a row is about"]
+            elif there != name:
+                by_us = f"{shown(there)!r} can't be a name"
+                said.append("renamed" if there.lower() in renamed else f"renamed: {by_us}")
+            if name.lower() in typed:
+                own.append(f"read as {format}, as --type says" if format else "as --type says")
+            else:
+                guessed = self._guesses.get(name, Guess(""))
+                said += said_of(name, format, guessed, declared.order(name))
+            said += filter(None, [self._kept.get(name)])
+            found.append(ColumnRead(there, name, kind, tuple(said), tuple(own)))
+        found += [
+            ColumnRead(
+                next(n for n in declared.drop if n.lower() == old), said=("left out, as declared",)
+            )
+            for old in schema.dropped
+        ]
+        found += [ColumnRead(n, said=(f"not stored: {why}",)) for n, why in self._left_out.items()]
+        return found
 
     def _unknown(self, types: Iterable[str]) -> list[str]:
         """Say which columns of files are not read: the table does not have them."""
@@ -295,6 +285,34 @@ class IncomingRows:
     def usable(self) -> dict[str, str]:
         """Return the columns that a store can hold, with the type that it gives them."""
         return dict(self.schema.types)
+
+    def check_people(self, table: str, time: str = "") -> None:
+        """Check that a new table has the column that says whom a row is about, and that of time.
+
+        Raises:
+            DataError: It has not.
+        """
+        there = {name.lower() for name in self.schema.types}
+        if self.user.lower() not in there:
+            raise DataError(
+                f"{table} has no column {shown(self._asked)!r}; it has "
+                f"{', '.join(map(shown, self.schema.types)) or 'none'}",
+                "--user names the column that says whom a row is about; --csv skip=2 passes over "
+                "lines before the header"
+                if there or not any(source.open_ended for source in self.sources)
+                else "in JSON, write an object a line, or a list of objects",
+            )
+        if time.lower() == self.user.lower():
+            raise ParameterError(
+                f"{shown(time)} can't say both whom a row is about and when",
+                "--user and --time are two columns",
+            )
+        if time and time.lower() not in there:
+            raise DataError(
+                f"{table} has no column {shown(time)!r}; it has "
+                f"{', '.join(map(shown, self.schema.types))}",
+                did_you_mean(time, self.schema.types) or "--time names a column of dates or times",
+            )
 
     def has(self, column: str) -> bool:
         """Tell whether any file has a column: by its frame."""
@@ -490,21 +508,14 @@ class IncomingRows:
             actual = {name.lower(): name for name in declared.types}
             types = {name: said[name.lower()][0] for name in declared.types}
             formats = {n: said[n.lower()][1] for n in types if said[n.lower()][1]}
-            self.left_out += sorted(
-                {
-                    f"{shown(n)} (not in the schema)"
-                    for s in self.sources
-                    for n in s.types
-                    if n.lower() not in actual
-                }
-            )
+            there = sorted({n for s in self.sources for n in s.types if n.lower() not in actual})
+            self._left_out = dict.fromkeys(there, "not in the schema")
         texts: dict[str, list[tuple[Source, str]]] = {}
         for source in _spread(self.sources):
-            for name, found in self._guesses(source, said, declared.only).items():
+            for name, found in self._types_in(source, said, declared.only).items():
                 name_of = actual.setdefault(name.lower(), name)
                 if found is None:
-                    text = f"{shown(name)} ({_raw_type(source, name)})"
-                    self.left_out += [text] * (text not in self.left_out)
+                    self._left_out[name] = f"{_raw_type(source, name)} is no type of a column"
                 elif not found.type:
                     types.setdefault(name_of, "")
                     texts.setdefault(name_of, []).append((source, name))
@@ -514,15 +525,21 @@ class IncomingRows:
                     if known in (None, found.type) and found.format:
                         formats[name_of] = found.format
         numbers = {name.lower() for name in declared.numbers()}
-        for name, guessed in _by_texts(texts, user).items():
+        self._guesses = _by_texts(texts, user, declared)
+        check_dates(self._guesses, declared)
+        for name, guessed in self._guesses.items():
             known = types[name]
             if guessed.type == "VARCHAR" and name.lower() in numbers:
-                guessed = Guess("DOUBLE")  # its bounds say that it has numbers
+                guessed = self._guesses[name] = Guess("DOUBLE")  # its bounds say so
             types[name] = wider(known, guessed.type) if known else guessed.type
             if not known and guessed.format:
                 formats[name] = guessed.format
-            if guessed.also or guessed.like:
-                self.ambiguous[name] = guessed
+        for name in types:
+            if declared.has_own_order(name) and not order_of(formats.get(name, "")):
+                raise DataError(
+                    f"{shown(name)} has no dates in text whose day or month comes first",
+                    f"leave --dates {as_word(f'{name}={declared.order(name)}')} out",
+                )
         separator = next((s.separator for s in self.sources if s.separator), "")
         if parts:
             types[composite_name(parts, declared.window)] = "VARCHAR"
@@ -542,7 +559,7 @@ class IncomingRows:
             declared.skip,
         )
 
-    def _guesses(
+    def _types_in(
         self, source: Source, said: Mapping[str, tuple[str, str]], only: bool
     ) -> dict[str, Guess | None]:
         """Return what a source's columns are by what is said of them; without a type: a text."""
@@ -551,13 +568,15 @@ class IncomingRows:
         for name in source.types:
             first = names.setdefault(name.lower(), name)
             if first != name:
-                self.left_out.append(f"{shown(name)} (there is {shown(first)})")
+                self._left_out[name] = f"there is {shown(first)}"
         for lower, name in names.items():
             kind = source.types[name]
             if lower in said:
                 found[name] = Guess(*said[lower])
             elif only:
                 continue
+            elif kind is None and source.open_ended:
+                raise _nested(source, name)
             elif kind is None:
                 found[name] = None
             elif name in raw:
@@ -585,7 +604,9 @@ def _spread(sources: Sequence[Source]) -> Sequence[Source]:
     return sources[:: -(-len(sources) // LOOKED_AT)]
 
 
-def _by_texts(columns: Mapping[str, list[tuple[Source, str]]], user: str) -> dict[str, Guess]:
+def _by_texts(
+    columns: Mapping[str, list[tuple[Source, str]]], user: str, declared: Declarations
+) -> dict[str, Guess]:
     """Return what columns are taken for, by the first texts of each source that has them."""
     first: dict[str, list[pa.Array]] = {name: [] for name in columns}
     words = set()
@@ -603,7 +624,17 @@ def _by_texts(columns: Mapping[str, list[tuple[Source, str]]], user: str) -> dic
                 words.add(name)
     with scratch() as con:
         return {
-            name: guess(con, pa.concat_arrays(arrays), name.lower() == user.lower(), name in words)
+            name: guess(
+                con,
+                pa.concat_arrays(arrays),
+                Expected(
+                    name.lower() == user.lower(),
+                    name in words,
+                    all(source.separator in COMMA_FREE for source, _ in columns[name]),
+                    declared.dates.get("", ""),
+                    declared.order(name) if declared.has_own_order(name) else "",
+                ),
+            )
             for name, arrays in first.items()
         }
 
@@ -666,6 +697,22 @@ def _found(source: Source, name: str) -> str | None:
     if source.open_ended or name in source.types:
         return name
     return next((n for n in source.types if n.lower() == name.lower()), None)
+
+
+def _nested(source: Source, name: str) -> DataError:
+    """Return that a source of objects has a list, or objects too deep, in a column."""
+    file, word = shown(source.name), shown(name)
+    if all(kind is None for kind in source.types.values()):
+        made = f"SELECT unnest({word}, recursive := true) FROM '{file}'"
+        hint = f"if they are the rows, take them out with DuckDB: COPY ({made}) TO 'rows.json'"
+    else:
+        items = f"LEFT JOIN LATERAL (SELECT unnest({word}) AS item) ON true"
+        each = f"SELECT * FROM '{file}' {items}"
+        hint = (
+            f"--drop {as_word(name)} leaves it out; for a row of each item make one first, with "
+            f"DuckDB: COPY ({each}) TO 'rows.json'"
+        )
+    return DataError(f"{file}: {word} has lists, or objects within more than 4 others", hint)
 
 
 def _tidy_of(source: Source, name: str) -> pa.DataType | None:

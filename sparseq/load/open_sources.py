@@ -41,7 +41,6 @@ from sparseq.load.memory_table import source_in_memory
 SERVERS = ("postgresql://", "postgres://")
 _KINDS = {"csv": "text", "tsv": "text", "jsonl": "json"}
 _TABLES: Mapping[str, Callable[[Path, str], Source]] = {
-    "sheets": SheetFile,
     "sqlite": SqliteTable,
     "duckdb": DuckTable,
 }
@@ -96,7 +95,7 @@ def opened(source: Any, wanted: Iterable[str] = (), form: TextForm = ANY_FORM) -
     sources: list[Source] = []
     files: list[Found | None] = []
     for place in [source] if isinstance(source, (str, Path)) else source:
-        chosen = _chosen(place)
+        chosen = _chosen(place, form)
         if chosen is not None:
             sources.append(chosen[0])
             files.append(chosen[1])
@@ -123,7 +122,7 @@ def _of_rows(rows: Any) -> pa.Table:
         ) from None
 
 
-def _chosen(place: str | Path) -> tuple[Source, Found | None] | None:
+def _chosen(place: str | Path, form: TextForm) -> tuple[Source, Found | None] | None:
     """Return the table that a place names, of a server or of a file, with the file."""
     text = str(place)
     check_path("the file", text)
@@ -139,9 +138,13 @@ def _chosen(place: str | Path) -> tuple[Source, Found | None] | None:
         return None
     path = Path(file)
     kind = kind_of(path)
-    if kind not in _TABLES:
+    if kind not in ("sheets", *_TABLES):
         raise DataError(f"{shown(path.name)} has no tables to choose from", f"say {shown(file)}")
-    return _read(path.name, lambda: _TABLES[kind](path, table)), Found(path, part=table)
+    return _read(path.name, lambda: _table(kind, path, table, form)), Found(path, part=table)
+
+
+def _table(kind: str, path: Path, table: str, form: TextForm) -> Source:
+    return SheetFile(path, table, form) if kind == "sheets" else _TABLES[kind](path, table)
 
 
 def _delta(folder: str) -> Source:
@@ -180,8 +183,8 @@ def source_of(path: Path, wanted: Iterable[str] = (), form: TextForm = ANY_FORM)
             return TextFile(path, wanted, form)
         if kind == "json":
             return JsonFile(path)
-        if kind in _TABLES:
-            return _TABLES[kind](path, "")
+        if kind in ("sheets", *_TABLES):
+            return _table(kind, path, "", form)
         return ParquetFile(path) if kind == "parquet" else ArrowFile(path)
 
     return _read(path.name, open_it)
@@ -237,6 +240,7 @@ class PartitionFile:
         self._inner, self._values = inner, values
         self.name, self.separator, self.notes = inner.name, inner.separator, inner.notes
         self.open_ended, self.declared = inner.open_ended, inner.declared
+        self.letters = inner.letters if isinstance(inner, TextFile) else None
 
     @property
     def types(self) -> dict[str, pa.DataType | None]:

@@ -123,6 +123,8 @@ class Declarations:
         rename: A column's name here, by its name in files.
         drop: Columns that are not stored.
         skip: See `Schema`.
+        dates: In which order dates of texts are written, "dmy" or "mdy", by the column's name, or
+            by "" for all others.
 
     Raises:
         ParameterError: A text can't stand for NULL, an encoding is not known, a column can't be
@@ -141,11 +143,17 @@ class Declarations:
     rename: Mapping[str, str] = field(default_factory=dict)
     drop: tuple[str, ...] = ()
     skip: int = 0
+    dates: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        _check_orders(self.dates, self.types)
         if self.encoding is not None:
             object.__setattr__(self, "encoding", encoding_named(self.encoding))
         _check_names(self.rename)
+        dropped = {name.lower() for name in self.drop}
+        for name in self.rename:
+            if name.lower() in dropped:
+                raise ParameterError(f"{name!r} is renamed and left out", "say one of them")
         for text in self.nulls:
             if not text or not text.isprintable() or '"' in text or text != text.strip():
                 raise ParameterError(
@@ -156,6 +164,15 @@ class Declarations:
         """Return what is said of one table."""
         whole = self.schemas.get(table, {})
         return replace(self, types={**whole, **self.types}, schemas={}, only=bool(whole))
+
+    def order(self, column: str) -> str:
+        """Return in which order dates of a column are written; "" if it is not said."""
+        own = (order for name, order in self.dates.items() if name.lower() == column.lower())
+        return next(own, self.dates.get("", ""))
+
+    def has_own_order(self, column: str) -> bool:
+        """Tell whether the order is said of this column itself."""
+        return column.lower() in map(str.lower, self.dates)
 
     def numbers(self) -> dict[str, tuple[float, float]]:
         """Return the bounds that are numbers."""
@@ -257,8 +274,10 @@ def fit_name(column: str, taken: Collection[str]) -> str:
 
     >>> fit_name("Cost (EUR)", ()), fit_name("2024", ()), fit_name("a/b", ["a_b"])
     ('Cost_EUR', '_2024', 'a_b_2')
+    >>> fit_name('patient."a.b"', ())
+    'patient.a.b'
     """
-    plain = re.sub(r"_?[^\w .-]+_?", "_", column).strip(" ._-")
+    plain = re.sub(r"_?[^\w .-]+_?", "_", column.replace('"', "")).strip(" ._-")
     plain = re.sub(r" ?_ ?", "_", re.sub(r"^_?user", "user", plain, flags=re.IGNORECASE))
     plain = plain if NAME.fullmatch(plain) else f"_{plain}" if plain else "column"
     used, found, n = {name.lower() for name in taken}, plain, 2
@@ -268,15 +287,48 @@ def fit_name(column: str, taken: Collection[str]) -> str:
 
 
 def check_named(schemas: Iterable[Schema], declared: Declarations) -> None:
-    """Check that each column that is renamed, or not stored, is in some table.
+    """Check that each column that is renamed, not stored, or has dates, is in some table.
 
     Raises:
         ParameterError: One is in none.
     """
-    known = {n.lower() for schema in schemas for n in (*schema.names, *schema.dropped)}
+    schemas = list(schemas)
+    there = {n.lower() for schema in schemas for n in (*schema.names, *schema.dropped)}
+    here = {n.lower() for schema in schemas for n in schema.types}
     for name in (*declared.rename, *declared.drop):
-        if name.lower() not in known:
+        if name.lower() not in there:
             raise ParameterError(f"no table has a column {name!r}", "check --rename and --drop")
+    for name in filter(None, declared.dates):
+        if name.lower() not in here:
+            raise ParameterError(f"no table has a column {name!r}", "check --dates")
+
+
+def order_of_dates(dates: str | Mapping[str, str]) -> dict[str, str]:
+    """Return the order of dates by column, as `Declarations` has it.
+
+    >>> order_of_dates("dmy"), order_of_dates({"day": "mdy"})
+    ({'': 'dmy'}, {'day': 'mdy'})
+    """
+    return dict(dates) if isinstance(dates, Mapping) else {"": dates} if dates else {}
+
+
+def _check_orders(dates: Mapping[str, str], types: Mapping[str, str]) -> None:
+    typed = {name.lower() for name in types}
+    for name, order in dates.items():
+        if not isinstance(name, str):
+            raise ParameterError(f"dates: {name!r} is no name of a column", "dates={'day': 'dmy'}")
+        if order not in ORDERS:
+            raise ParameterError(
+                f"dates is {order!r}", "dmy (the day comes first) or mdy (the month comes first)"
+            )
+        if name.lower() in typed:
+            raise ParameterError(
+                f"both --type and --dates say how {name} is read", "say one of them"
+            )
+
+
+ORDERS = ("dmy", "mdy")
+"""In which order dates can be written whose year is last."""
 
 
 def _check_names(rename: Mapping[str, str]) -> None:

@@ -51,6 +51,7 @@ _PIECE = 1 << 16
 _GUESSED_FROM = 1 << 20  # bytes
 _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _BLANK = b" \t\r\n"
+_OPENS = re.compile(rb'(^|[,;|\t])"')
 _MORE = "there is more after the end of its list"
 _OPENING, _CLOSING = list(b"[{"), list(b"]}")
 
@@ -119,18 +120,22 @@ class Letters:
         utf8: Lines that are UTF-8.
         odd: Lines that are not.
         lacks: Such a line has a byte that is no letter of cp1252.
+        open_quotes: How many lines have an odd number of quotes, one of which opens a value.
     """
 
     utf8: int = 0
     odd: int = 0
     lacks: bool = False
+    open_quotes: int = 0
 
     @classmethod
     def of(cls, path: Path, frame: int = 1) -> Letters:
         """Count in a file; a line of its frame, the first ones, counts as two."""
-        utf8 = odd = 0
+        utf8 = odd = quotes = 0
         lacks = False
         for k, line in enumerate(_first_part(path).splitlines()):
+            if b'"' in line and line.count(b'"') % 2 and _OPENS.search(line):
+                quotes += 1
             if line.isascii():
                 continue
             weight = 2 if k < frame else 1
@@ -140,10 +145,15 @@ class Letters:
             except UnicodeDecodeError:
                 odd += weight
                 lacks |= re.search(rb"[\x81\x8d\x8f\x90\x9d]", line) is not None
-        return cls(utf8, odd, lacks)
+        return cls(utf8, odd, lacks, quotes)
 
     def __add__(self, other: Letters) -> Letters:
-        return Letters(self.utf8 + other.utf8, self.odd + other.odd, self.lacks or other.lacks)
+        return Letters(
+            self.utf8 + other.utf8,
+            self.odd + other.odd,
+            self.lacks or other.lacks,
+            self.open_quotes + other.open_quotes,
+        )
 
     @property
     def encoding(self) -> str:

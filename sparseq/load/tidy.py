@@ -16,14 +16,17 @@ A guess is made once, when a table is made, and shown to the curator: it is as p
 declared, and what has no effect on it later can't be told from it. What comes after is read by it.
 
 The first of these that every text fits: true or false; whole numbers; numbers; numbers with a
-decimal comma; a date, a moment in ISO 8601; one of the other formats; a time of day; text.
-Identifiers of people are whole numbers or text.
+decimal comma, where a comma can be nothing else; a date, a moment in ISO 8601; a time of day; one
+of the other formats of dates, where the day and the month can't change places; text. Identifiers of
+people are whole numbers or text. What was guessed of a column, and why, is said in words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import duckdb
@@ -31,9 +34,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparseq.base.errors import DataError
 from sparseq.base.texts import shown
+from sparseq.engine._duckdb.connection import scratch
 from sparseq.load.convert import from_text, literal
-from sparseq.load.read_schema import MOST_DIGITS
+from sparseq.load.read_schema import MOST_DIGITS, Declarations
 from sparseq.sql.catalog import INTEGER_TYPES
 
 # -- arrow arrays of any type become arrays of a few types, value by value -------------------------
@@ -256,16 +261,47 @@ _DAYS = (
     "%m/%d/%Y",
     "%Y/%m/%d",
     "%d.%m.%Y",
+    "%m.%d.%Y",
     "%d-%m-%Y",
     "%m-%d-%Y",
     "%d/%m/%y",
     "%m/%d/%y",
     "%d.%m.%y",
+    "%m.%d.%y",
 )
+_NAMED_DAYS = ("%d-%b-%Y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d-%b-%y")
 _BEGINNING = 128  # most of what does not fit is told by the first texts
 PLACEHOLDERS = ("NA", "N/A", "#N/A", "null", "None", "nan", "NaN", "-", "?", "unknown")
 """Texts that say nothing of a column's type: where it is no text, they don't fit, and are NULL."""
-_TIMES = (" %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p")
+_TIMES = (
+    " %H:%M:%S",
+    " %H:%M",
+    " %I:%M:%S %p",
+    " %I:%M %p",
+    "T%H:%M:%S",
+    ", %H:%M:%S",
+    ", %H:%M",
+    " %H:%M:%S.%f",
+)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is known of the texts of a column before they are looked at.
+
+    Attributes:
+        user: They identify people.
+        words: They are no numbers or truth values, whatever they look like: strings in JSON.
+        commas: A comma in them separates nothing: they may be numbers with a decimal comma.
+        dates: The order of dates, one of `read_schema.ORDERS`, that is declared of all columns.
+        own_dates: The order that is declared of this column.
+    """
+
+    user: bool = False
+    words: bool = False
+    commas: bool = False
+    dates: str = ""
+    own_dates: str = ""
 
 
 @dataclass(frozen=True)
@@ -274,82 +310,126 @@ class Guess:
 
     Attributes:
         type, format: See `schema.Schema`.
-        also: Other formats that fit all that was looked at.
+        also: What else the texts can mean: dates in another format, or a doubt ("thousands",
+            "zeros", "digits").
         like: What most of the texts look like, though not all fit: the column is of texts.
+        example: Of dates that can be read in two ways, one.
+        nulls: Which of `PLACEHOLDERS` there are: they are NULL.
     """
 
     type: str
     format: str = ""
-    also: tuple[str, ...] = ()
+    also: str = ""
     like: str = ""
+    example: str = ""
+    nulls: tuple[str, ...] = ()
 
 
 def guess(
-    con: duckdb.DuckDBPyConnection, texts: pa.Array, user: bool = False, words: bool = False
+    con: duckdb.DuckDBPyConnection, texts: pa.Array, expected: Expected | None = None
 ) -> Guess:
     """Return what texts are taken for.
 
     Args:
         con: What to ask: see `connection.connected`.
         texts: The first of a column, NULL for none.
-        user: They identify people.
-        words: They are no numbers or truth values, whatever they look like: strings in JSON.
+        expected: What is known of them.
 
     >>> from sparseq.engine._duckdb.connection import connected
     >>> con = connected()
     >>> guess(con, pa.array(["1", "2"])).type, guess(con, pa.array(["1.5", "2"])).type
     ('BIGINT', 'DOUBLE')
-    >>> guess(con, pa.array(["01/02/2024"]))
-    Guess(type='DATE', format='%d/%m/%Y', also=('%m/%d/%Y',), like='')
+    >>> guess(con, pa.array(["01/02/2024", "25/02/2024"])).format
+    '%d/%m/%Y'
+    >>> guess(con, pa.array(["01/02/2024"])).also
+    '%m/%d/%Y'
     """
-    if not user:
+    known, nulls = expected or Expected(), tuple[str, ...]()
+    if not known.user:
         said = pc.is_in(texts, pa.array(PLACEHOLDERS, texts.type))
+        nulls = tuple(sorted(pc.unique(texts.filter(said)).to_pylist()))
         texts = pc.if_else(said, pa.scalar(None, texts.type), texts)
     if texts.null_count == len(texts):
         return Guess("VARCHAR")
     con.register("texts", pa.table({"x": texts}))
     con.register("beginning", pa.table({"x": texts.slice(0, _BEGINNING)}))
-
-    def fits(test: str) -> bool:
-        return all(_all_pass(con, test, texts) for texts in ("beginning", "texts"))
-
-    if user:
-        whole = f"({from_text('x', 'BIGINT')}) IS NOT NULL"
-        return Guess("BIGINT" if not words and fits(whole) else "VARCHAR")
-    for type, format, test in _candidates(words):
-        if fits(test):
-            others = _candidates(words) if format not in ("", ",") else ()
-            also = tuple(
-                f
-                for t, f, test in others
-                if t == type
-                and f not in ("", format)
-                and _tell(con, type, format, f)
-                and fits(test)
-            )
-            return Guess(type, format, also + _thousands(con, type, format))
-    return Guess("VARCHAR", like=next((k for k, test in _LIKE.items() if _most(con, test)), ""))
+    if known.user:
+        return _people(con, known.words)
+    if known.own_dates:
+        return _declared_dates(con, known.own_dates)
+    for type, format, test in chain(_usual(known), _dates_in(con, known.dates)):
+        if _fits(con, test):
+            also, example = _other_way(con, type, format, known.dates)
+            return Guess(type, format, also, "", example, nulls)
+    return Guess("VARCHAR", like=_like(con, known))
 
 
-_LIKE = {
-    "dates": r"\s*[0-9]{1,4}([./-])[0-9]{1,2}[./-][0-9]{2,4}([ T].*)?",
-    "numbers": r"\s*[+-]?[0-9][0-9.,]*\s*",
-}
-_GROUPED = {"": r"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}", ",": r"[+-]?[1-9][0-9]{0,2},[0-9]{3}"}
+FOOTERS = (
+    *("total", "totals", "grand total", "subtotal", "sum", "average", "mean"),
+    *("summe", "gesamt", "gesamtsumme", "insgesamt", "somme", "totale", "suma"),
+)
+"""What stands below a table, in the place of a person; in any case."""
 
 
-def _most(con: duckdb.DuckDBPyConnection, pattern: str) -> bool:
-    """Tell whether most texts are so."""
-    fit = f"count(*) FILTER (WHERE regexp_full_match(x, '{pattern}')) * 2 > count(x)"
+def _people(con: duckdb.DuckDBPyConnection, words: bool) -> Guess:
+    """Return what identifiers are taken for."""
+    whole = f"({from_text('x', 'BIGINT')}) IS NOT NULL"
+    if not words and _fits(con, whole):
+        return Guess("BIGINT", also="zeros" * _any(con, _ZEROS))
+    among = ", ".join(map(literal, FOOTERS))
+    found = con.execute(f"SELECT DISTINCT x FROM texts WHERE lower(trim(x)) IN ({among})")
+    if footers := sorted(x for (x,) in found.fetchall()):
+        return Guess("VARCHAR", like="footer", example=footers[0])
+    return Guess("VARCHAR", like="people" * (not words and _most(con, whole)))
+
+
+def _most(con: duckdb.DuckDBPyConnection, test: str) -> bool:
+    """Tell whether most texts pass a test."""
+    fit = f"count(*) FILTER (WHERE {test}) * 2 > count(x)"
     return con.execute(f"SELECT {fit} FROM texts").fetchall() == [(True,)]
 
 
-def _thousands(con: duckdb.DuckDBPyConnection, type: str, format: str) -> tuple[str, ...]:
-    """Return what else a number may mean by its point or comma: thousands, if all could be so."""
-    if type != "DOUBLE" or format not in _GROUPED:
-        return ()
-    grouped = f"regexp_full_match(x, '{_GROUPED[format]}')"
-    return ("thousands",) if _all_pass(con, grouped, "texts") else ()
+def _any(con: duckdb.DuckDBPyConnection, test: str) -> bool:
+    """Tell whether some text passes a test."""
+    found = con.execute(f"SELECT coalesce(bool_or({test}), false) FROM texts")
+    return found.fetchall() == [(True,)]
+
+
+_ZEROS = r"regexp_matches(x, '^\s*[+-]?0[0-9]')"
+_DIGITS = "length(regexp_replace(regexp_extract(x, '[1-9][0-9.,]*'), '[.,]', '', 'g')) > 17"
+
+
+def _fits(con: duckdb.DuckDBPyConnection, test: str) -> bool:
+    return all(_all_pass(con, test, texts) for texts in ("beginning", "texts"))
+
+
+_NUMBER = r"\s*[+-]?[0-9][0-9.,]*\s*"
+_DATE = r"\s*[0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]{1,4}(,?[ T].*)?"
+_NAMED_DATE = r"\s*([0-9]{1,2}[ -])?[A-Za-z]{3,9}[ -][0-9]{1,2}.*"
+_GROUPED = {"": r"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}", ",": r"[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+"}
+_SIGNED = "[-+( €$£¥%''\u00a0\u202f0-9.,)]+"
+_LIKE = {
+    "dates": f"regexp_full_match(x, '{_DATE}')",
+    "numbers": f"regexp_full_match(x, '{_NUMBER}')",
+    "signs": f"regexp_full_match(x, '{_SIGNED}') AND regexp_matches(x, '[0-9]')",
+}
+_THOUSANDS = f"regexp_full_match(x, '[+-]?[0-9]+') OR regexp_full_match(x, '{_GROUPED[',']}')"
+_ENGLISH = r"regexp_full_match(x, '[+-]?[0-9]{1,3}(,[0-9]{3})+\.[0-9]+')"
+_NESTED = r"regexp_matches(x, '^[\[{].*[\]}]$', 's')"
+
+
+def _like(con: duckdb.DuckDBPyConnection, known: Expected) -> str:
+    """Return what most texts look like; of words, whether some are written as lists are."""
+    if known.words and _any(con, _NESTED):
+        return "lists"
+    if not known.words and _fits(con, _THOUSANDS):
+        return "thousands"
+    if not known.words and _any(con, _ENGLISH) and _most(con, _LIKE["numbers"]):
+        return "signs"
+    for kind, test in _LIKE.items():
+        if (not known.words or kind == "dates") and _most(con, test):
+            return kind
+    return ""
 
 
 def _all_pass(con: duckdb.DuckDBPyConnection, test: str, texts: str) -> bool:
@@ -357,30 +437,98 @@ def _all_pass(con: duckdb.DuckDBPyConnection, test: str, texts: str) -> bool:
     return con.execute(f"{passed} WHERE x IS NOT NULL").fetchall() == [(True,)]
 
 
-def _tell(con: duckdb.DuckDBPyConnection, type: str, format: str, other: str) -> bool:
-    """Tell whether two formats make different moments of a text."""
-    a, b = from_text("x", type, format), from_text("x", type, other)
-    ((differ,),) = con.execute(
-        f"SELECT bool_or(({a}) IS DISTINCT FROM ({b})) FROM texts"
-    ).fetchall()
-    return bool(differ)
-
-
-def _candidates(words: bool) -> Iterator[tuple[str, str, str]]:
-    """Return types and formats, each with a test in SQL."""
-    if not words:
+def _usual(known: Expected) -> Iterator[tuple[str, str, str]]:
+    """Return types and formats that are no dates in other formats, each with a test in SQL."""
+    if not known.words:
         yield "BOOLEAN", "", "lower(x) IN ('true', 'false')"
         yield "BIGINT", "", f"NOT contains(x, '.') AND ({from_text('x', 'BIGINT')}) IS NOT NULL"
         yield "DOUBLE", "", "NOT contains(x, '_') AND TRY_CAST(x AS DOUBLE) IS NOT NULL"
-        decimal = from_text("x", "DOUBLE", ",")
-        yield "DOUBLE", ",", f"regexp_matches(x, '[0-9]$') AND ({decimal}) IS NOT NULL"
+    if known.commas and not known.words:
+        decimal = f"regexp_matches(x, '[0-9]$') AND ({from_text('x', 'DOUBLE', ',')}) IS NOT NULL"
+        grouped = f"bool_and(NOT contains(x, ',') OR regexp_full_match(x, '{_GROUPED[',']}'))"
+        either = f"(SELECT NOT contains(string_agg(x, ''), '.') AND {grouped} FROM texts)"
+        yield "DOUBLE", ",", f"{decimal} AND NOT {either}"
     yield "DATE", "", f"strlen(x) <= 10 AND ({from_text('x', 'DATE')}) IS NOT NULL"
     yield "TIMESTAMP", "", f"({from_text('x', 'TIMESTAMP')}) IS NOT NULL"
+    time = "regexp_matches(x, '^ *[0-9]{1,2}:')"
+    yield "TIME", "", f"{time} AND ({from_text('x', 'TIME')}) IS NOT NULL"
+
+
+# -- dates in other formats than ISO 8601 ----------------------------------------------------------
+
+
+def order_of(format: str) -> str:
+    """Return in which of `read_schema.ORDERS` a format has a date; "" for another.
+
+    >>> order_of("%d/%m/%Y"), order_of("%m/%d/%Y %H:%M"), order_of("%b %d, %Y"), order_of("")
+    ('dmy', 'mdy', '', '')
+    """
+    return {"%d": "dmy", "%m": "mdy"}.get(format[:2], "") if "%m" in format else ""
+
+
+def _dates_in(con: duckdb.DuckDBPyConnection, order: str) -> Iterator[tuple[str, str, str]]:
+    """Return formats of dates that all texts may be in, by their first look; those of an order
+    come first. Between points the day is first, if nothing else is said.
+    """
+    if _fits(con, f"regexp_full_match(x, '{_DATE}')"):
+        days: Sequence[str] = sorted(_DAYS, key=lambda f: order_of(f) not in ("", order or "dmy"))
+    elif _fits(con, f"regexp_full_match(x, '{_NAMED_DATE}')"):
+        days = _NAMED_DAYS
+    else:
+        return
     for type, ends in (("DATE", ("",)), ("TIMESTAMP", _TIMES)):
-        for format in (day + end for end in ends for day in _DAYS):
-            year = f"year(try_strptime(x, {literal(format)}))"
-            yield type, format, f"{year} >= 1000" if "%Y" in format else f"{year} > 0"
-    yield "TIME", "", f"contains(x, ':') AND ({from_text('x', 'TIME')}) IS NOT NULL"
+        for format in (day + end for end in ends for day in days):
+            yield type, format, _is_date(format)
+
+
+def _is_date(format: str) -> str:
+    year = f"year(try_strptime(x, {literal(format)}))"
+    return f"{year} >= 1000" if "%Y" in format else f"{year} > 0"
+
+
+def _other_way(
+    con: duckdb.DuckDBPyConnection, type: str, format: str, order: str
+) -> tuple[str, str]:
+    """Return what else all texts can mean, or "", and an example of dates."""
+    if type == "BIGINT":
+        return "zeros" * _any(con, _ZEROS), ""
+    if type == "DOUBLE":
+        grouped = f"regexp_full_match(x, '{_GROUPED['']}')"
+        if not format and _fits(con, grouped):
+            return "thousands", ""
+        return "digits" * _any(con, _DIGITS), ""
+    mine = order_of(format)
+    if not mine or order == mine or "%d.%m" in format:
+        return "", ""
+    other = swapped(format)
+    if not _fits(con, _is_date(other)):
+        return "", ""
+    tells = f"try_strptime(x, {literal(format)}) <> try_strptime(x, {literal(other)})"
+    ((example,),) = con.execute(
+        f"SELECT x FROM texts WHERE x IS NOT NULL ORDER BY {tells} DESC LIMIT 1"
+    ).fetchall()
+    return other, example
+
+
+def swapped(format: str) -> str:
+    """Return a format with day and month in each other's place.
+
+    >>> swapped("%d/%m/%Y %H:%M")
+    '%m/%d/%Y %H:%M'
+    """
+    return format.translate(str.maketrans("dm", "md"))
+
+
+def _declared_dates(con: duckdb.DuckDBPyConnection, order: str) -> Guess:
+    """Return the format of an order that most texts are in; of no type if none is."""
+    best, most = Guess(""), 0
+    for type, ends in (("DATE", ("",)), ("TIMESTAMP", _TIMES)):
+        for format in (day + end for end in ends for day in _DAYS if order_of(day) == order):
+            count = f"SELECT count(*) FILTER (WHERE {_is_date(format)}) FROM texts"
+            ((fit,),) = con.execute(count).fetchall()
+            if fit > most:
+                best, most = Guess(type, format), fit
+    return best
 
 
 def wider(one: str, other: str) -> str:
@@ -393,3 +541,127 @@ def wider(one: str, other: str) -> str:
     if all(t in INTEGER_TYPES or t in ("FLOAT", "DOUBLE") or t[:7] == "DECIMAL" for t in types):
         return "DOUBLE"
     return "TIMESTAMP" if types == {"DATE", "TIMESTAMP"} else "VARCHAR"
+
+
+# -- how each column is read, in words: public ----------------------------------------------------
+
+_DOUBTS = {
+    "lists": "some look like lists or objects of JSON, and are kept as JSON writes them",
+    "people": "most are whole numbers; --type {4} leaves the others out, as rows about nobody",
+    "footer": "{5} is taken for a person; --csv null={5} --csv null=NULL leaves such rows out",
+    "signs": "most look like numbers with a currency, %, brackets, or spaces, quotes or commas "
+    "between thousands; write them without, and they are numbers",
+    "dates": "most look like dates, and not all are written in one way; --dates {0} (or mdy), or "
+    "--type {1} for 2025-12-24, reads those that are",
+    "numbers": "most look like numbers, and not all are; --type {2}, or --type {3} for a decimal "
+    "comma, reads those that are",
+    "thousands": "in 1,234 the comma can be a decimal comma or stand between thousands; --type {3} "
+    "says that it is a decimal comma",
+}
+
+
+_ALSO = {
+    "thousands": "numbers with a point; if it stands between thousands, --type {0} says so",
+    "zeros": "whole numbers: 007 and 7 are the same; --type {1} keeps zeros before them",
+    "digits": "some have more than 17 digits, and not all are kept; --type {1} keeps them",
+}
+
+
+@dataclass(frozen=True)
+class ColumnRead:
+    """How a column of files is read.
+
+    Attributes:
+        there: What files call it.
+        name: What it is called here; "" if it is not stored.
+        type: In which it is stored.
+        said: What was changed, left out or guessed, and why.
+        declared: What else the curator has said of it.
+    """
+
+    there: str
+    name: str = ""
+    type: str = ""
+    said: tuple[str, ...] = ()
+    declared: tuple[str, ...] = ()
+
+    def fact(self) -> str:
+        """Return what was changed, left out or guessed, in a line; "" for nothing."""
+        return f"{shown(self.name or self.there)}: {'; '.join(self.said)}" if self.said else ""
+
+
+def as_word(text: str) -> str:
+    """Return a word of a command as it is typed."""
+    return shown(text) if re.fullmatch(r"[\w=:,.-]+", text) else f'"{shown(text)}"'
+
+
+def said_of(name: str, format: str, guessed: Guess, dates: str) -> list[str]:
+    """Return what was guessed of a column."""
+
+    def word(way: str) -> str:
+        return as_word(f"{name}={way}")
+
+    said = []
+    if guessed.like:
+        words = [
+            *map(word, ("dmy", "DATE", "DOUBLE", "DOUBLE:,", "BIGINT")),
+            as_word(guessed.example),
+        ]
+        said.append(f"text: {_DOUBTS[guessed.like].format(*words)}")
+    if format == ",":
+        said.append("decimal comma: every value fits")
+    elif format and dates:
+        said.append(f"read as {format}, as --dates says")
+    elif format:
+        order = {"dmy": ": the day comes first", "mdy": ": the month comes first"}
+        said.append(f"read as {format}{order.get(order_of(format), '')}")
+    if guessed.also in _ALSO:
+        said.append(_ALSO[guessed.also].format(*map(word, ("DOUBLE:,", "VARCHAR"))))
+    if guessed.nulls:
+        said.append(f"{', '.join(guessed.nulls)}: no value (NULL)")
+    return said
+
+
+class UnclearDates(DataError):
+    """Dates can be read in two ways; `columns` has the names of their columns."""
+
+    def __init__(self, guesses: Mapping[str, Guess]) -> None:
+        (name, found), *more = guesses.items()
+        day, other = (_in_words(found.example, f) for f in (found.format, found.also))
+        ways = {order_of(found.format): day, order_of(found.also): other}
+        also = f" (so can those of {', '.join(map(shown, [n for n, _ in more]))})" if more else ""
+        super().__init__(
+            f"the dates of {shown(name)} can be read in two ways: {shown(found.example)} is "
+            f"{ways['dmy']} or {ways['mdy']}{also}",
+            "say --dates dmy if the day comes first, --dates mdy if the month does; of one column "
+            f"--dates {as_word(f'{name}=dmy')}",
+        )
+        self.columns = tuple(guesses)
+
+
+def _in_words(date: str, format: str) -> str:
+    with scratch() as con:
+        ((day,),) = con.execute(
+            f"SELECT strftime(strptime(?, {literal(format)}), '%-d %B %Y')", [date]
+        ).fetchall()
+    return str(day)
+
+
+def check_dates(guesses: Mapping[str, Guess], declared: Declarations) -> None:
+    """Check that dates are read in one way, and that it is the one that is declared.
+
+    Raises:
+        UnclearDates: Some can be read in two ways, and nothing is declared.
+        DataError: They are written otherwise than it is declared.
+    """
+    unclear = {n: g for n, g in guesses.items() if g.also.startswith("%")}
+    if unclear:
+        raise UnclearDates(unclear)
+    for name, found in guesses.items():
+        order = declared.order(name)
+        if order and order_of(found.format) not in ("", order):
+            first = "day" if order == "mdy" else "month"
+            raise DataError(
+                f"the dates of {shown(name)} are not {order}: the {first} comes first in them",
+                f"say --dates {as_word(f'{name}={order_of(found.format)}')}",
+            )

@@ -14,7 +14,7 @@ from sparseq.base.defaults import ANSWERS, COUNTS, KAPPA
 from sparseq.base.errors import DataError, ParameterError, did_you_mean
 from sparseq.ledger.purposes import Purpose, Questions, made, told_apart
 from sparseq.load.file_patterns import table_name
-from sparseq.load.read_schema import Declarations, text_files, types_apart
+from sparseq.load.read_schema import Declarations, order_of_dates, text_files, types_apart
 from sparseq.sql.catalog import WINDOWS, Bound
 from sparseq.sql.plan import check_most
 from sparseq.store.address import backend_at, lake_folder
@@ -46,6 +46,7 @@ def create(
     csv: Mapping[str, Any] | None = None,
     rename: Mapping[str, str] | None = None,
     drop: Sequence[str] = (),
+    dates: str | Mapping[str, str] = "",
     most: Mapping[str, int] | None = None,
     buckets: int | None = None,
     seed: int | None = None,
@@ -98,6 +99,9 @@ def create(
         rename: What columns are called, by their names in the files. A name that can't be one,
             such as "Cost (EUR)", is made one that can.
         drop: Columns of the files that are not stored.
+        dates: The order of dates in text, where their year is last: "dmy" if the day comes first,
+            "mdy" if the month does; or a column to its order. If nothing is said, it is told by
+            the first rows, and refused where they fit both.
         most: Limits by name; docs/limits.md has them all. "work", for one, is how many row
             combinations a person may have in a join (20,000,000): whose rows make more is left out
             of that join, and pays nothing (see `sparseq.sql.from_clause`).
@@ -136,6 +140,7 @@ def create(
         bounds=bounds or {},
         rename=rename or {},
         drop=tuple(drop),
+        dates=order_of_dates(dates),
         **text_files(csv or {}),
     )
     declaration = Declaration(

@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import subprocess
 import sys
 import time
@@ -26,7 +27,7 @@ UP, TAB, CTRL_C, CTRL_D, CTRL_R, ENTER = "\x1b[A", "\t", "\x03", "\x04", "\x12",
 class Terminal:
     """A program at the other end of a terminal."""
 
-    def __init__(self, command: list[str], state: Path) -> None:
+    def __init__(self, command: list[str], state: Path, folder: Path | None = None) -> None:
         ours, theirs = pty.openpty()
         env = os.environ | {
             "XDG_STATE_HOME": str(state), "PROMPT_TOOLKIT_NO_CPR": "1", "TERM": "xterm",
@@ -34,7 +35,7 @@ class Terminal:
         }  # fmt: skip
         self.process = subprocess.Popen(
             command, stdin=theirs, stdout=theirs, stderr=theirs, env=env, start_new_session=True,
-            preexec_fn=lambda: _control(theirs),
+            preexec_fn=lambda: _control(theirs), cwd=folder,
         )  # fmt: skip
         os.close(theirs)
         self._ours = ours
@@ -198,3 +199,40 @@ def test_a_command_asks_twice_too(few: Path) -> None:
     assert b"expected to be wider than the value" in refused.stderr
     with sparseq.connect(few) as con:
         assert con.released == 2
+
+
+def test_create_asks_for_what_it_needs(tmp_path: Path) -> None:
+    (tmp_path / "export.csv").write_text(
+        "who;born;day;cost\nSECRET;05/06/1970;01/02/2024;1,5\nann;07/08/1980;02/02/2024;2,5\n"
+    )
+    command = [sys.executable, "-m", "sparseq", "create", "export.csv"]
+    screen = Terminal(command, tmp_path / "state", tmp_path)
+    try:
+        screen.see("Where is the store to be made? [export.sparseq]:")
+        screen.type(ENTER)
+        asked = screen.see("two ways", "Which comes first?")
+        screen.type("ymd" + ENTER)
+        screen.see("none of dmy, mdy", "Which comes first?")
+        screen.type("dmy" + ENTER)
+        asked += screen.see("cost", "DOUBLE", "whom a row is about?")
+        assert "SECRET" not in asked
+        screen.type("9" + ENTER)
+        screen.see("none of who, born, day, cost", "whom a row is about?")
+        screen.type("WHO" + ENTER)
+        screen.see("Which says when, born or day?", "[born]")
+        screen.type("1" + ENTER)
+        screen.see("none of born, day.")
+        screen.type("3" + ENTER)
+        said = screen.see("the same without questions:", "made export.sparseq")
+        assert screen.process.wait(PATIENCE) == 0
+    finally:
+        screen.close()
+    (line,) = [line for line in said.splitlines() if line.startswith("  sparseq create ")]
+    again = shlex.split(line)
+    assert again[2:] == [
+        "export.sparseq", "export.csv", "--dates", "dmy", "--user", "who", "--time", "day",
+    ]  # fmt: skip
+    with sparseq.connect(tmp_path / "export.sparseq") as made:
+        (table,) = made.catalog.private
+        assert (table.user, table.time) == ("who", "day")
+        assert made.schema().formats["born"] == "%d/%m/%Y"

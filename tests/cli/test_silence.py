@@ -110,7 +110,7 @@ def test_create_and_ingest_say_what_they_read_otherwise(tmp_path: Path) -> None:
     store = tmp_path / "t.sparseq"
     made = run("create", store, tmp_path / "t.csv", "--user", "who")
     assert made.exit_code == 0, made.stderr
-    assert "Tag as %d.%m.%Y" in made.stdout
+    assert "read as %d.%m.%Y: the day comes first" in made.stderr
     assert "'Tag' is called 'Tag_2'" in made.stderr
     assert "--csv encoding=latin-1" in made.stderr
     (tmp_path / "u.csv").write_text("who;Tag;Tag;x;more\n1;2023-05-06;3;a;9\n")

@@ -93,6 +93,7 @@ def test_several_columns_that_are_a_person_can_be_renamed() -> None:
         kappa=1000.0,
         seed=1,
     )
+    assert con.curator_notes()[:2] == ["v: shop: renamed", "v: customer: renamed"]
     (row,) = con.sql("SELECT count(DISTINCT shop_customer) AS n FROM v").rows()
     assert round(row["n"]) == 2
 

@@ -72,7 +72,7 @@ def test_the_format_of_dates_is_public_and_fixed(tmp_path: Path) -> None:
     path = csv(tmp_path / "a.csv", "who;x", [f"{i};{d}" for i, d in enumerate(DAYS)])
     with sparseq.create(None, {"t": path}, user="who", seed=1) as con:
         assert con.schema().formats == {"x": "%d.%m.%Y"}
-        assert "t: x as %d.%m.%Y" in con.curator_notes()
+        assert "t: x: read as %d.%m.%Y: the day comes first" in con.curator_notes()
         con.ingest(csv(tmp_path / "b.csv", "who;x", ["1;2023-05-04", "2;24.12.2023"]))
         found = stored(con)["x"].to_pylist()
         assert found.count(None) == 1
@@ -83,11 +83,11 @@ def test_the_format_of_dates_is_public_and_fixed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("texts", "said"),
     [
-        (["01/02/2023", "03/04/2023"], "%m/%d/%Y would fit as well"),
         (["02.01.2023", "02.01.2023", "unclear, ask"], "most look like dates"),
         (["1,5", "2,5", "3,5", "about 4"], "most look like numbers"),
-        (["1.234", "2.500"], "thousands"),
-        (["1,234", "2,500"], "1,234 is 1.234"),
+        (["1.234", "2.500"], "between thousands"),
+        (["1,234", "2,500", "7"], "text: in 1,234 the comma can be a decimal comma"),
+        (["1,5", "NA"], "NA: no value (NULL)"),
     ],
 )
 def test_what_is_doubtful_is_said(tmp_path: Path, texts: list[str], said: str) -> None:
@@ -146,7 +146,7 @@ def test_a_second_column_of_one_name_has_a_name_of_its_own(tmp_path: Path) -> No
     pq.write_table(table, tmp_path / "b.parquet")
     assert any("several columns x" in note.replace("'", "") for note in made(table)[1])
     mixed = pa.table([[1], [2], [3]], names=["who", "x", "X"])
-    assert any("X (there is x)" in note.replace("'", "") for note in made(mixed)[1])
+    assert any("X: not stored: there is x" in note.replace("'", "") for note in made(mixed)[1])
 
 
 def test_objects_within_objects_are_columns(tmp_path: Path) -> None:
@@ -156,20 +156,48 @@ def test_objects_within_objects_are_columns(tmp_path: Path) -> None:
             "patient": {"age": i, "at": {"ward": "a"}},
             "codes": [1],
             "a.b": i,
-            "a": {"b": 9},
+            "a": {"b": 9, "c.d": {"e": i}},
         }
         for i in range(5)
     ]
     path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in [*lines, {"who": 9, "patient": 3}]))
-    rows, told = made(path)
-    assert rows.column_names == ["who", "patient.age", "patient.at.ward", "a.b", "patient"]
+    more = [{"who": 9, "patient": 3}, {"who": 8, "a": None}, {"who": 7, "a": {}}]
+    path.write_text("".join(json.dumps(line) + "\n" for line in [*lines, *more]))
+    with pytest.raises(DataError, match="codes has lists") as refused:
+        made(path)
+    assert "--drop codes" in refused.value.hint
+    rows, told = made(path, drop=["codes"])
+    names = ["who", "patient.age", "patient.at.ward", "a.b", "a.c.d.e", "patient"]
+    assert rows.column_names == names
     found = {row["who"]: row for row in rows.to_pylist()}
     assert [found[i]["patient.age"] for i in range(5)] == list(range(5))
     assert [found[i]["a.b"] for i in range(5)] == list(range(5))
     assert found[2]["patient.at.ward"] == "a"
+    assert [found[i]["a.c.d.e"] for i in range(5)] == list(range(5))
     assert found[9]["patient.age"] is None
-    assert any("not stored" in note and "codes" in note for note in told)
+    assert any(note == "t: codes: left out, as declared" for note in told)
+
+
+def test_lists_are_made_rows_as_the_hint_says(tmp_path: Path) -> None:
+    for text, rows in (
+        ('{"who":1,"c":["a","b"]}\n{"who":2,"c":[]}\n', [(1, "a"), (1, "b"), (2, None)]),
+        ('{"visits":[{"who":1,"item":"a"},{"who":2,"item":null}]}', [(1, "a"), (2, None)]),
+    ):
+        path = tmp_path / "a.json"
+        path.write_text(text)
+        with pytest.raises(DataError) as refused:
+            made(path)
+        sql = refused.value.hint.partition("DuckDB: ")[2].replace("a.json", str(path))
+        duckdb.sql(sql.replace("rows.json", str(tmp_path / "rows.json")))
+        found, _ = made(tmp_path / "rows.json", drop=["c"] if "c" in text[:14] else [])
+        assert sorted(map(tuple, (r.values() for r in found.to_pylist())), key=str) == rows
+
+
+def test_values_that_are_lists_now_and_then_are_said(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"who":1,"c":"x"}\n{"who":2,"c":["y"]}\n')
+    rows, told = made(tmp_path / "a.jsonl")
+    assert set(rows["c"].to_pylist()) == {"x", '["y"]'}
+    assert any("kept as JSON writes them" in note for note in told)
 
 
 def test_what_other_kinds_of_files_have_is_said(tmp_path: Path) -> None:
@@ -184,7 +212,7 @@ def test_what_other_kinds_of_files_have_is_said(tmp_path: Path) -> None:
     _, told = made(f"{path}#t")
     text = "\n".join(told)
     for column in ("i", "b", "l", "s", "m"):
-        assert f"{column} (" in text, (column, text)
+        assert f"t: {column}: not stored: " in text, (column, text)
     assert "nanoseconds" in text
     assert text.count("DOUBLE") == 2
     zoned = pa.table({"who": [1], "at": pa.array([0], pa.timestamp("us", "Europe/Berlin"))})

@@ -21,7 +21,7 @@ import duckdb
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sparseq.base.errors import DataError, ParameterError, StoreError
+from sparseq.base.errors import ParameterError, StoreError
 from sparseq.base.whole_files import PRIVATE, make_durable
 from sparseq.engine._duckdb.connection import ReplaceableConnection, connected
 from sparseq.engine._duckdb.engine import DuckEngine
@@ -288,13 +288,8 @@ class NewBuckets:
         made = self._made
         rows = IncomingRows(source, declared=made.read_as.of(name), user=made.user)
         types = self._types[name] = rows.usable()
-        user = next((c for c in types if c.lower() == made.user.lower()), None)
-        if user is None:
-            raise DataError(
-                f"{name} has no column {made.user!r}; it has {', '.join(types)}",
-                "--user names the column that says whom a row is about; --csv skip=2 passes over "
-                "lines before the header",
-            )
+        rows.check_people(name)
+        user = next(c for c in types if c.lower() == rows.user.lower())
         self._shuffle.take(name, rows, types, user)
         self.schemas[name] = rows.schema
         rows.close()

@@ -13,7 +13,7 @@ from typing import Any
 import duckdb
 
 from sparseq.accounting import Budget, budget_units
-from sparseq.base.errors import DataError, ParameterError, did_you_mean
+from sparseq.base.errors import ParameterError, did_you_mean
 from sparseq.base.whole_files import private_folder
 from sparseq.engine._duckdb.connection import connected
 from sparseq.engine._duckdb.storage import FACTS, SCHEMAS, Storage
@@ -124,10 +124,15 @@ def _fill(connection: duckdb.DuckDBPyConnection, made: Declaration) -> None:
     storage = Storage(connection, held_bytes=held_bytes())
     storage.put("settings", made.settings())
     row_keys = _row_keys(made.row_key, made.sources)
-    tables = [
-        _load_private(storage, made, name, source, row_keys.get(name, ()))
-        for name, source in made.sources.items()
-    ]
+    tables, budgets = list[Table](), False
+    for name, source in made.sources.items():
+        table, has_budgets = _load_private(storage, made, name, source, row_keys.get(name, ()))
+        tables.append(table)
+        budgets |= has_budgets
+    if made.budget_column and not budgets:
+        raise ParameterError(
+            f"no table has a column {made.budget_column!r}", "check --budget-column"
+        )
     schemas = [storage.schema(table) for table in tables]
     for name, source in made.public.items():
         rows = IncomingRows(source, declared=replace(made.read_as.of(name), bounds={}))
@@ -152,7 +157,8 @@ def _fill(connection: duckdb.DuckDBPyConnection, made: Declaration) -> None:
 
 def _load_private(
     storage: Storage, made: Declaration, name: str, source: Any, row_key: Sequence[str]
-) -> Table:
+) -> tuple[Table, bool]:
+    """Return a table that was loaded, and whether it says budgets of people."""
     rows = IncomingRows(source, declared=made.read_as.of(name), user=made.user)
     try:
         files = FilesSeen(storage, name, rows)
@@ -160,18 +166,16 @@ def _load_private(
             files.check(new=True)
         types = rows.usable()
         actual = {n.lower(): n for n in types}
-        if rows.user.lower() not in actual:
-            raise DataError(
-                f"{name} has no column {made.user!r}; it has {', '.join(types)}",
-                "--user names the column that says whom a row is about; --csv skip=2 passes over "
-                "lines before the header",
-            )
+        rows.check_people(name, made.time)
         user = actual[rows.user.lower()]
         column = actual.get(made.budget_column.lower(), "") if made.budget_column else ""
+        if column and column.lower() in (rows.user.lower(), made.time.lower()):
+            raise ParameterError(
+                f"{column} can't say both a person's own budget and whom a row is about, or when",
+                "--budget-column is a column of its own",
+            )
         if column:
             types.pop(column)
-        if made.time and made.time.lower() not in actual:
-            raise DataError(f"{name} has no column {made.time!r}; it has {', '.join(types)}")
         time = actual[made.time.lower()] if made.time else ""
         table = storage.create_private(name, types, user, time, row_key)
         if made.read_as.window:
@@ -182,7 +186,7 @@ def _load_private(
         coded = None if made.coded is None else made.coded[name]
         table, _ = storage.load(table, rows, units, column, new=True, coded=coded)
         files.keep()
-        return table
+        return table, bool(column)
     finally:
         rows.close()
 

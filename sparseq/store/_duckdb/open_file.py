@@ -455,7 +455,7 @@ def check_free(path: Path) -> None:
     if path.exists():
         raise StoreError(f"{path} exists already", "choose another path, or delete the file")
     if not path.parent.is_dir():
-        raise StoreError(f"there is no folder {path.parent}")
+        raise StoreError(f"there is no folder {path.parent}", "make it first")
     record = read_record(record_of(path))
     for file in (log_of(path), record_of(path)):
         if file.exists() and (file == log_of(path) or record is None or record.open):
