@@ -30,9 +30,21 @@ LUCK = {"usually": 0.5, "1 time in 20": 0.95, "1 in a million": 1 - 1e-6}
 DRAWN = (0.05, KAPPA, 2.0)
 
 OTHERS = (
-    ("US Census 2020, redistricting, persons", "a changed person, for good", "rho 2.56", "rho", 2.56),
+    (
+        "US Census 2020, redistricting, persons",
+        "a changed person, for good",
+        "rho 2.56",
+        "rho",
+        2.56,
+    ),
     ("Israel's live births of 2014", "a birth, for good", "epsilon 9.98", "epsilon", 9.98),
-    ("LinkedIn Audience Engagement", "a member's month", "epsilon 34.9, delta 7e-9", "epsilon", 34.9),
+    (
+        "LinkedIn Audience Engagement",
+        "a member's month",
+        "epsilon 34.9, delta 7e-9",
+        "epsilon",
+        34.9,
+    ),
     ("LinkedIn hiring reports", "one hire in a month", "epsilon 4.8, delta 4e-10", "epsilon", 4.8),
     ("Google mobility reports", "a user's day", "epsilon 2.64", "epsilon", 2.64),
     ("Wikipedia's page views by country", "a device's day", "rho 0.015", "rho", 0.015),
@@ -71,7 +83,12 @@ def groups() -> Iterator[Row]:
     k mu-GDP (Dong, Roth & Su 2022, Theorem 2.14).
     """
     for k in GROUPS:
-        yield [str(k), f"{k * k * KAPPA:g}", *told(k * k * KAPPA), f"{math.floor(KAPPA / k**2 * 1000) / 1000:g}"]
+        yield [
+            str(k),
+            f"{k * k * KAPPA:g}",
+            *told(k * k * KAPPA),
+            f"{math.floor(KAPPA / k**2 * 1000) / 1000:g}",
+        ]
 
 
 def told(kappa: float) -> Row:
