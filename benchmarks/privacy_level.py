@@ -50,7 +50,7 @@ OTHERS = (
     ("Wikipedia's page views by country", "a device's day", "rho 0.015", "rho", 0.015),
     ("Apple's popular emojis, on the device", "one emoji", "epsilon 4", "epsilon", 4.0),
 )
-"""What others publish with: name, whom or what it protects, the level as it is published, its kind."""
+"""Of others: name, whom or what it protects, the level as it is published, and its kind."""
 
 Row = list[str]
 

@@ -3,9 +3,9 @@
     python -m data.hospital
 
 Two years of some 78,000 visits each, of 40,000 patients in five wards: `visits-2023.csv` and
-`visits-2024.csv`, as a hospital's system exports them: a title line, `;` between values, days first,
-decimal commas, odd names of columns. The same seed gives the same bytes. Most patients come once or
-twice, a few dozens of times; more come in winter, and fewer at weekends.
+`visits-2024.csv`, as a hospital's system exports them: a title line, `;` between values, days
+first, decimal commas, odd names of columns. The same seed gives the same bytes. Most patients come
+once or twice, a few dozens of times; more come in winter, and fewer at weekends.
 """
 
 from __future__ import annotations

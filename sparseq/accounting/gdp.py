@@ -165,7 +165,7 @@ def best_guess(mu: float) -> float:
 
     Returns:
         Phi(mu / 2), for somebody who knows all rows of the person and of everybody else, and gave
-        the person an even chance before: one half is no better than a coin.
+        the person an even chance before. One half is no better than a coin.
 
     Raises:
         ParameterError: `mu` is out of its range.
@@ -187,8 +187,8 @@ def belief(before: float, mu: float, luck: float = 0.5) -> float:
     Args:
         before: The chance that was given to it before, in [2**-500, 1).
         mu: The GDP parameter, in (0, 2**500].
-        luck: The share of all outcomes that tell less, in [2**-500, 1): 0.5 is the usual one, and 0.95
-            is passed in one of 20.
+        luck: The share of all outcomes that tell less, in [2**-500, 1): 0.5 is the middle one, and
+            0.95 is passed in one of 20.
 
     Returns:
         The chance afterwards, in [0, 1]. The odds are those before, times e^L, where the privacy

@@ -110,8 +110,8 @@ def _with_nothing_hidden(error: click.ClickException) -> click.ClickException:
 def sparseq(ctx: click.Context) -> None:
     """Private answers to an endless stream of SQL queries.
 
-    Each answer has calibrated noise and an error bound. Each person has an account of what the
-    answers have cost; people whose account is empty are left out; all others still count.
+    Each answer has noise that protects everybody, and an interval that holds the truth. Each person
+    has an account of what the answers have cost; who has little left counts for less.
 
     \b
     Examples:
