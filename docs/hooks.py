@@ -68,7 +68,7 @@ def on_page_content(html: str, page: Any, **_: Any) -> str:
 
 
 def described(command: click.Command, ctx: click.Context, path: str = "sparseq") -> Iterator[str]:
-    """Yield a command's page in Markdown, line by line, and after it those of the commands in it."""
+    """Yield a command in Markdown, line by line, and after it the commands in it."""
     if path != "sparseq":
         yield f"## {path}\n"
         yield f"```sh\n{path} {' '.join(command.collect_usage_pieces(ctx))}\n```\n"

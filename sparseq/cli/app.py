@@ -29,6 +29,7 @@ COMMANDS = {
     "ingest": ("create", "Add rows, and people that are new."),
     "keys": ("keys", "Find the keys of a column privately, and list those that were found."),
     "budget": ("budget", "Show the guarantee, and what it buys."),
+    "card": ("budget", "Print a card to publish: what is promised to whom, and what was asked."),
     "history": ("history", "List what was answered; show an old answer again, free."),
     "backup": ("keep", "Make a whole copy of a store."),
     "recover": ("keep", "Open a store that was not closed, and tidy up."),
