@@ -30,6 +30,23 @@ _CODE = re.compile(r"(?<![\[`])`([A-Za-z]\w+)(\([^`]*\))?`(?!\])")
 _POWER = re.compile(r"(?<=[\w)])\*\*(?=[-(\w])")
 _THEOREM = re.compile(r"docs/theorems/([\w-]+)\.md")
 _COMMANDS = "<!-- commands -->"
+_WEIGHT = {"theorems/": 0.1, "reference/": 0.2}
+"""Of what experts look up, among what a search finds; all else has 1."""
+_SEARCHED = {
+    "README.md": "install pip",
+    "privacy-level.md": "epsilon delta kappa mu level 4.89 choose",
+    "households.md": "household family families privacy group",
+    "several-stores.md": "composition",
+    "loading.md": "csv excel json parquet date format encoding load file import xlsx",
+    "monitoring.md": "daily counts cron monitor every day",
+    "serving.md": "server token serve https",
+    "sql.md": "group grouped groups join median average sum count query select",
+    "stores.md": "delete erase forget person store",
+    "reference/commands.md": "list all options command cli",
+    "backup.md": "backup restore copy",
+    "start.md": "quick start begin",
+}
+"""What people type who look for a page, by page; the theme's search weighs it most."""
 
 
 def homes() -> dict[str, str]:
@@ -45,7 +62,10 @@ def homes() -> dict[str, str]:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Link names of code on pages of theorems; list the commands on their page."""
+    """Link names of code on pages of theorems; list the commands on their page; weigh pages."""
+    folder = page.file.src_uri.rpartition("/")[0] + "/"
+    page.meta.setdefault("search", {"boost": _WEIGHT.get(folder, 1)})
+    page.meta.setdefault("tags", _SEARCHED.get(page.file.src_uri, "").split())
     if _COMMANDS in markdown:
         return markdown.replace(_COMMANDS, "\n".join(described(sparseq, click.Context(sparseq))))
     if not page.file.src_uri.startswith("theorems/"):
