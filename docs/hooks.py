@@ -40,7 +40,7 @@ _SEARCHED = {
     "loading.md": "csv excel json parquet date format encoding load file import xlsx",
     "monitoring.md": "daily counts cron monitor every day",
     "serving.md": "server token serve https",
-    "sql.md": "group grouped groups join median average sum count query select",
+    "sql.md": "group grouped join median average sum count query select",
     "stores.md": "delete erase forget person store",
     "reference/commands.md": "list all options command cli",
     "backup.md": "backup restore copy",
