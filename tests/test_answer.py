@@ -231,7 +231,7 @@ def test_what_intervals_rest_on_is_said_in_one_line() -> None:
     rows = weighted.sql(f"SELECT day, count(*) AS n FROM t WHERE {DAYS} GROUP BY 1", confidence=0.9)
     assert rows.interval.kind == "assumed"
     assert str(rows.interval).startswith(
-        "the truth about everybody lies in all 10 intervals, with 90 % confidence; if "
+        "the truth about everybody lies in all 10 intervals, with 90 % confidence; assumes "
     )
     active = in_or_out.sql("SELECT count(*) AS n FROM t").interval
     assert active.kind == ""

@@ -143,13 +143,13 @@ def course_text(facts: dict[str, Any]) -> str:
         left = facts["full_answers"]
         return (
             "a person pays at most 1 for an answer, and 0.31 for its\npilots; nobody is left out. "
-            f"Whoever is wholly in every question counts in full for\nabout {left:,} more; then "
-            "such people count for less, and intervals widen"
+            f"Good for about {left:,} more questions in which\nthe same person is fully counted; "
+            "after that, intervals widen"
         )
     if facts["least_weight"] > 0:
         share, usual = percent(round(facts["least_weight"], 2)), facts["usual_weight"]
         text = (
-            "nobody is left out, but whoever was wholly in every\nquestion so far counts for "
+            "nobody is left out. Whoever was counted in every question\nso far has a weight of "
             f"{share} now, and intervals widen with each question"
         )
         if usual is None:

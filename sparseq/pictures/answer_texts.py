@@ -31,7 +31,7 @@ MOST_ROWS = 40
 _RESTS_ON = {
     "exact": "proved",
     "bounded": "proved, by the most that one person can add",
-    "assumed": "if people with very much data are few, and their data are like everybody's",
+    "assumed": "assumes that no small group of people has most of the rows",
     "active": "about those who have budget left",
     "capped": "about those with few enough combinations of rows in the join",
 }

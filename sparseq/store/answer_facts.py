@@ -93,8 +93,8 @@ class Facts:
 WHY = {
     "exact": "proved: nobody can add more than was counted, so there is noise and nothing else",
     "bounded": "proved, by the most that one person can add",
-    "assumed": "if people with very much data are few, and their data are like everybody's; a few\n"
-    "people with most of the rows would not show: where that can be, ask for declared maxima",
+    "assumed": "assumes that no small group of people has most of the rows; where some may have,\n"
+    "set the most that a person has: create --most rows=N",
     "capped": "about those with few enough combinations of rows in the join (sparseq create\n"
     "--most work=20000000, if nothing was said): others are left out of it",
     "active": "about those who have budget left: series may have used people up, or own budgets\n"
@@ -127,8 +127,8 @@ class AnswerInterval:
     @property
     def what(self) -> str:
         """What lies in them, and how surely."""
-        one, several = "the interval", f"all {self.values:,} intervals"
-        where = one if self.values == 1 else several
+        few = {1: "the interval", 2: "both intervals"}
+        where = few.get(self.values, f"all {self.values:,} intervals")
         whole = "the truth about everybody lies in" if self.kind else "what was summed lies in"
         return f"{whole} {where}, with {percent(self.confidence)} confidence"
 
