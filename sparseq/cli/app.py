@@ -22,7 +22,7 @@ COMMANDS = {
     "shell": ("shell", "Ask one query after another, at a prompt or from a pipe."),
     "monitor": ("monitor", "Ask the same queries day after day, and keep the series in a file."),
     "derive": ("derive", "Totals, weekly sums and changes of a monitored series: free."),
-    "replay": ("replay", "Answer a log of queries, each line with an outcome of its own."),
+    "replay": ("replay", "Answer a log of queries; each line is answered or refused by itself."),
     "train": ("train", "Train a model on the rows, privately."),
     "plan": ("plan", "Say how a series is to be asked, from public or historical data."),
     "purpose": ("purpose", "Give a series a part of every budget for itself."),

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _SHOWN = 20  # reasons
 
 
-@command(short_help="Answer a log of queries, each line with an outcome of its own.")
+@command(short_help="Answer a log of queries; each line is answered or refused by itself.")
 @store_argument
 @click.argument("log", type=FilePath())
 @file_option(

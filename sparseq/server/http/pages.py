@@ -375,13 +375,13 @@ def _course(facts: dict[str, object]) -> list[str]:
     if course["least_weight"] >= 1:
         left = f"{course['full_answers']:,}"
         return [
-            "Nobody is left out. Whoever is wholly in every question counts in full for about "
-            f"{left} more; then such people count for less, and intervals about them widen."
+            f"Nobody is left out. Good for about {left} more questions in which the same person is "
+            "fully counted; after that, intervals widen."
         ]
     share = f"{100 * course['least_weight']:.0f} %"
     return [
-        "Nobody is left out. Whoever was wholly in every question so far counts for "
-        f"{share} now; intervals about such people widen with each question."
+        "Nobody is left out. Whoever was counted in every question so far has a weight of "
+        f"{share} now, and intervals widen with each question."
     ]
 
 
