@@ -48,7 +48,7 @@ def budget_text(facts: dict[str, Any]) -> str:
     stays = (
         "stays out of all later ones" if facts["halt"] else "is left out of it, and pays nothing"
     )
-    budget = f"norm_budget {number(facts['norm_budget'])}: "
+    budget = f"{number(facts['norm_budget'])} for each person: "
     if facts["weighted"] is None:
         budget += f"a person pays 1 for a count, and whoever can't pay\nfor a query {stays}"
     else:

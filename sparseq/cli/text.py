@@ -142,7 +142,7 @@ def course_text(facts: dict[str, Any]) -> str:
     if facts["least_weight"] >= 1:
         left = facts["full_answers"]
         return (
-            "a person pays at most 1 for an answer, and 0.31 for its\npilots; nobody is left out. "
+            "at most 1 is paid for an answer, and 0.31 for its\npilots; nobody is left out. "
             f"Good for about {left:,} more questions in which\nthe same person is fully counted; "
             "after that, intervals widen"
         )
