@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +43,7 @@ from sparseq.cli.options import (
 )
 from sparseq.cli.purpose import PurposeText, purposes_of
 from sparseq.cli.text import banner, course_text, labelled, one_line, say, windows_line
+from sparseq.engine.protocol import quote
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.read_schema import Declarations, Schema, check_named, text_files, types_apart
 from sparseq.pictures.answer_texts import plain_text
@@ -271,7 +273,9 @@ def made_text(store: Store, inspected: Inspection) -> str:
     if inspected.said:
         lines.append(("read", "\n".join(inspected.said)))
     table = store.catalog.private[0]
-    query = f"SELECT count(DISTINCT {table.user}) AS people FROM {table.name}"
+    people, rows = (n if n.isidentifier() else quote(n) for n in (table.user, table.name))
+    query = f"SELECT count(DISTINCT {people}) AS people FROM {rows}"
+    word = shlex.quote(query) if '"' in query else f'"{query}"'
     loud = [banner(NOT_PRIVATE)] if store.seed is not None else []
     return "\n".join(
         [
@@ -280,7 +284,7 @@ def made_text(store: Store, inspected: Inspection) -> str:
             catalog_text(store.catalog),
             "",
             *loud,
-            labelled([*lines, ("try", f'sparseq sql {address(store.path)} "{query}"')]),
+            labelled([*lines, ("try", f"sparseq sql {address(store.path)} {word}")]),
         ]
     )
 
