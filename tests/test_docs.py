@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import re
 import runpy
 import shlex
 from itertools import islice
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -77,6 +79,27 @@ def _script(kind: str, body: str) -> str:
     assert lines, "a console block has lines that start with $"
     assert all(line.startswith(("sparseq ", "python -m data.")) for line in lines)
     return "\n".join(f"run({line!r})" for line in lines)
+
+
+@pytest.mark.deep
+def test_every_option_of_every_command_is_in_the_reference() -> None:
+    """The page is made when the site is; here its maker is asked, and each command's help."""
+    pytest.importorskip("griffe")
+    spec = importlib.util.spec_from_file_location("hooks", ROOT / "docs" / "hooks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    hooks = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hooks)
+    page = "\n".join(hooks.described(sparseq, click.Context(sparseq)))
+    parts = dict(
+        re.findall(r"^## (sparseq[\w ]+)\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE)
+    )
+    assert len(parts) > 40
+    for name, part in parts.items():
+        words = [*name.split()[1:], "--help"]
+        said = CliRunner().invoke(sparseq, words, prog_name="sparseq").output
+        options = set(re.findall(r"^ +(?:-\w, )?(--[\w-]+)", said, re.MULTILINE))
+        assert [option for option in options if option not in part] == [], name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
