@@ -18,7 +18,18 @@ from sparseq.pictures.tables import format_table
 
 NAMES = ("noise", "startup", "engine", "training", "network", "filters", "replay")
 
-NAMED = ("loading", "shapes", "scale", "truth", "series", "server", "cluster", "reuse", "lake")
+NAMED = (
+    "loading",
+    "shapes",
+    "scale",
+    "truth",
+    "series",
+    "server",
+    "cluster",
+    "reuse",
+    "lake",
+    "tutorial",
+)
 """Those that run when they are named."""
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import re
+import runpy
 import shlex
 from itertools import islice
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -20,6 +23,8 @@ _BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.DOTALL | re.MULTILIN
 
 _NEEDS = {"networks.md": "torch", "lake.md": "deltalake"}
 """Pages whose examples need an extra."""
+_LONG = {"tutorial.md"}
+"""Pages that take a quarter of a minute: among the deep tests."""
 
 
 def _name(page: Path) -> str:
@@ -28,7 +33,7 @@ def _name(page: Path) -> str:
 
 @pytest.mark.parametrize(
     "page",
-    PAGES,
+    [pytest.param(p, marks=pytest.mark.deep) if p.name in _LONG else p for p in PAGES],
     ids=_name,
 )
 def test_examples_run_as_written(
@@ -59,6 +64,9 @@ def _shorten(log: Path, lines: int = 60) -> None:
 
 def _run(line: str) -> None:
     """Run `sparseq …` with nothing to read, in this process: that is faster than one of its own."""
+    if line.startswith("python -m "):
+        runpy.run_module(shlex.split(line)[2], run_name="__main__")
+        return
     done = CliRunner().invoke(sparseq, shlex.split(line)[1:], input="", prog_name="sparseq")
     assert done.exit_code == 0, (line, done.output, done.exception)
 
@@ -69,8 +77,29 @@ def _script(kind: str, body: str) -> str:
         return body
     lines = [line[2:] for line in body.splitlines() if line.startswith("$ ")]
     assert lines, "a console block has lines that start with $"
-    assert all(shlex.split(line)[0] == "sparseq" for line in lines)
+    assert all(line.startswith(("sparseq ", "python -m data.")) for line in lines)
     return "\n".join(f"run({line!r})" for line in lines)
+
+
+@pytest.mark.deep
+def test_every_option_of_every_command_is_in_the_reference() -> None:
+    """The page is made when the site is; here its maker is asked, and each command's help."""
+    pytest.importorskip("griffe")
+    spec = importlib.util.spec_from_file_location("hooks", ROOT / "docs" / "hooks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    hooks = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hooks)
+    page = "\n".join(hooks.described(sparseq, click.Context(sparseq)))
+    parts = dict(
+        re.findall(r"^## (sparseq[\w ]+)\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE)
+    )
+    assert len(parts) > 40
+    for name, part in parts.items():
+        words = [*name.split()[1:], "--help"]
+        said = CliRunner().invoke(sparseq, words, prog_name="sparseq").output
+        options = set(re.findall(r"^ +(?:-\w, )?(--[\w-]+)", said, re.MULTILINE))
+        assert [option for option in options if option not in part] == [], name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)

@@ -1,4 +1,4 @@
-"""One word, one meaning: names are nouns, and made of words that the glossary or a reader knows."""
+"""One word, one meaning; names of known words; short sentences that nobody stumbles over."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import importlib
 import re
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -135,3 +136,121 @@ def test_a_module_says_first_what_it_is() -> None:
         and words[0].lower().rstrip(",:") in clauses
     ]
     assert found == []
+
+
+# -- sentences: what people read who look for help -------------------------------------------------
+
+MOST_WORDS = 30
+STUMBLED = (
+    "thin out as those that",
+    "systems charge each query its worst",
+    "noise is that of a short one",
+    "has little left counts for less; nobody",
+    "lies in all 2",
+    "too few people to say",
+    "take a precision instead of",
+    "a precision instead of taking the default",
+    "look before you ask",
+    "in any spelling",
+    "is itself a fact about people",
+    "6 a.m.",
+    "which people who come every day make cheap",
+    "nobody but its curator",
+    "what tools look around for",
+    "with an outcome of its own",
+    "before any of it",
+    "claims the first only",
+    "no float decides who",
+    "does not see a few people",
+    "who is out is private",
+    "exact facts, loudly",
+    "limit: **not always**",
+    "a disk that others are using",
+    "wholly in every question",
+    "people with very much data are few",
+    "would not show: where that can be",
+)
+"""Phrases that readers stumbled over; what replaces them is in the texts now."""
+ELSEWHERE = {"loading.md", "serving.md"}
+"""How-tos whose sentences are not held yet."""
+
+
+def how_tos() -> list[Path]:
+    """README, and the pages of the site's first parts, up to the reference."""
+    nav = (ROOT / "mkdocs.yml").read_text("utf-8").split("nav:")[1].split("- Reference:")[0]
+    pages = re.findall(r": ([\w-]+\.md)$", nav, re.MULTILINE)
+    return [ROOT / "README.md", *(ROOT / "docs" / p for p in pages if p not in ELSEWHERE)]
+
+
+def paragraphs(text: str) -> Iterator[str]:
+    """Yield the paragraphs and items of a page; no code, no tables, no headings."""
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    for block in re.split(r"\n\s*\n", text):
+        if not block.startswith(("    ", "|", "#", "!", "<")):
+            yield from re.split(r"(?:^|\n)\s*(?:[-*]|\d+\.) ", block)
+
+
+def too_long(text: str, ends: str = ".!?") -> list[str]:
+    """Return the sentences of more than `MOST_WORDS` words; what is in backticks is one word."""
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", re.sub(r"`[^`]*`", "X", text)).replace("**", "")
+    sentences = re.split(rf"(?<=[{ends}])[\")]*\s+(?=\S)", plain)
+    return [s for s in sentences if sum(bool(re.search(r"\w", w)) for w in s.split()) > MOST_WORDS]
+
+
+def spoken(node: ast.AST) -> str:
+    """The text of an expression; what is put into it is one word."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(spoken(v) if isinstance(v, ast.Constant) else "X" for v in node.values)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return spoken(node.left) + spoken(node.right)
+    return ""
+
+
+def messages() -> Iterator[tuple[str, str]]:
+    """Yield the texts of errors, hints and options' help, each with where it is."""
+    for path, tree in trees().items():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call):
+                continue
+            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            if called.endswith(("Error", "Refused", "refuse", "say", "option")):
+                for said in [*node.args, *(k.value for k in node.keywords)]:
+                    yield f"{path.name}:{node.lineno}", spoken(said)
+
+
+def test_long_sentences_are_found() -> None:
+    long = " ".join(["word"] * 31)
+    assert [len(too_long(t)) for t in (f"{long}.", f"Short. {long}.", "a. " * 40)] == [1, 1, 0]
+    assert len(too_long(f"{long[:80]}; {long[:80]}", ".!?;")) == 0
+
+
+def test_no_sentence_of_a_how_to_is_long() -> None:
+    pages = how_tos()
+    assert len(pages) >= 20
+    found = [
+        (p.name, s) for p in pages for part in paragraphs(p.read_text()) for s in too_long(part)
+    ]
+    assert found == []
+
+
+def test_no_message_is_long() -> None:
+    """Clauses of a message are divided by semicolons, as the values of an option are."""
+    said = list(messages())
+    assert len(said) > 1_000
+    assert [(where, s) for where, text in said for s in too_long(text, ".!?;")] == []
+
+
+def test_nothing_is_said_that_readers_stumbled_over() -> None:
+    pages = [p for p in (ROOT / "docs").rglob("*.md") if p.parent.name != "theorems"]
+    texts = {p.name: p.read_text("utf-8") for p in [ROOT / "README.md", *pages]}
+    texts |= {
+        path.name: "\n".join(
+            n.value for n in ast.walk(t) if isinstance(n, ast.Constant) and isinstance(n.value, str)
+        )
+        for path, t in trees().items()
+        if path.parent.name in ("cli", "store", "pictures", "http", "server")
+    }
+    plain = {name: " ".join(text.split()).lower() for name, text in texts.items()}
+    assert [(name, p) for name, text in plain.items() for p in STUMBLED if p in text] == []

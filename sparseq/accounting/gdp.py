@@ -23,6 +23,7 @@ it is the integral of g = -erfcx' over [x, y], whose integrand is positive: no c
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import Any, overload
 
 import numpy as np
@@ -154,6 +155,57 @@ def mu(epsilon: float, delta: float) -> float:
     while safe(high):
         high *= 2
     return boundary(safe, delta, high)[0]
+
+
+def best_guess(mu: float) -> float:
+    """Return how often the best guess whether one person is in the data is right.
+
+    Args:
+        mu: The GDP parameter, > 0.
+
+    Returns:
+        Phi(mu / 2), for somebody who knows all rows of the person and of everybody else, and gave
+        the person an even chance before. One half is no better than a coin.
+
+    Raises:
+        ParameterError: `mu` is out of its range.
+
+    Proof: the best test of two worlds of equal chance is right with (1 + d) / 2, where d is their
+    total variation, which is delta(0, mu) = 2 Phi(mu / 2) - 1.
+
+    Example:
+        >>> round(best_guess(1.0), 3)
+        0.691
+    """
+    mu = in_range("mu", mu, 0.0, math.inf, open_low=True)
+    return NormalDist().cdf(mu / 2)
+
+
+def belief(before: float, mu: float, luck: float = 0.5) -> float:
+    """Return how sure all answers make somebody that a person is in, if the person is.
+
+    Args:
+        before: The chance that was given to it before, in [2**-500, 1).
+        mu: The GDP parameter, in (0, 2**500].
+        luck: The share of all outcomes that tell less, in [2**-500, 1): 0.5 is the middle one, and
+            0.95 is passed in one of 20.
+
+    Returns:
+        The chance afterwards, in [0, 1]. The odds are those before, times e^L, where the privacy
+        loss L is Gaussian of mean mu²/2 and deviation mu.
+
+    Raises:
+        ParameterError: An argument is out of its range.
+
+    Example:
+        >>> round(belief(0.01, 1.0), 4), round(belief(0.01, 1.0, 0.95), 4)
+        (0.0164, 0.0794)
+    """
+    before = probability("before", before)
+    mu = in_range("mu", mu, 0.0, MAX_MU, open_low=True)
+    luck = probability("luck", luck)
+    loss = mu * (mu / 2 + NormalDist().inv_cdf(luck))
+    return 1 / (1 + math.exp(min(math.log((1 - before) / before) - loss, 700.0)))
 
 
 def _scalar_delta(eps: float, mu: float) -> float:

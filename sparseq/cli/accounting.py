@@ -227,6 +227,7 @@ def converted(
         "delta": delta,
         "epsilon_zcdp": zcdp.epsilon(delta, kappa),
         "epsilon_gdp": gdp.epsilon(delta, mu),
+        "right_guess": gdp.best_guess(mu),
         **more,
     }
 
@@ -245,6 +246,8 @@ def convert_text(facts: Facts) -> str:
         lines.insert(0, ("from", f"{spends} at scale 1: kappa = norm_budget / (2 sigma²)"))
     if "kappa_zcdp" in facts:
         lines.append(("", f"for that epsilon by zCDP alone, kappa is {facts['kappa_zcdp']:.5g}"))
+    guess = percent(round(facts["right_guess"], 3))
+    lines.append(("guess", f"whether somebody is in the data: {guess} are right, of a coin 50 %"))
     return labelled(lines)
 
 

@@ -30,6 +30,7 @@ COMMANDS = {
     "ingest": ("create", "Add rows, and people that are new."),
     "keys": ("keys", "Find the keys of a column privately, and list those that were found."),
     "budget": ("budget", "Show the guarantee, and what it buys."),
+    "card": ("budget", "Print a card to publish: what is promised to whom, and what was asked."),
     "history": ("history", "List what was answered; show an old answer again, free."),
     "backup": ("keep", "Make a whole copy of a store."),
     "recover": ("keep", "Open a store that was not closed, and tidy up."),
@@ -111,8 +112,8 @@ def _with_nothing_hidden(error: click.ClickException) -> click.ClickException:
 def sparseq(ctx: click.Context) -> None:
     """Private answers to an endless stream of SQL queries.
 
-    Each answer has calibrated noise and an error bound. Each person has an account of what the
-    answers have cost; people whose account is empty are left out; all others still count.
+    Each answer has noise that protects everybody, and an interval that holds the truth. Each person
+    has an account of what the answers have cost; who has little left counts for less.
 
     \b
     Examples:

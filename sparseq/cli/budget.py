@@ -1,15 +1,19 @@
-"""`sparseq budget`: what a store promises, and what that buys. All of it public."""
+"""`sparseq budget` and `card`: what a store promises, and what that buys. All of it public."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from sparseq.base.texts import json_text
-from sparseq.cli.options import command, facts_format_option, store_argument
+import click
+
+from sparseq.base.errors import ParameterError
+from sparseq.base.texts import json_text, shown
+from sparseq.cli.options import command, facts_format_option, output_option, store_argument
+from sparseq.cli.output import Output
 from sparseq.cli.text import course_text, labelled, loud_lines, say, windows_line
 from sparseq.pictures.tables import format_table, number, percent, upper
-from sparseq.store.store_promise import promised
+from sparseq.store.store_promise import NOTES, promised
 
 
 @command(short_help="Show the guarantee, and what it buys.")
@@ -44,7 +48,7 @@ def budget_text(facts: dict[str, Any]) -> str:
     stays = (
         "stays out of all later ones" if facts["halt"] else "is left out of it, and pays nothing"
     )
-    budget = f"norm_budget {number(facts['norm_budget'])}: "
+    budget = f"{number(facts['norm_budget'])} for each person: "
     if facts["weighted"] is None:
         budget += f"a person pays 1 for a count, and whoever can't pay\nfor a query {stays}"
     else:
@@ -113,3 +117,98 @@ def _watch_lines(begun: dict[str, Any] | None) -> list[tuple[str, str]]:
     below = ", ".join(percent(share) for share in begun["thresholds"])
     alarm = f"; the alarm is for less than {below} active" if below else "; there is no alarm"
     return [("watch", f"for {begun['ticks']:,} ticks{alarm}")]
+
+
+# -- `sparseq card` --------------------------------------------------------------------------------
+
+_TITLES = {
+    "basic": "What is published",
+    "dp_variant": "What is promised",
+    "privacy_loss": "To whom, and how much",
+    "deployment_model": "Whom one has to trust",
+    "accounting": "How answers add up",
+    "implementation": "How it is done",
+    "so_far": "So far",
+}
+
+
+@command(short_help="Print a card to publish: what is promised to whom, and what was asked.")
+@store_argument
+@click.option(
+    "--note",
+    "notes",
+    multiple=True,
+    metavar="NAME=TEXT",
+    help="What only you know: "
+    + "; ".join(f"{k}: {v}" for k, v in NOTES.items())
+    + ". Repeatable.",
+)
+@click.option(
+    "--format",
+    "format",
+    type=click.Choice(["markdown", "json"]),
+    default="markdown",
+    show_default=True,
+    help="Format of the card.",
+)
+@output_option
+def card(store: Path, notes: tuple[str, ...], format: str, output: Path | None) -> None:
+    """Print a deployment card of STORE: public facts, to publish beside the answers.
+
+    It has the parts of the registry of deployments (https://registry.opendp.org), and what the
+    guidelines of NIST ask for (SP 800-226): who is protected, how much, by what, what was asked so
+    far, and what is not covered.
+
+    \b
+    Examples:
+      sparseq card shop.sparseq
+      sparseq card shop.sparseq --note "curator=A shop" --note "use=weekly figures" -o card.md
+      sparseq card shop.sparseq --format json
+    """
+    said = dict(map(_note, notes))
+    with promised(store) as promise:
+        facts = promise.card(said)
+    with Output(output, format) as out:
+        out.write(json_text(facts) if format == "json" else card_text(facts, store.name))
+
+
+def _note(text: str) -> tuple[str, str]:
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not equals or not value:
+        raise ParameterError(f"--note {shown(text)} is not NAME=TEXT", '--note "curator=A shop"')
+    return name, value
+
+
+def card_text(facts: dict[str, Any], name: str) -> str:
+    """Return a card in Markdown; what nobody has said is left out."""
+    title = facts["basic"]["name"] or name
+    lines = [f"# Privacy card: {_in_cell(title)}"]
+    for part, heading in _TITLES.items():
+        rows = [(k.replace("_", " "), _value(k, v)) for k, v in facts[part].items() if _is_said(v)]
+        lines += ["", f"## {heading}", "", "| | |", "|---|---|"]
+        lines += [f"| {_in_cell(k)} | {_in_cell(v)} |" for k, v in rows]
+    return "\n".join(lines)
+
+
+def _is_said(value: Any) -> bool:
+    return value not in (None, [], {}, 0.0) or value is False
+
+
+def _value(name: str, value: Any) -> str:
+    """Return a value of a card in words; an epsilon is rounded up."""
+    if isinstance(value, dict):
+        pairs = [(k, v) for k, v in value.items() if _is_said(v)]
+        return ", ".join(f"{k.replace('_', ' ')} {_value(k, v)}" for k, v in pairs)
+    if isinstance(value, list):
+        return "; ".join(_value(name, v) for v in value)
+    if name == "epsilon":
+        return upper(value)
+    if name == "right_guess":
+        return f"whether somebody is in the data: {percent(round(value, 3))}, where a coin has 50 %"
+    if isinstance(value, float):
+        return number(value) if value >= 1e-3 else f"{value:g}".replace("e-0", "e-")
+    return str(value)
+
+
+def _in_cell(text: str) -> str:
+    return shown(text, None).replace("|", "\\|")

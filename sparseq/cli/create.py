@@ -506,7 +506,7 @@ def _budget_text(store: Store, queries: float) -> str:
         return (
             f"a person takes part in {number(queries)} counts at full weight, and is then left out"
         )
-    return f"norm_budget {number(store.guarantee.norm_budget)}: {course_text(course)}"
+    return f"{number(store.guarantee.norm_budget)} for each person: {course_text(course)}"
 
 
 def catalog_text(catalog: Catalog) -> str:

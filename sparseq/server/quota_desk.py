@@ -325,8 +325,7 @@ class Desk:
             raise ServerError(
                 Why.QUOTA,
                 f"{MOST_REFUSED:,} questions of {who.name} were refused within 24 hours",
-                "look before you ask: that is free"
-                + _again(refused.wait(self.clock, MOST_REFUSED)),
+                "see the cost first: that is free" + _again(refused.wait(self.clock, MOST_REFUSED)),
             )
 
     def settle(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparseq.accounting import gdp
 from sparseq.accounting.budget import Budget
 from sparseq.accounting.charge import UNITS_PER_NORM, budget_units
+from sparseq.base.errors import ParameterError, did_you_mean
 from sparseq.ledger.protocol import Release, watch_begun
 from sparseq.ledger.purposes import Pot, Pots, Purpose
 from sparseq.pictures.answer_texts import budget_of
@@ -26,10 +28,11 @@ from sparseq.released.render import HIGH_SUFFIX, LOW_SUFFIX, columns_of
 from sparseq.store.address import backend_at
 from sparseq.store.answer import Answer
 from sparseq.stream.stream_progress import COURSE, Course
+from sparseq.version import __version__
 
 if TYPE_CHECKING:
     from sparseq.ledger.protocol import Loss
-    from sparseq.sql.catalog import AccountWindow
+    from sparseq.sql.catalog import AccountWindow, Catalog
     from sparseq.store.backend import Backend
 
 # -- the promise of a store to everybody in it, and the progress of its stream: public facts -------
@@ -47,6 +50,7 @@ class StorePromise:
         halt: Whoever could not pay once stays out.
         seed: Of noise that can be repeated; None: there is privacy.
         losses: See `sparseq.Store`.
+        catalog: Its tables.
         window: What of a person has an account; None: all of a person.
     """
 
@@ -65,6 +69,7 @@ class StorePromise:
         self.purposes: tuple[Purpose, ...] = backend.ledger.pots.purposes
         self.seed: int | None = settings["seed"]
         self.losses: tuple[Loss, ...] = backend.losses
+        self.catalog: Catalog = backend.catalog
         self.window: AccountWindow | None = backend.catalog.window
 
     @property
@@ -105,6 +110,16 @@ class StorePromise:
         """How many answers have been released."""
         return len(self._ledger)
 
+    @property
+    def first_release(self) -> Release | None:
+        """The first answer that was released; None: nothing was."""
+        return next(iter(self._ledger.releases(1, 2)), None)
+
+    @property
+    def last_release(self) -> Release | None:
+        """The latest answer that was released; None: nothing was."""
+        return next(iter(self._ledger.releases(1)), None)
+
     def facts(self) -> dict[str, Any]:
         """Return all of it as plain data."""
         budget, window = self.budget, self.window
@@ -138,6 +153,31 @@ class StorePromise:
             "seeded": self.seed is not None,
             "losses": [asdict(loss) for loss in self.losses],
         }
+
+    def card(self, notes: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """Return a deployment card: what is promised to whom, and how it came; public facts.
+
+        Its parts are those of the registry of deployments (https://registry.opendp.org), after
+        which NIST SP 800-226 asks as well: the unit, the level, whom one has to trust, how answers
+        add up, the mechanism. What nobody can read off the store, `notes` say: `NOTES`.
+
+        Raises:
+            ParameterError: There is no such note.
+
+        Example:
+            >>> import pyarrow as pa, sparseq
+            >>> con = sparseq.create(None, pa.table({"who": [7, 8]}), user="who")
+            >>> card = con.promise.card({"curator": "a shop"})
+            >>> card["privacy_loss"]["privacy_parameters"]["rho"], card["so_far"]["releases"]
+            (0.5, 0)
+        """
+        said = dict(notes or {})
+        for name in said:
+            if name not in NOTES:
+                raise ParameterError(
+                    f"a card has no note {name!r}", did_you_mean(name, NOTES) or ", ".join(NOTES)
+                )
+        return {part: make(self, said) for part, make in _CARD.items()}
 
     def course_facts(self) -> dict[str, Any] | None:
         """Return how far a stream of weighted answers has come, from released numbers."""
@@ -183,6 +223,136 @@ def _epsilons(budget: Budget) -> tuple[dict[str, float | None], ...]:
         for d in DELTAS
     )
 
+
+# -- a card: a store as a deployment of differential privacy ---------------------------------------
+
+NOTES = {
+    "name": "of what is published",
+    "curator": "who holds the data, and publishes",
+    "use": "what it is meant for",
+    "description": "what the data are",
+    "region": "where the people live, or whose law applies",
+    "sector": "such as Healthcare",
+    "contact": "who answers questions",
+    "level": "why this level",
+    "others": "what else is published about the same people",
+}
+"""What a card has that only its curator knows."""
+
+
+def _basic(promise: StorePromise, notes: dict[str, str]) -> dict[str, Any]:
+    first = promise.first_release
+    return {
+        "name": notes.get("name"),
+        "data_curators": notes.get("curator"),
+        "intended_use": notes.get("use"),
+        "description": notes.get("description"),
+        "data_product_type": "SQL queries",
+        "data_product_region": notes.get("region"),
+        "data_product_sector": notes.get("sector"),
+        "publication_date": None if first is None else first.released_at.date().isoformat(),
+    }
+
+
+def _variant(promise: StorePromise, notes: dict[str, str]) -> dict[str, Any]:
+    tables = [f"{t.name} ({', '.join(c.name for c in t.columns)})" for t in promise.catalog.private]
+    public = [t.name for t in promise.catalog.tables if not t.private]
+    return {
+        "variant_name": "Zero-concentrated DP",
+        "promise": promise.budget.promise,
+        "data_domain": "any rows of " + "; ".join(tables),
+        "unprotected_quantities": [
+            "names and types of tables and columns, declared bounds and keys",
+            "texts of questions, how many there were, and when",
+            "names of files, and when rows arrived",
+            *(f"the table {name}, which is not about people" for name in public),
+        ],
+    }
+
+
+def _loss(promise: StorePromise, notes: dict[str, str]) -> dict[str, Any]:
+    budget, window = promise.budget, promise.window
+    person = promise.catalog.private[0].user
+    unit = f"all rows of one {person}" if window is None else f"all rows of {window.said}"
+    lifetime = None if window is None else window.lifetime
+    return {
+        "privacy_unit": unit,
+        "privacy_unit_details": f"neighbours differ by {unit}, added or removed",
+        "privacy_parameters": {
+            "rho": budget.kappa,
+            "mu": budget.mu,
+            "epsilon": budget.epsilon(DELTA),
+            "delta": DELTA,
+        },
+        "keys_delta": budget.keys_delta,
+        "rho_of_all_windows": lifetime,
+        "right_guess": None if budget.mu is None else gdp.best_guess(budget.mu),
+        "privacy_parameters_details": "for all answers ever, together, however they were chosen",
+    }
+
+
+def _model(promise: StorePromise, notes: dict[str, str]) -> dict[str, Any]:
+    return {
+        "model_name": "Central",
+        "actors": "the curator and the machine are trusted; analysts are not, and may conspire",
+        "release_type": "Many releases",
+        "data_source_type": "Dynamic",
+        "access_type": "Interactive",
+    }
+
+
+def _accounting(promise: StorePromise, notes: dict[str, str]) -> dict[str, Any]:
+    return {
+        "composition": "an account for each person, which no sequence of questions can overdraw, "
+        "whatever depends on what (Feldman & Zrnic 2021, Algorithm 2)",
+        "post_processing": "intervals, arithmetic and conditions on noised numbers",
+        "other_releases": notes.get("others"),
+    }
+
+
+def _implementation(promise: StorePromise, notes: dict[str, str]) -> dict[str, Any]:
+    watch = Pot.WATCH in promise.reserves
+    return {
+        "mechanisms": "Gaussian noise, rounded, sampled exactly from the operating system's "
+        "generator" + ", and a sparse vector for an alarm" * watch,
+        "justification": notes.get("level"),
+        "floating_point": "who takes part, charges and sums are in integers",
+        "not_covered": [
+            "how long an answer takes",
+            "who can read the store's file, or the machine's memory",
+            "facts about groups of people: two together are protected as by 4 times rho",
+            "other releases about the same people, whose levels add up",
+        ],
+        "software": f"sparseq {__version__}",
+    }
+
+
+def _so_far(promise: StorePromise, notes: dict[str, str]) -> dict[str, Any]:
+    last = promise.last_release
+    return {
+        "releases": promise.releases,
+        "last_release": None if last is None else last.released_at.date().isoformat(),
+        "spent": "of each person at most the level above; how much of it, only the curator sees",
+        "course": promise.course_facts(),
+        "series": [{"name": p.name, "share": p.share, "ticks": p.ticks} for p in promise.purposes],
+        "ends": "never: with more questions intervals widen"
+        if promise.begun is not None
+        else "never: who can't pay for a question is left out of it",
+        "not_private": "seeded: its noise can be computed" if promise.seed is not None else None,
+        "holes": [asdict(loss) for loss in promise.losses],
+        "contact": notes.get("contact"),
+    }
+
+
+_CARD = {
+    "basic": _basic,
+    "dp_variant": _variant,
+    "privacy_loss": _loss,
+    "deployment_model": _model,
+    "accounting": _accounting,
+    "implementation": _implementation,
+    "so_far": _so_far,
+}
 
 # -- public facts of a store, an answer or a release, as plain data --------------------------------
 

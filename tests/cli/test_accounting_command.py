@@ -56,6 +56,7 @@ def test_convert_from_kappa_is_what_a_store_promises(kappa: float) -> None:
         "delta": 1e-7,
         "epsilon_zcdp": budget.epsilon_zcdp(1e-7),
         "epsilon_gdp": budget.epsilon(1e-7),
+        "right_guess": gdp.best_guess(float(budget.mu or 0)),
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -546,3 +547,13 @@ def test_what_text_files_do_not_have_is_refused(folder: Path, tmp_path: Path, wr
     assert made.exit_code == 2
     assert "csv" in made.stderr or "no encoding" in made.stderr
     assert not (tmp_path / "s").exists()
+
+
+def test_what_it_says_to_try_runs_whatever_columns_are_called(tmp_path: Path) -> None:
+    file = tmp_path / "odd.csv"
+    file.write_text("Patient ID,cost\na,1\nb,2\n")
+    text = output("create", tmp_path / "odd.sparseq", file, "--user", "Patient ID")
+    line = next(line for line in text.splitlines() if line.startswith("try"))
+    words = shlex.split(line)[2:]
+    assert words[:2] == ["sql", str(tmp_path / "odd.sparseq")]
+    assert "people" in output(*words)
