@@ -90,11 +90,12 @@ def _daily(draw: Draw, what: str, length: int) -> str:
     )
 
 
-def _third(draw: Draw) -> tuple[str, str]:
-    low = draw.amount(0, 5)
-    asked = "SELECT avg(amount) AS a FROM (SELECT user_id, amount, row_number() OVER ({}ORDER BY"
-    asked += f" day, amount) AS p FROM events WHERE amount > {low}) AS t WHERE p = 3"
-    return asked.format(""), asked.format("PARTITION BY user_id ")
+def _third(draw: Draw) -> str:
+    return (
+        "SELECT avg(amount) AS a FROM (SELECT user_id, amount, row_number() OVER (PARTITION BY "
+        f"user_id ORDER BY day, amount) AS p FROM events WHERE amount > {draw.amount(0, 5)}) AS t "
+        "WHERE p = 3"
+    )
 
 
 def _median(draw: Draw) -> tuple[str, str]:
@@ -160,7 +161,7 @@ _PLAIN: dict[str, Callable[[Draw], str]] = {
 }  # fmt: skip
 SHAPES: dict[str, Callable[[Draw], tuple[str, str]]] = {
     **{name: _same(text) for name, text in _PLAIN.items()},
-    "third_event": _third,
+    "third_event": _same(_third),
     "median": _median,
 }
 """Each draws (asked of a store, asked of plain DuckDB)."""

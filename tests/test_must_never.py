@@ -274,10 +274,12 @@ STRUCTURES = [
     "SELECT sum(n) AS x FROM (SELECT who, count(*) AS n FROM t GROUP BY who)",
     "SELECT sum(n) AS x FROM (SELECT who, k, count(*) AS n FROM t GROUP BY who, k HAVING n > 1)",
     "SELECT count(*) AS x FROM (SELECT DISTINCT k, who FROM t)",
-    "SELECT sum(k) AS x FROM (SELECT who, k, row_number() OVER (ORDER BY day) AS r FROM t) "
+    "SELECT sum(k) AS x FROM (SELECT who, k, row_number() OVER (PARTITION BY who ORDER BY "
+    "day) AS r FROM t) "
     "WHERE r < 3",
     "SELECT sum(r) AS x FROM (SELECT who, rank() OVER (PARTITION BY k ORDER BY day) AS r FROM t)",
-    "SELECT sum(b - k) AS x FROM (SELECT who, k, lag(k) OVER (ORDER BY day) AS b FROM t)",
+    "SELECT sum(b - k) AS x FROM (SELECT who, k, lag(k) OVER (PARTITION BY who ORDER BY "
+    "day) AS b FROM t)",
     "SELECT count(*) AS x FROM t AS a JOIN t AS b ON a.who = b.who AND a.k = b.k",
     "SELECT count(DISTINCT CASE WHEN k > 1 THEN who END) AS x FROM t",
 ]
@@ -350,7 +352,8 @@ TOUCHY = [
     "SELECT k / 0 AS g, count(*) AS x FROM t WHERE k / 0 IN (1, 2) GROUP BY k / 0",
     "SELECT count(*) AS x FROM t WHERE day + CAST(k AS INTEGER) > DATE '2024-01-01'",
     "SELECT sum(s) AS x FROM (SELECT who, sum(k) * 9223372036854775807 AS s FROM t GROUP BY who)",
-    "SELECT count(*) AS x FROM (SELECT who, lag(k) OVER (ORDER BY k) AS p FROM t) WHERE 1 / p > 0",
+    "SELECT count(*) AS x FROM (SELECT who, lag(k) OVER (PARTITION BY who ORDER BY k) AS p "
+    "FROM t) WHERE 1 / p > 0",
 ]
 
 

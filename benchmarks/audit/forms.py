@@ -68,12 +68,17 @@ SOURCES = (
             "nth_value(k, 2) OVER (PARTITION BY who ORDER BY at, n ROWS BETWEEN UNBOUNDED "
             "PRECEDING AND UNBOUNDED FOLLOWING)",
             "avg(x) OVER (PARTITION BY who ORDER BY day ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)",
-            "count(*) OVER (ORDER BY day RANGE BETWEEN INTERVAL 2 DAYS PRECEDING AND CURRENT ROW)",
-            "count(*) OVER (ORDER BY at DESC RANGE BETWEEN CURRENT ROW AND INTERVAL 9 MONTHS "
+            "count(*) OVER (PARTITION BY who ORDER BY day RANGE BETWEEN INTERVAL 2 DAYS "
+            "PRECEDING AND CURRENT ROW)",
+            "count(*) OVER (PARTITION BY who ORDER BY at DESC RANGE BETWEEN CURRENT ROW "
+            "AND INTERVAL 9 MONTHS "
             "FOLLOWING)",
-            "sum(k) OVER (ORDER BY n RANGE BETWEEN 1000 PRECEDING AND 5 FOLLOWING)",
-            "count(*) OVER (ORDER BY x RANGE BETWEEN 2.5 PRECEDING AND 2.5 FOLLOWING)",
-            "max(k) OVER (ORDER BY day GROUPS BETWEEN 1 PRECEDING AND 1 FOLLOWING)",
+            "sum(k) OVER (PARTITION BY who ORDER BY n RANGE BETWEEN 1000 PRECEDING AND 5 "
+            "FOLLOWING)",
+            "count(*) OVER (PARTITION BY who ORDER BY x RANGE BETWEEN 2.5 PRECEDING AND "
+            "2.5 FOLLOWING)",
+            "max(k) OVER (PARTITION BY who ORDER BY day GROUPS BETWEEN 1 PRECEDING AND 1 "
+            "FOLLOWING)",
         )
     ),
     Form("(SELECT who, arg_min(n, at) AS c, arg_max({}, day) AS e, count(*) AS m FROM t "

@@ -733,7 +733,8 @@ LEAKS: tuple[Leak, ...] = (
          ("charges of others", "accounts of others", "own charge", "own contribution",
           "activity of others"), windows="person"),
     Leak("a window over other people's rows", window_of_others,
-         ("SELECT count(*) AS a0 FROM (SELECT who, row_number() OVER (ORDER BY x) AS r FROM t) "
+         ("SELECT count(*) AS a0 FROM (SELECT who, row_number() OVER (PARTITION BY who "
+          "ORDER BY x) AS r FROM t) "
           "AS i WHERE r <= 9",),
          ("charges of others", "own charge", "own contribution")),
     Leak("a found key without a threshold", no_threshold, (),

@@ -250,10 +250,12 @@ class Questions:
     def _windowed(self) -> Source:
         inner = Source("t", "who", T_COLUMNS)
         window = self.rng.choice(
-            ("row_number() OVER (ORDER BY at, n)", "rank() OVER (PARTITION BY k ORDER BY day)",
-             "lag(n) OVER (ORDER BY at)", "lead(n, 2) OVER (ORDER BY x DESC)",
-             "count(s) OVER (ORDER BY day)",
-             "max(n) OVER (ORDER BY n ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)")
+            ("row_number() OVER (PARTITION BY who ORDER BY at, n)", "rank() OVER "
+             "(PARTITION BY who, k ORDER BY day)",
+             "lag(n) OVER (PARTITION BY who ORDER BY at)", "lead(n, 2) OVER (PARTITION BY "
+             "who ORDER BY x DESC)",
+             "count(s) OVER (PARTITION BY who ORDER BY day)",
+             "max(n) OVER (PARTITION BY who ORDER BY n ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)")
         )  # fmt: skip
         return Source(
             f"(SELECT who, {{}} AS e, n, k, s, day, {window} AS r FROM t WHERE {{}}) AS i",

@@ -141,25 +141,40 @@ class TimedOut(QueryCancelError, TimeoutError):
         super().__init__(said, hint or "give it more time, or ask for less")
 
 
-_TRY = " Try: "
+_TRY, _ANOTHER = " Try: ", " Another question: "
 
 
-def with_query(hint: str, query: str) -> str:
+def with_query(hint: str, query: str, same: bool = True) -> str:
     """Return a hint with the query that it leads to, if there is one.
+
+    Args:
+        hint: The hint.
+        query: The query; "": none.
+        same: It asks the same in other words. Else it is another question, and says so.
 
     Example:
         >>> with_query("leave it out", "SELECT count(*) FROM t")
         'leave it out. Try: SELECT count(*) FROM t'
+        >>> with_query("count people", "SELECT count(DISTINCT who) FROM t", same=False)
+        'count people. Another question: SELECT count(DISTINCT who) FROM t'
     """
     if not query:
         return hint
-    return f"{hint}{'' if hint.endswith('?') else '.'}{_TRY}{query}"
+    return f"{hint}{'' if hint.endswith('?') else '.'}{_TRY if same else _ANOTHER}{query}"
 
 
-def without_query(hint: str) -> tuple[str, str]:
-    """Return a hint by itself, and the query that it leads to or nothing."""
-    alone, _, query = hint.partition(_TRY)
-    return (alone.removesuffix("."), query) if query else (hint, "")
+def without_query(hint: str) -> tuple[str, str, bool]:
+    """Return a hint by itself, the query that it leads to or nothing, and whether it is the same.
+
+    Example:
+        >>> without_query(with_query("count people", "SELECT 1", same=False))
+        ('count people', 'SELECT 1', False)
+    """
+    for word in (_TRY, _ANOTHER):
+        alone, _, query = hint.partition(word)
+        if query:
+            return alone.removesuffix("."), query, word == _TRY
+    return hint, "", True
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -75,9 +75,10 @@ def visible(text: str) -> str:
 def error_text(error: SparseqError) -> str:
     """Return an error as the command line shows it."""
     text = click.style("sparseq: ", fg="red", bold=True) + one_line(error.message)
-    hint, query = without_query(error.hint)
+    hint, query, same = without_query(error.hint)
     text += f"\n  hint: {one_line(hint)}" if hint else ""
-    return text + (f"\n  try:  {one_line(query)}" if query else "")
+    word = "try:  " if same else "another question: "
+    return text + (f"\n  {word}{one_line(query)}" if query else "")
 
 
 def unexpected(error: Exception) -> SparseqError:

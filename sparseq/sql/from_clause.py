@@ -449,6 +449,12 @@ def combined(
         raise QueryRefused(
             f"{word}: {mixed[0]} is the user on one side only", "select the user in the same place"
         )
+    if left.private and not every and not users:
+        raise QueryRefused(
+            f"{word} keeps each row once, whoever it is of",
+            "select the user on both sides: each row once a person"
+            + (", or write UNION ALL" if word == "UNION" else ""),
+        )
     columns: dict[str, ColumnFacts] = {}
     sides: tuple[list[str], list[str]] = ([], [])
     for name, other in zip(names, others, strict=True):

@@ -70,7 +70,7 @@ from sparseq.sql.public_database import PublicFacts
 from sparseq.sql.scope import Scope, refuse
 from sparseq.sql.split_question import QueryParts, separated
 from sparseq.sql.subqueries import aggregates, lower_inner
-from sparseq.sql.suggestions import RULES, mended
+from sparseq.sql.suggestions import mended
 
 # -- what is selected from answers -----------------------------------------------------------------
 
@@ -254,8 +254,9 @@ def lower_sql(text: str, catalog: Catalog, public: PublicFacts) -> Query:
     try:
         return _lowered(text, catalog, public)
     except QueryRefused as refused:
-        other = mended(text, refused, catalog, lambda sql: _checked(sql, catalog, public), RULES)
-        raise type(refused)(refused.message, with_query(_short(refused.hint), other)) from None
+        other = mended(text, refused, catalog, lambda sql: _checked(sql, catalog, public))
+        hint = with_query(_short(refused.hint), other.query, other.same)
+        raise type(refused)(refused.message, hint) from None
 
 
 def _checked(text: str, catalog: Catalog, public: PublicFacts) -> None:

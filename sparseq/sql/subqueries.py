@@ -317,7 +317,8 @@ def _check(select: exp.Select, private: bool) -> None:
     if select.args.get("limit") or select.args.get("offset"):
         refuse(
             "a LIMIT inside would choose between people",
-            "leave it out, or number each user's rows: row_number() OVER (ORDER BY …) <= n",
+            "leave it out, or number each person's rows: "
+            "row_number() OVER (PARTITION BY user ORDER BY …) <= n",
         )
     found = next((a for e in select.expressions for a in aggregates(e)), None)
     if found is not None and not grouped:
@@ -371,6 +372,11 @@ class _Inner:
             user = [f"{self.scope.user} AS {USER}"] if self.private else []
             origin = self._origin()
         distinct = bool(self.select.args.get("distinct"))
+        if distinct and self.private and not self.users:
+            refuse(
+                "DISTINCT inside keeps each value once, whoever it is of",
+                f"select {self.scope.user_name} too: each value once a person",
+            )
         inside = "" if distinct else tail
         derived = f"(SELECT {', '.join([*user, *projections])} {origin}{inside})"
         LIMITS["sql"].check(len(derived), self.scope.public.limits)
@@ -598,7 +604,7 @@ class _Inner:
     # -- windows ----------------------------------------------------------------------------------
 
     def _window(self, window: exp.Window) -> str:
-        """Return a window function with the user added to its PARTITION BY."""
+        """Return a window function, over each person's own rows."""
         function, spec, order = window.this, window.args.get("spec"), window.args.get("order")
         kind = (spec.args.get("kind") or "").upper() if spec is not None else ""
         if isinstance(function, (*_RANKS, *_ONE_BY_ONE)):
@@ -607,9 +613,15 @@ class _Inner:
             call_sql, type = self._aggregated(function)
         else:
             refuse(f"{said(window)} is not answered", "use row_number, rank, lag, lead or sum")
-        parts = [self.scope.value_sql(p) for p in window.args.get("partition_by") or []]
-        if self.private:
-            parts.insert(0, self.scope.user)
+        by_user = [self._is_user(p) for p in window.args.get("partition_by") or []]
+        if self.private and not any(by_user):
+            refuse(
+                f"{said(window)} puts all people's rows in one order",
+                f"add PARTITION BY {self.scope.user_name}: each person's own rows",
+            )
+        every_part = zip(window.args.get("partition_by") or [], by_user, strict=True)
+        parts = [self.scope.user] if self.private else []
+        parts += [self.scope.value_sql(p) for p, is_user in every_part if not is_user]
         every = order.expressions if order else []
         by, family = [self._ordered(o, self.scope.value_sql) for o in every], None
         if isinstance(function, _ONE_BY_ONE) and kind != "ROWS" and has_offsets(spec):

@@ -8,9 +8,11 @@ A refused query, rewritten as its hint says.
     refusal → the rule whose pattern its hint has → rewritten queries → the first that is answered
 
 A hint is taken literally, on the query as it was written; where the rewritten query is refused for
-something else, that hint is taken too, a few times. What is offered has been lowered, on public
-facts alone, so that it is answered as it stands. Edges, ranges and lists, which only the asker can
-know, are examples in it.
+something else, that hint is taken too, a few times. A rule says whether the rewritten query asks
+the same in other words. Where it doesn't, the query is offered as another question, and what it
+shows has other names: nobody takes its numbers for those that were asked for. What is offered has
+been lowered, on public facts alone, so that it is answered as it stands. Edges, ranges and lists,
+which only the asker can know, are examples in it.
 """
 
 from __future__ import annotations
@@ -79,25 +81,39 @@ Rule = Callable[[Refusal], Iterator[str]]
 Change = Callable[[Refusal, exp.Expr], bool]
 
 
-RULES: list[tuple[re.Pattern[str], Rule]] = []
-"""Each with the hints that it is for."""
+@dataclass(frozen=True)
+class HintRule:
+    """A rule.
+
+    Attributes:
+        pattern: The hints that it is for.
+        queries: What it makes of a refused query.
+        same: Its queries ask the same in other words.
+    """
+
+    pattern: re.Pattern[str]
+    queries: Rule
+    same: bool
 
 
-def rule(pattern: str) -> Callable[[Rule], Rule]:
+RULES: list[HintRule] = []
+
+
+def rule(pattern: str, same: bool = False) -> Callable[[Rule], Rule]:
     """Return what makes a function the rule for hints that a pattern is found in."""
 
     def known(function: Rule) -> Rule:
-        RULES.append((re.compile(pattern), function))
+        RULES.append(HintRule(re.compile(pattern), function, same))
         return function
 
     return known
 
 
-def changes(pattern: str) -> Callable[[Change], Change]:
+def changes(pattern: str, same: bool = False) -> Callable[[Change], Change]:
     """Return what makes a function that changes a tree, and says whether, the rule for hints."""
 
     def known(function: Change) -> Change:
-        RULES.append((re.compile(pattern), partial(_changed, function)))
+        RULES.append(HintRule(re.compile(pattern), partial(_changed, function), same))
         return function
 
     return known
@@ -130,52 +146,77 @@ def replaced(tree: exp.Expr, kind: type[exp.Expr], new: Callable[[exp.Expr], obj
     return done
 
 
+@dataclass(frozen=True)
+class Suggestion:
+    """A query that is answered.
+
+    Attributes:
+        query: The query; "" where there is none.
+        same: It asks what the refused one asked, in other words.
+    """
+
+    query: str = ""
+    same: bool = True
+
+
 def mended(
-    text: str,
-    refused: QueryRefused,
-    catalog: Catalog,
-    lower: Callable[[str], Any],
-    rules: list[tuple[re.Pattern[str], Rule]],
-) -> str:
-    """Return the query that a refusal's hint, taken literally, leads to; empty: none is answered.
+    text: str, refused: QueryRefused, catalog: Catalog, lower: Callable[[str], Any]
+) -> Suggestion:
+    """Return the query that a refusal's hint, taken literally, leads to.
 
     Args:
         text: The query.
         refused: Why it is not answered.
         catalog: What is public about the tables.
         lower: Refuses what is not answered.
-        rules: What each hint asks for.
     """
     tried = {text}
-    waiting = [(text, refused)]
+    waiting = [(Suggestion(text), refused)]
     for _ in range(MAX_ROUNDS):
-        after = list[tuple[str, QueryRefused]]()
-        for query, why in waiting:
-            for candidate in _candidates(query, why, catalog, rules):
-                if candidate in tried or len(tried) > MAX_TRIED:
+        after = list[tuple[Suggestion, QueryRefused]]()
+        for made, why in waiting:
+            for candidate in _candidates(made, why, catalog):
+                if candidate.query in tried or len(tried) > MAX_TRIED:
                     continue
-                tried.add(candidate)
+                tried.add(candidate.query)
                 try:
-                    lower(candidate)
+                    lower(candidate.query)
                 except QueryRefused as again:
                     after.append((candidate, again))
                 else:
-                    return candidate
+                    return candidate if candidate.same else _with_other_names(candidate.query)
         waiting = after
-    return ""
+    return Suggestion()
 
 
-def _candidates(
-    text: str, why: QueryRefused, catalog: Catalog, rules: list[tuple[re.Pattern[str], Rule]]
-) -> Iterator[str]:
-    if len(text) > MAX_TEXT:
+def _candidates(made: Suggestion, why: QueryRefused, catalog: Catalog) -> Iterator[Suggestion]:
+    if len(made.query) > MAX_TEXT:
         return
-    for pattern, rule in rules:
-        if found := pattern.search(why.hint):
+    for rule in RULES:
+        if found := rule.pattern.search(why.hint):
             try:
-                yield from rule(Refusal(text, why.message, found, catalog))
+                for query in rule.queries(Refusal(made.query, why.message, found, catalog)):
+                    yield Suggestion(query, made.same and rule.same)
             except (SqlglotError, QueryRefused):  # what can't be read can't be rewritten
                 continue
+
+
+def _with_other_names(query: str) -> Suggestion:
+    """Return another question, in which what is computed has other names than the asker's."""
+    without, _ = split_options(query)
+    tree = sqlglot.parse_one(without, dialect=Dialect)
+    select = tree if isinstance(tree, exp.Select) else None
+    named = [e for e in select.expressions if isinstance(e, exp.Alias)] if select else []
+    names = {e.alias: f"{e.alias}_{OTHER}" for e in named if e.find(exp.AggFunc, exp.Anonymous)}
+    if select is None or not names:
+        return Suggestion(query, False)
+    text = query
+    for token in reversed(list(sqlglot.tokenize(query, dialect=Dialect))):
+        quoted = query[token.start] == '"'
+        if token.text in names:
+            new = f'"{names[token.text]}"' if quoted else names[token.text]
+            text = text[: token.start] + new + text[token.end + 1 :]
+    return Suggestion(text, False)
 
 
 # -- suggestions, each done to the query -----------------------------------------------------------
@@ -205,25 +246,25 @@ def _renamed(refusal: Refusal, old: str, new: str) -> Iterator[str]:
         yield text
 
 
-@rule(r"did you mean '([^']+)'\?")
+@rule(r"did you mean '([^']+)'\?", same=True)
 def nearest(refusal: Refusal) -> Iterator[str]:
     """Write the nearest name."""
     yield from _renamed(refusal, refusal.name, refusal.hint[1])
 
 
-@rule(r"did you mean (SELECT|WITH)\?")
+@rule(r"did you mean (SELECT|WITH)\?", same=True)
 def nearest_word(refusal: Refusal) -> Iterator[str]:
     """Write the first word right."""
     yield re.sub(r"^\s*\w+", refusal.hint[1], refusal.text, count=1)
 
 
-@rule("give it another name")
+@rule("give it another name", same=True)
 def other_name(refusal: Refusal) -> Iterator[str]:
     """Call a column that can't have its name something else."""
     yield from _renamed(refusal, refusal.name, OTHER)
 
 
-@changes(r"rename one: … AS other")
+@changes(r"rename one: … AS other", same=True)
 def told_apart(refusal: Refusal, tree: exp.Expr) -> bool:
     """Give the second of two columns of one name another one."""
     for select in selects(tree):
@@ -234,7 +275,7 @@ def told_apart(refusal: Refusal, tree: exp.Expr) -> bool:
     return False
 
 
-@changes(r"^write \w+$")
+@changes(r"^write \w+$", same=True)
 def without_schema(refusal: Refusal, tree: exp.Expr) -> bool:
     """Leave out what stands before tables' names."""
     for table in tree.find_all(exp.Table):
@@ -255,7 +296,7 @@ def _is_there(refusal: Refusal, tree: exp.Expr, column: exp.Column) -> bool:
     )
 
 
-@rule(r"write table\.column")
+@rule(r"write table\.column", same=True)
 def of_a_table(refusal: Refusal) -> Iterator[str]:
     """Say of which table a column is: of each that has it, in turn."""
     for table in refusal.tree().find_all(exp.Table):
@@ -345,6 +386,48 @@ def own_rows_only(refusal: Refusal) -> Iterator[str]:
         yield refusal.written(tree)
 
 
+# -- each person's own rows ------------------------------------------------------------------------
+
+
+@rule(r"^add PARTITION BY (\w+): each person's own rows")
+def windows_by_user(refusal: Refusal) -> Iterator[str]:
+    """Let windows go over each person's own rows: all that can, or each for itself."""
+    user, number = refusal.hint[1], len(list(refusal.tree().find_all(exp.Window)))
+    distinct_on = refusal.tree()
+    for select in selects(distinct_on):
+        distinct = select.args.get("distinct")
+        if distinct is not None and distinct.args.get("on") is not None:
+            distinct.args["on"].append("expressions", exp.column(user))
+            yield refusal.written(distinct_on)
+    for chosen in (range(number), *([i] for i in range(number))):
+        tree = refusal.tree()
+        windows = list(tree.find_all(exp.Window))
+        for window in (windows[i] for i in chosen):
+            parts = window.args.get("partition_by") or []
+            if user not in {p.name for p in parts}:
+                window.set("partition_by", [exp.column(user), *parts])
+        yield refusal.written(tree)
+
+
+@changes(r"^select (\w+) too: each value once a person")
+def distinct_by_user(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Select the user where DISTINCT stands inside."""
+    inner = [s for s in selects(tree) if s is not tree and s.args.get("distinct")]
+    for select in inner:
+        if refusal.hint[1] not in {e.alias_or_name for e in select.expressions}:
+            select.set("expressions", [exp.column(refusal.hint[1]), *select.expressions])
+    return bool(inner)
+
+
+@changes(r"or write UNION ALL$")
+def every_row(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Keep every row of a UNION."""
+    unions = [u for u in tree.find_all(exp.Union) if u.args.get("distinct")]
+    for union in unions:
+        union.set("distinct", False)
+    return bool(unions)
+
+
 # -- groups ----------------------------------------------------------------------------------------
 
 
@@ -420,7 +503,7 @@ def clamped(refusal: Refusal, tree: exp.Expr) -> bool:
     return replaced(tree, exp.AggFunc, clamp)
 
 
-@changes(r"^list the edges: (\w+\(.*?\]\));")
+@changes(r"^list the edges: (\w+\(.*?\]\));", same=True)
 def with_edges(refusal: Refusal, tree: exp.Expr) -> bool:
     """Give edges, as an example."""
     whole = parsed(refusal.hint[1])
@@ -535,7 +618,7 @@ def where_for_having(refusal: Refusal, tree: exp.Expr) -> bool:
     return True
 
 
-@changes(r"^write (TIMESTAMP|TIMESTAMPTZ) '(.*)' for that moment")
+@changes(r"^write (TIMESTAMP|TIMESTAMPTZ) '(.*)' for that moment", same=True)
 def as_moment(refusal: Refusal, tree: exp.Expr) -> bool:
     """Say of a text that it is a moment, with the zone that is written in it."""
     kind, text = refusal.hint[1], refusal.hint[2].replace("''", "'")
@@ -552,7 +635,7 @@ def as_moment(refusal: Refusal, tree: exp.Expr) -> bool:
     return replaced(tree, exp.Literal, typed)
 
 
-@changes("^write x BETWEEN a AND b OR")
+@changes("^write x BETWEEN a AND b OR", same=True)
 def both_ways(refusal: Refusal, tree: exp.Expr) -> bool:
     """Write BETWEEN SYMMETRIC as BETWEEN, once for each order of its ends."""
 
@@ -588,7 +671,7 @@ def limit_of_ten(refusal: Refusal, tree: exp.Expr) -> bool:
     return True
 
 
-@changes(r"^ROUND\(x, 2\)$")
+@changes(r"^ROUND\(x, 2\)$", same=True)
 def two_decimals(refusal: Refusal, tree: exp.Expr) -> bool:
     """Round to two decimals."""
     for node in tree.find_all(exp.Round):
@@ -613,7 +696,7 @@ def first_alone(refusal: Refusal) -> Iterator[str]:
     yield from (tree.sql("duckdb", comments=False) for tree in trees[:1] if tree is not None)
 
 
-@rule(r"^(OPTIONS\(sigma => 10\))$")
+@rule(r"^(OPTIONS\(sigma => 10\))$", same=True)
 def options_written(refusal: Refusal) -> Iterator[str]:
     """Write options as the hint has them."""
     yield re.sub(
@@ -625,13 +708,13 @@ def options_written(refusal: Refusal) -> Iterator[str]:
     )
 
 
-@rule(r"^for example (0\.95)$")
+@rule(r"^for example (0\.95)$", same=True)
 def usual_confidence(refusal: Refusal) -> Iterator[str]:
     """Write the usual confidence."""
     yield re.sub(r"(confidence\s*=>?\s*)[^,)\s]+", rf"\g<1>{refusal.hint[1]}", refusal.text)
 
 
-@rule("^give it once")
+@rule("^give it once", same=True)
 def once(refusal: Refusal) -> Iterator[str]:
     """Leave out the second value of an option."""
     name = re.escape(refusal.message.partition(" is given")[0])

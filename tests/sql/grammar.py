@@ -142,7 +142,7 @@ def grouped(draw: st.DrawFn) -> Rows:
 
 
 def windowed(draw: st.DrawFn) -> Rows:
-    """Return a subquery with a window, which the user is added to."""
+    """Return a subquery with a window over each person's rows."""
     function, by, frame = draw(
         st.sampled_from([
             ("row_number()", "seen", ""), ("rank()", "day DESC", ""), ("lag(qty)", "seen", ""),
@@ -164,7 +164,7 @@ def windowed(draw: st.DrawFn) -> Rows:
         return f"(SELECT who, {shown}, {function} OVER ({over}) AS w FROM events) AS t"
 
     return Rows(
-        text("", ""), text("who", f", {shown}" if one_by_one else ""), "who",
+        text("who", ""), text("who", f", {shown}" if one_by_one else ""), "who",
         ("amount", "qty", "w", "w"), ("kind",), ("gift",), ("day",),
         (("w", "w IN (1, 2, 3)", ""), ("gift", "", "")),
     )  # fmt: skip
@@ -181,7 +181,7 @@ def distinct(draw: st.DrawFn) -> Rows:
         )
 
     return Rows(
-        text(""), text("who, "), "", ("qty",), ("kind",), ("gift",), ("day",),
+        text("who, "), text("who, "), "", ("qty",), ("kind",), ("gift",), ("day",),
         (("qty", "qty IN (1, 2, 3)", ""), ("gift", "", "")),
     )  # fmt: skip
 

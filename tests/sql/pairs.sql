@@ -834,8 +834,6 @@ SELECT count(*) n FROM (SELECT who, amount * 2 AS d FROM events WHERE gift) WHER
 SELECT count(*) n FROM (SELECT DISTINCT who, kind FROM events);
 
 -- distinct gets the user
-SELECT count(*) n FROM (SELECT DISTINCT kind FROM events);
--- is
 SELECT count(*) n FROM (SELECT DISTINCT who, kind FROM events);
 
 -- row_number
@@ -843,29 +841,19 @@ SELECT sum(least(greatest(amount, 0), 9)) s FROM (SELECT who, amount, row_number
   (PARTITION BY who ORDER BY day, seen, amount DESC) r FROM events) WHERE r <= 3;
 
 -- windows get the user
-SELECT count(*) n FROM (SELECT row_number() OVER (ORDER BY day) r FROM events) WHERE r <= 3;
--- is
 SELECT count(*) n FROM (SELECT row_number() OVER (PARTITION BY who ORDER BY day) r FROM events)
   WHERE r <= 3;
 
 -- a window by a distance in days
-SELECT count(*) n, sum(least(greatest(l, 0), 50)) s FROM (SELECT who, sum(qty) OVER (ORDER BY day RANGE BETWEEN INTERVAL 7 DAY PRECEDING AND CURRENT ROW) l FROM events) AS i WHERE l > 3
--- is
 SELECT count(*) n, sum(least(greatest(l, 0), 50)) s FROM (SELECT who, sum(qty) OVER (PARTITION BY who ORDER BY day RANGE BETWEEN INTERVAL 7 DAY PRECEDING AND CURRENT ROW) l FROM events) AS i WHERE l > 3;
 
 -- a window by a distance, from the end
-SELECT count(*) n FROM (SELECT who, count(*) OVER (ORDER BY seen DESC RANGE BETWEEN INTERVAL 36 HOURS PRECEDING AND INTERVAL 2 MONTH FOLLOWING) l FROM events) AS i WHERE l > 2
--- is
 SELECT count(*) n FROM (SELECT who, count(*) OVER (PARTITION BY who ORDER BY seen DESC NULLS FIRST RANGE BETWEEN INTERVAL 36 HOURS PRECEDING AND INTERVAL 2 MONTH FOLLOWING) l FROM events) AS i WHERE l > 2;
 
 -- a window by a distance between numbers
-SELECT count(*) n FROM (SELECT who, avg(amount) OVER (ORDER BY qty RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING) l, count(*) OVER (ORDER BY amount RANGE BETWEEN 2.5 PRECEDING AND CURRENT ROW) m FROM events) AS i WHERE l > 20 AND m > 1
--- is
 SELECT count(*) n FROM (SELECT who, avg(amount) OVER (PARTITION BY who ORDER BY qty RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING) l, count(*) OVER (PARTITION BY who ORDER BY amount RANGE BETWEEN 2.5 PRECEDING AND CURRENT ROW) m FROM events) AS i WHERE l > 20 AND m > 1;
 
 -- a window by groups of peers
-SELECT count(*) n FROM (SELECT who, max(amount) OVER (PARTITION BY kind ORDER BY day GROUPS BETWEEN 1 PRECEDING AND 1 FOLLOWING) l FROM events) AS i WHERE l > 20
--- is
 SELECT count(*) n FROM (SELECT who, max(amount) OVER (PARTITION BY who, kind ORDER BY day GROUPS BETWEEN 1 PRECEDING AND 1 FOLLOWING) l FROM events) AS i WHERE l > 20;
 
 -- nulls first in a window
@@ -941,50 +929,31 @@ WITH d AS (SELECT who, day, kind, sum(amount) AS a FROM events GROUP BY 1, 2, 3)
   IS NOT NULL;
 
 -- the user added to DISTINCT
-SELECT kind, count(*) AS n FROM (SELECT DISTINCT kind, day FROM events) WHERE kind IN ('book',
-  'Book') GROUP BY kind;
--- is
 SELECT kind, count(*) AS n FROM (SELECT DISTINCT who, kind, day FROM events) WHERE kind IN
   ('book', 'Book') GROUP BY kind;
 
 -- the user added to a partition
-SELECT count(*) AS n FROM (SELECT rank() OVER (PARTITION BY kind ORDER BY day DESC) AS r FROM
-  events) WHERE r = 1;
--- is
 SELECT count(*) AS n FROM (SELECT rank() OVER (PARTITION BY who, kind ORDER BY day DESC NULLS
   LAST) AS r FROM events) WHERE r = 1;
 
 -- the row before
-SELECT count(*) AS n FROM (SELECT seen, lag(seen) OVER (ORDER BY seen) AS before FROM events)
-  WHERE date_diff('hour', before, seen) < 24;
--- is
 SELECT count(*) AS n FROM (SELECT seen, lag(seen) OVER (PARTITION BY who ORDER BY seen) AS before
   FROM events) WHERE date_diff('hour', before, seen) < 24;
 
 -- the row after next
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(scale => 64) sum(x) AS s FROM (SELECT lead(amount, 2)
-  OVER (ORDER BY seen) AS x FROM events);
--- is
 SELECT sum(x) AS s FROM (SELECT lead(amount, 2) OVER (PARTITION BY who ORDER BY seen,
   amount) AS x FROM
   events);
 
 -- a running sum
-SELECT countif(s > 100) AS n FROM (SELECT sum(amount) OVER (ORDER BY seen) AS s FROM events);
--- is
 SELECT countif(s > 100) AS n FROM (SELECT sum(amount) OVER (PARTITION BY who ORDER BY seen) AS s
   FROM events);
 
 -- a moving average
-SELECT countif(a > 20) AS n FROM (SELECT avg(amount) OVER (ORDER BY seen ROWS BETWEEN 2 PRECEDING
-  AND CURRENT ROW) AS a FROM events);
--- is
 SELECT countif(a > 20) AS n FROM (SELECT avg(amount) OVER (PARTITION BY who ORDER BY seen,
   amount ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS a FROM events);
 
 -- all of a user's rows
-SELECT count(*) AS n FROM (SELECT amount, max(amount) OVER () AS m FROM events) WHERE amount = m;
--- is
 SELECT count(*) AS n FROM (SELECT amount, max(amount) OVER (PARTITION BY who) AS m FROM events)
   WHERE amount = m;
 

@@ -107,8 +107,10 @@ CLAUSES = {
     "inner aggregates": "SELECT count(*) FROM (SELECT u, {count({e}) AS a#, min({e}) AS b#, "
     "sum(TRY_CAST(({e}) AS DOUBLE)) AS c#, bool_or({e}) AS d#, count(DISTINCT {e}) AS f#} FROM e "
     "GROUP BY u HAVING {max({e}) IS NULL| OR }) WHERE {c# > 0 OR d#| OR }",
-    "windows": "SELECT count(*) FROM (SELECT u, {row_number() OVER (PARTITION BY {e} ORDER BY {e}) "
-    "AS a#, lag({e}) OVER (ORDER BY x) AS b#, count({e}) OVER (ORDER BY i ROWS 2 PRECEDING) AS c#} "
+    "windows": "SELECT count(*) FROM (SELECT u, {row_number() OVER (PARTITION BY u, {e} "
+    "ORDER BY {e}) "
+    "AS a#, lag({e}) OVER (PARTITION BY u ORDER BY x) AS b#, count({e}) OVER (PARTITION BY "
+    "u ORDER BY i ROWS 2 PRECEDING) AS c#} "
     "FROM e) WHERE {a# > 1 AND b# IS NULL AND c# > 0| OR }",
     "distinct": "SELECT count(*) FROM (SELECT DISTINCT u, {{e} AS z#} FROM e) "
     "WHERE {z# IS NULL| OR }",

@@ -43,14 +43,16 @@ TABLES = [
     "events AS e JOIN shops AS s ON e.kind = s.kind",
     "events AS e LEFT JOIN shops AS s ON upper(e.kind) = upper(s.kind)",
     "visits AS v JOIN events AS e ON v.who = e.who JOIN events AS f ON f.who = v.who AND f.n < e.n",
-    "(SELECT DISTINCT kind, day, n, x, text FROM events) AS e",
+    "(SELECT DISTINCT who, kind, day, n, x, text FROM events) AS e",
     "(SELECT who, kind, min(day) AS day, count(*) AS n, sum(x) AS x, max(text) AS text FROM events "
     "GROUP BY who, kind) AS e",
-    "(SELECT who, kind, day, x, text, row_number() OVER (ORDER BY day) AS n FROM events) AS e",
-    "(SELECT who, kind, day, x, text, rank() OVER (ORDER BY n DESC) AS n FROM events) AS e",
-    "(SELECT kind, day, n, text, sum(x) OVER (ORDER BY day ROWS 1 PRECEDING) AS x "
+    "(SELECT who, kind, day, x, text, row_number() OVER (PARTITION BY who ORDER BY day) AS "
+    "n FROM events) AS e",
+    "(SELECT who, kind, day, x, text, rank() OVER (PARTITION BY who ORDER BY n DESC) AS n "
     "FROM events) AS e",
-    "(SELECT kind, day, n, text, avg(x) OVER () AS x FROM events) AS e",
+    "(SELECT kind, day, n, text, sum(x) OVER (PARTITION BY who ORDER BY day ROWS 1 PRECEDING) AS x "
+    "FROM events) AS e",
+    "(SELECT kind, day, n, text, avg(x) OVER (PARTITION BY who) AS x FROM events) AS e",
     "(SELECT kind, day, n, x, lag(text) OVER (PARTITION BY kind ORDER BY day DESC) AS text "
     "FROM events) AS e",
     "(SELECT e.who, e.kind, l.day, e.n, e.x, e.text FROM events e JOIN "
@@ -223,9 +225,11 @@ ZEROS = [
     "SELECT count(*) m FROM (SELECT who, -x AS y FROM events GROUP BY who, -x) WHERE y::VARCHAR = '-0.0'",  # noqa: E501
     "SELECT count(*) m FROM (SELECT DISTINCT who, x FROM events) WHERE x::VARCHAR = '-0.0'",
     "SELECT count(*) m FROM (SELECT who, max(x) AS x FROM events GROUP BY who) WHERE x::VARCHAR = '-0.0'",  # noqa: E501
-    "SELECT count(*) m FROM (SELECT who, x, row_number() OVER (ORDER BY day) r FROM events) "
+    "SELECT count(*) m FROM (SELECT who, x, row_number() OVER (PARTITION BY who ORDER BY "
+    "day) r FROM events) "
     "WHERE x::VARCHAR = '-0.0' AND r = 1",
-    "SELECT count(*) m FROM (SELECT who, x, lag(x) OVER (ORDER BY day) l FROM events) "
+    "SELECT count(*) m FROM (SELECT who, x, lag(x) OVER (PARTITION BY who ORDER BY day) l "
+    "FROM events) "
     "WHERE x::VARCHAR = '-0.0' AND l::VARCHAR = '0.0'",
 ]
 

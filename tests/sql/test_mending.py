@@ -74,10 +74,10 @@ def test_every_hint_leads_to_an_answer_or_is_advice(con: sparseq.Store) -> None:
             continue
         refused = refusal(con, query)
         assert refused is not None
-        hint, offered = without_query(refused.hint)
-        by_rule = any(pattern.search(hint) for pattern, _ in RULES)
+        hint, offered, _ = without_query(refused.hint)
+        by_rule = any(rule.pattern.search(hint) for rule in RULES)
         if by_rule and not offered:  # a sum without a scale is refused after it is lowered
-            offered = mended(query, refused, con.catalog, con.lower, RULES)
+            offered = mended(query, refused, con.catalog, con.lower).query
         if offered:
             assert offered in asked or refusal(con, offered) is None, (query, offered)
             asked.add(offered)
@@ -123,8 +123,8 @@ def test_it_is_what_a_person_would_have_written(
 
 def test_a_hint_and_its_query_are_told_apart() -> None:
     for hint in ("leave it out", "did you mean 'a'?", ""):
-        assert without_query(with_query(hint, "SELECT 1")) == (hint, "SELECT 1")
-        assert without_query(with_query(hint, "")) == (hint, "")
+        assert without_query(with_query(hint, "SELECT 1", True)) == (hint, "SELECT 1", True)
+        assert without_query(with_query(hint, "")) == (hint, "", True)
 
 
 def test_it_ends_whatever_is_asked(con: sparseq.Store) -> None:
@@ -136,5 +136,5 @@ def test_it_ends_whatever_is_asked(con: sparseq.Store) -> None:
 
     why = QueryRefused("amount is neither in GROUP BY nor aggregated", "add it to GROUP BY")
     nested = "SELECT count(*) FROM (SELECT who FROM (SELECT who FROM events))"
-    assert mended(nested, why, con.catalog, lower, RULES) == ""
+    assert mended(nested, why, con.catalog, lower).query == ""
     assert 3 < len(tried) <= 12

@@ -310,7 +310,8 @@ def empty() -> sparseq.Store:
         "SELECT count(*) AS v FROM (SELECT who, countif({e}) AS c FROM events GROUP BY who)",
         "SELECT count(*) AS v FROM events JOIN visits ON events.who = visits.who AND {e}",
         "SELECT {e} AS k, count(*) AS v FROM events GROUP BY k",
-        "SELECT count(*) AS v FROM (SELECT who, row_number() OVER (ORDER BY {e}) AS r FROM events)",
+        "SELECT count(*) AS v FROM (SELECT who, row_number() OVER (PARTITION BY who ORDER "
+        "BY {e}) AS r FROM events)",
     ])),
 )  # fmt: skip
 def test_a_row_that_fails_counts_for_nothing_and_raises_nothing(

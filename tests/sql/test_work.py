@@ -58,7 +58,8 @@ JOINS = {
     "ON a.who = l.who": lambda x, y: 0,
     "SELECT sum(s) AS v FROM (SELECT a.who, count(*) AS s FROM a JOIN b ON a.who = b.who "
     "GROUP BY a.who)": lambda x, y: x * y,
-    "SELECT count(*) AS v FROM (SELECT a.who, row_number() OVER () AS r FROM a JOIN b "
+    "SELECT count(*) AS v FROM (SELECT a.who, row_number() OVER (PARTITION BY a.who) AS r "
+    "FROM a JOIN b "
     "ON a.who = b.who) AS j JOIN kinds k ON k.rent = j.r": lambda x, y: x * y,
     "WITH j AS (SELECT a.who FROM a JOIN b ON a.who = b.who) SELECT count(*) AS v FROM j "
     "JOIN j AS i ON i.who = j.who": lambda x, y: x * y if x * y > MOST else out_of((x * y) ** 2, 4),
