@@ -66,6 +66,7 @@ LATE: Mapping[str, str] = {
     "sparseq.stream.expected_width": "likewise",
     "mpmath": "slow to import, and rarely needed",
     "sparseq.load.load_rows": "readers of files; most commands read none",
+    "sparseq.load.open_sources": "likewise",
     "sparseq.load._duckdb.load_tables": "likewise",
     "sparseq.load.content_hashes": "likewise",
     "sparseq.engine._duckdb.engine": "who reads what is public evaluates nothing",

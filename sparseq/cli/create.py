@@ -12,7 +12,7 @@ import click
 
 import sparseq
 from sparseq.accounting import simultaneous_bound
-from sparseq.base.defaults import BETA, KAPPA
+from sparseq.base.defaults import BETA, CONFIDENCE, KAPPA
 from sparseq.base.texts import shown
 from sparseq.cli.budget import aside_lines, purpose_lines
 from sparseq.cli.declare import (
@@ -45,7 +45,7 @@ from sparseq.cli.text import banner, course_text, labelled, one_line, say, windo
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.read_schema import Declarations, Schema, check_named, text_files, types_apart
 from sparseq.pictures.answer_texts import plain_text
-from sparseq.pictures.tables import NOT_PRIVATE, format_bound, format_table, number, upper
+from sparseq.pictures.tables import NOT_PRIVATE, format_bound, format_table, number, percent, upper
 from sparseq.sql.catalog import bound_text
 from sparseq.store.address import address
 from sparseq.store.curator import counts
@@ -300,7 +300,11 @@ def guarantee_lines(store: Store) -> list[tuple[str, str]]:
             f"{upper(budget.epsilon(1e-9))} at delta 1e-9",
         ),
         *([] if window is None else [("windows", windows_line(window.said, window.lifetime))]),
-        ("noise", f"sigma_0 {number(budget.sigma_0)}: a count is ± {format_bound(bound)} (95 %)"),
+        (
+            "noise",
+            f"sigma_0 {number(budget.sigma_0)}: a count is ± {format_bound(bound)} "
+            f"({percent(CONFIDENCE)})",
+        ),
         ("budget", _budget_text(store, queries)),
         *purpose_lines(facts["purposes"]),
         *aside_lines(facts),

@@ -11,7 +11,7 @@ import numpy as np
 
 from sparseq.accounting import Budget, simultaneous_bound
 from sparseq.accounting.strategies import Strategy
-from sparseq.base.defaults import BETA
+from sparseq.base.defaults import BETA, CONFIDENCE
 from sparseq.pictures.figure import Axis, Color, Figure, Floats, Look, Mark, Series, Sheet, spread
 from sparseq.pictures.tables import CURATOR, MISSING, NOT_PRIVATE, Table, guarantee, percent
 from sparseq.series.series_file import STRATEGY
@@ -428,11 +428,12 @@ def demo_figure(
     """
     worst = float(simultaneous_bound(sigma, 1, BETA, lattice_step=1.0))
     ours = Series("sparseq, an account per customer", days, values, bounds)
+    sure = percent(CONFIDENCE)
     notes = [
-        f"Each ± is about all customers, with 95 % confidence. Both bands: {guarantee(budget)} for "
-        "all answers of the store together, these and those to questions.",
-        "Worst-case composition: where 95 % of its answers would lie, from the same share of every "
-        "budget.",
+        f"Each ± is about all customers, with {sure} confidence. Both bands: {guarantee(budget)} "
+        "for all answers of the store together, these and those to questions.",
+        f"Worst-case composition: where {sure} of its answers would lie, from the same share of "
+        "every budget.",
         "The exact values are known because these data are public; an analyst never sees any.",
         *([NOT_PRIVATE] if seeded else []),
     ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -250,23 +250,9 @@ def _epsilon(budget: Budget) -> float:
 
 
 def release_facts(release: Release) -> dict[str, Any]:
-    """Return a release, without its answer, as plain data."""
+    """Return a release, without its answer, as plain data: see `RELEASE_FACTS`."""
     answer = Answer.from_bytes(release.answer)
-    bounds, corollary = both_bounds(answer)
-    return {
-        "release": release.id,
-        "released_at": release.released_at.isoformat(timespec="seconds") + "Z",
-        "request_id": release.request_id,
-        "asked_by": release.asker.value,
-        "pot": answer.facts.series or release.pot.name.lower(),
-        "query": release.query,
-        "coordinates": release.coordinates,
-        "sigma": list(release.sigma),
-        "bound": list(bounds),
-        "half_width": half_widths(answer),
-        "corollary_bound": list(corollary),
-        "confidence": release.confidence,
-    }
+    return {name: fact(release, answer) for name, fact in RELEASE_FACTS.items()}
 
 
 def half_widths(answer: Answer) -> list[float]:
@@ -278,3 +264,20 @@ def half_widths(answer: Answer) -> list[float]:
             known = [(b.as_py() - a.as_py()) / 2 for a, b in ends if a.is_valid and b.is_valid]
             found.append(float(np.median(known)) if known else math.inf)
     return found
+
+
+RELEASE_FACTS: Mapping[str, Callable[[Release, Answer], Any]] = {
+    "release": lambda release, _: release.id,
+    "released_at": lambda release, _: release.released_at.isoformat(timespec="seconds") + "Z",
+    "request_id": lambda release, _: release.request_id,
+    "asked_by": lambda release, _: release.asker.value,
+    "pot": lambda release, answer: answer.facts.series or release.pot.name.lower(),
+    "query": lambda release, _: release.query,
+    "coordinates": lambda release, _: release.coordinates,
+    "sigma": lambda release, _: list(release.sigma),
+    "bound": lambda _, answer: list(both_bounds(answer)[0]),
+    "half_width": lambda _, answer: half_widths(answer),
+    "corollary_bound": lambda _, answer: list(both_bounds(answer)[1]),
+    "confidence": lambda release, _: release.confidence,
+}
+"""The columns of `sparseq history`: facts of a release and its answer, by name, in order."""

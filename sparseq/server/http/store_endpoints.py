@@ -22,9 +22,9 @@ from starlette.responses import Response, StreamingResponse
 from sparseq.base.cancellation import Cancellation
 from sparseq.base.errors import ParameterError, ServerError, Why
 from sparseq.base.texts import json_text
-from sparseq.base.whole_files import format_of
 from sparseq.ledger.notes import Asker
 from sparseq.ledger.protocol import Release
+from sparseq.load.open_sources import readable_format
 from sparseq.pictures.answer_texts import answer_csv, said
 from sparseq.server.fields import OPTION_FIELDS, InputField, InputType
 from sparseq.server.http.endpoints import Call, as_json, parts_of, while_connected
@@ -244,7 +244,7 @@ async def ingest(call: Call) -> Response:
     """
     table, once = call.given["table"], call.given["once"]
     named = Path(call.given["name"]).name
-    if not format_of(Path(named))[0]:
+    if not readable_format(Path(named)):
         raise ParameterError(
             f"name is {named[:60]!r}",
             "give the file's, such as ?name=march.parquet: it says how the body is read",
