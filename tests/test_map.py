@@ -47,12 +47,3 @@ def test_what_is_to_be_changed_is_where_the_map_says(row: list[str]) -> None:
 def test_every_room_is_on_the_map() -> None:
     rooms = {p.name for p in (ROOT / "sparseq").iterdir() if (p / "__init__.py").is_file()}
     assert {room for room in rooms if f"      {room}/" not in TEXT} == set()
-
-
-def test_what_the_flow_of_a_query_names_is_there() -> None:
-    _, _, flow = TEXT.partition("## One query")
-    flow = flow.partition("\n## ")[0]
-    places = re.findall(r"(?:[a-z_]+/)+[a-z_]+", flow)
-    assert len(places) >= 8
-    for place in places:
-        assert (ROOT / "sparseq" / f"{place}.py").is_file(), place
