@@ -9,6 +9,7 @@ Counted are, in `sparseq/`:
     long        files of more than 950 lines, but what is listed in LONG
     skips       lines that are kept from the formatter
     named       modules whose names end in -ing or -ed, but what is listed in NAMED
+    clauses     docstrings that begin with one of CLAUSES, but in UNSAID
     files       in all
     lines       of code, comments and docstrings
     core        of these, without `pgwire/` and `papers/`
@@ -21,6 +22,7 @@ from __future__ import annotations
 import ast
 import io
 import json
+import re
 import subprocess
 import sys
 import tarfile
@@ -45,6 +47,7 @@ LIMITS = {
     "long": 0,
     "skips": 0,
     "named": 0,
+    "clauses": 0,
     "files": 295,
 }
 """What is counted may not be more than it was; whoever mends something makes it less."""
@@ -89,6 +92,9 @@ LATE: Mapping[str, str] = {
 LONG: Mapping[str, str] = {}
 NAMED = ("accounting", "compiled", "released", "training", "planning")
 """Words of the field that end so."""
+CLAUSES = {"What", "Where", "Who", "Whom", "Whose", "How", "Which", "When", "Whether", "Why"}
+"""A docstring begins with a verb or a noun, and not with a clause."""
+UNSAID = ("sparseq/language/", "sparseq/released/", "sparseq/sql/")
 AROUND = ("sparseq/pgwire/", "sparseq/papers/")
 _NAMED_TUPLES = {"_replace", "_asdict", "_fields", "_make", "_exit"}  # and os._exit
 TORCH = {"_version", "_BatchNorm"}
@@ -114,6 +120,7 @@ class Census:
     long: list[str] = field(default_factory=list)
     skips: list[str] = field(default_factory=list)
     named: list[str] = field(default_factory=list)
+    clauses: list[str] = field(default_factory=list)
     files: int = 0
     lines: int = 0
     core: int = 0
@@ -150,8 +157,22 @@ def counted(files: Mapping[str, str]) -> Census:
         found.skips += [f"{path}:{n}" for n in skipped]
         if here.endswith(("ing", "ed")) and here.rpartition(".")[2] not in NAMED:
             found.named.append(here)
+        if not path.startswith(UNSAID):
+            found.clauses += [f"{path}:{n}" for n, said in _docstrings(tree) if _is_clause(said)]
     found.cycles = [" ↔ ".join(sorted(circle)) for circle in _circles(graph)]
     return found
+
+
+def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the texts that describe what is above or around them, with their lines."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                yield node.lineno, text
+
+
+def _is_clause(docstring: str) -> bool:
+    return re.split(r"\W", docstring.strip(), maxsplit=1)[0] in CLAUSES
 
 
 @dataclass(frozen=True)

@@ -188,7 +188,7 @@ SUFFIXES = {
     ".feather": "arrow",
     ".arrows": "arrow",
 }
-"""What is written; what is only read is in `sparseq.load.open_sources.KINDS`."""
+"""Formats that are written; those that are only read are in `sparseq.load.open_sources.KINDS`."""
 PACKED = {".gz": "gzip", ".gzip": "gzip", ".zst": "zstd", ".zstd": "zstd", ".bz2": "bz2"}
 """Endings of packed texts."""
 ASKED = {".txt": "csv", ".psv": "csv"}

@@ -229,13 +229,13 @@ def tell_curator(messages: Iterable[str]) -> None:
 
 @dataclass
 class Inspection:
-    """What files hold: each column's type (names in lower case)."""
+    """The contents of files: each column's type (names in lower case)."""
 
     types: dict[str, str] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
-    """What is read otherwise than it stands, or not at all, in words."""
+    """Notes, in words, on columns read otherwise than they stand, or not at all."""
     schemas: dict[str, Schema] = field(default_factory=dict)
-    """How each table is read."""
+    """The way in which each table is read."""
 
 
 def inspect(

@@ -62,7 +62,7 @@ ADDS_UP = (
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """What the command line asks for."""
+    """The options of the command line."""
 
     queries: tuple[Path, ...]
     first: str

@@ -72,7 +72,7 @@ FEW = 8
 
 @dataclass(frozen=True)
 class Leaf:
-    """What a program reads.
+    """A column that a program reads.
 
     Attributes:
         column: A stored column.
@@ -114,7 +114,7 @@ class Program:
 
     @property
     def leaves(self) -> dict[int, Leaf]:
-        """What it reads, by step."""
+        """The columns that it reads, by step."""
         return {i: s for i, s in enumerate(self.steps) if isinstance(s, Leaf)}
 
 

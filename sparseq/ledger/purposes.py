@@ -44,7 +44,7 @@ PURPOSES = "purposes"
 """The fact that a ledger keeps them under that came later."""
 QUESTIONS = "questions"
 ROUNDED = 1 + 2.0**-9
-"""What roundings of charges may add to a contribution, and more."""
+"""Room for roundings of charges: more than they may add to a contribution."""
 MOST = 50
 """Purposes of a store."""
 _LEAST_REST = Fraction(1, 100)
@@ -303,7 +303,7 @@ __all__ = [
 
 
 class Pot(IntEnum):
-    """What a part of the budget is for; each purpose has two of its own."""
+    """The use of a part of the budget; each purpose has two of its own."""
 
     QUERIES = 0
     WATCH = 1  # how many users have ever been dropped
@@ -373,7 +373,7 @@ class Pots:
         return pot in self._accounts
 
     def __len__(self) -> int:
-        """How many users there are."""
+        """Return the number of users."""
         return len(self._accounts[Pot.QUERIES])
 
     def items(self) -> list[tuple[Pot, Accounts]]:
@@ -469,7 +469,7 @@ _WHOLE = 1e-9  # by how much shares may miss 1: they are typed as percents
 
 @dataclass(frozen=True)
 class Questions:
-    """How questions are answered that no series has a part for.
+    """Questions that no series has a part for, and the way in which they are answered.
 
     By default people are weighted down to what they have left and to a scale that pilots choose,
     and every interval is about everybody.

@@ -36,7 +36,7 @@ def sha256(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Content:
-    """What a file has: its digest, with what else says which rows are read from it."""
+    """The content of a file: its digest, with what else says which rows are read from it."""
 
     name: str
     bytes: int

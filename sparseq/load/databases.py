@@ -314,7 +314,7 @@ def _is_opaque(field: pa.Field) -> bool:
 
 _MIDNIGHT = r"^(\d{4}-\d\d-\d\d) 00:00:00$"
 _NO_DAY = r"^1899-12-3[01] (\d\d:\d\d:\d\d(\.\d+)?)$"
-"""How the reader spells a day, and a time of day: cells know moments only."""
+"""Spelling of a day, and of a time of day, by the reader: cells know moments only."""
 
 
 class SheetFile(TextColumns):

@@ -25,12 +25,12 @@ from sparseq.base.errors import DataError
 from sparseq.base.texts import shown
 
 UNFINISHED = (".tmp", ".part", ".partial", ".swp", ".crdownload", "~")
-"""How the names of files end that are still being written."""
+"""Endings of files that are still being written."""
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 DELTA = "delta:"
-"""What the address of a Delta table may begin with."""
+"""Beginning of the address of a Delta table."""
 PARQUET = "parquet:"
-"""What the address of Parquet files may begin with."""
+"""Beginning of the address of Parquet files."""
 _PARTITION = re.compile(r"([^\W\d][\w .-]*)=(.*)", re.DOTALL)
 
 

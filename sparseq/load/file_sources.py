@@ -56,7 +56,7 @@ FIRST = 20_480
 """So many rows of a text file are looked at to guess its types."""
 NO_TYPES: Mapping[str, str] = {}
 DAMAGE = (pa.ArrowException, OSError, EOFError, UnicodeError, duckdb.Error, sqlite3.Error)
-"""What damaged files raise."""
+"""Errors that damaged files raise."""
 
 
 class Source(Protocol):
@@ -121,7 +121,7 @@ def damaged(
 
 
 class TextColumns:
-    """What sources of texts have in common."""
+    """Base of sources of texts."""
 
     open_ended, separator, left_out, unreadable = False, "", 0, 0
     words: Collection[str] = frozenset()
@@ -135,7 +135,7 @@ class TextColumns:
 
 @dataclass(frozen=True)
 class TextForm:
-    """How text files are written.
+    """The form of text files.
 
     Attributes:
         separator: Between values; "" if nothing is known.

@@ -68,7 +68,7 @@ _THOUSANDS = {
 
 @dataclass
 class Intake:
-    """What was done to rows that did not fit, in numbers: private.
+    """Counts of rows that did not fit, by what was done to them: private.
 
     Attributes:
         rows: That came.
@@ -260,7 +260,7 @@ class IncomingRows:
             for n in a.notes[len(b.notes) :]
         ]
         self.files = found.files
-        """Where each source was found; None for what is no file."""
+        """The file of each source; None for one that is no file."""
         self.told = Intake(notes=[*found.notes, *more])
         self.left_out: list[str] = []
         """Columns of a type that is not stored."""

@@ -83,7 +83,7 @@ _CONTENTS = (
     (0, b"(\xb5/\xfd", ".zst"),
     (0, b"BZh", ".bz2"),
 )
-"""How files begin that are no text, with their format or how they are packed."""
+"""Beginnings of files that are no text, each with its format or packing."""
 
 
 def readable_format(path: Path) -> str:

@@ -270,7 +270,7 @@ _TIMES = (" %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p")
 
 @dataclass(frozen=True)
 class Guess:
-    """What a column is taken for.
+    """The type that a column is taken for.
 
     Attributes:
         type, format: See `schema.Schema`.

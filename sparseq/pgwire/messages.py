@@ -196,7 +196,7 @@ Message = (
 
 
 class Frames:
-    """What has come in, cut into messages, however it was split on the way.
+    """Bytes that have come, cut into messages, however they were split on the way.
 
     Example:
         >>> frames = Frames()

@@ -601,7 +601,7 @@ BLOCK = 1_000
 
 @dataclass(frozen=True)
 class CopyFormat:
-    """How COPY writes rows."""
+    """The form in which COPY writes rows."""
 
     format: str = "text"
     header: bool = False
@@ -613,7 +613,7 @@ class CopyFormat:
 
 @dataclass(frozen=True)
 class StatementResult:
-    """What a statement returned.
+    """The result of a statement.
 
     Attributes:
         tag: What was done; of rows, their number is added.

@@ -43,11 +43,11 @@ _TABLES_END = (
 
 
 ANSWER = "answer_"
-"""What an answer is called in a SELECT over it."""
+"""Beginning of the name of an answer in a SELECT over it."""
 
 
 class Aim(enum.Enum):
-    """Where a SELECT goes."""
+    """The place that a SELECT goes to."""
 
     QUESTION = "question"
     LOOK_UP = "look up"

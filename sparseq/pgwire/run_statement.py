@@ -36,7 +36,7 @@ _QUOTED = re.compile(r"'((?:[^']|'')*)'")
 
 
 class Runner:
-    """What runs the statements of a session.
+    """Runner of the statements of a session.
 
     Args:
         state: Of the session.

@@ -61,7 +61,7 @@ _STATES = {
 
 
 class Look(Protocol):
-    """What one session sees of the catalogue: a database without people."""
+    """One session's view of the catalogue: a database without people."""
 
     def table(self, sql: str) -> pa.Table:
         """Answer a look-up."""

@@ -14,7 +14,7 @@ from sparseq.pgwire.messages import READ_ONLY, SYNTAX_ERROR, TOO_LARGE, WireErro
 
 
 class TokenKind(enum.Enum):
-    """What a token is."""
+    """The kind of a token."""
 
     WORD = "word"
     QUOTED = "quoted"
@@ -34,7 +34,7 @@ class Token:
 
     @property
     def end(self) -> int:
-        """Where it ends."""
+        """The place of its end."""
         return self.start + len(self.text)
 
     @property
@@ -51,7 +51,7 @@ class Token:
 
     @property
     def value(self) -> str:
-        """What a string says; of others, the text."""
+        """The value of a string; of others, the text."""
         if self.kind is not TokenKind.STRING:
             return self.text
         if self.text[0] in "eE":
@@ -193,7 +193,7 @@ def number(token: Token) -> int:
 
 
 class StatementForm(enum.Enum):
-    """What is done with a statement."""
+    """The way in which a statement is treated."""
 
     EMPTY = "empty"
     SELECT = "select"
@@ -311,12 +311,12 @@ class SqlStatement:
 
     @property
     def word(self) -> str:
-        """What it begins with, in capitals."""
+        """The first word, in capitals."""
         return self.tokens[0].text.upper() if self.tokens else ""
 
     @property
     def parameters(self) -> int:
-        """How many parameters it has."""
+        """Number of its parameters."""
         return parameters(self.tokens)
 
     def rest(self, token: Token) -> str:
@@ -425,7 +425,7 @@ _CHANGES = re.compile(r"SET\s+SESSION\s+CHARACTERISTICS|SET\s+TRANSACTION", re.I
 
 @dataclass(frozen=True)
 class Change:
-    """What SET says: a name, a value (None: the default), and whether for this transaction only."""
+    """The parts of a SET: name, value (None: the default), and if for this transaction only."""
 
     name: str
     value: str | None

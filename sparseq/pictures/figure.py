@@ -41,7 +41,7 @@ class Scale:
     unit: str = ""
 
     def share(self, values: Any) -> Floats:
-        """How far along values are: 0 at `low`, 1 at `high`; in the middle if these are the same.
+        """Return values as shares: 0 at `low`, 1 at `high`; in the middle if these are the same.
 
         >>> Scale("log", 1, 100).share([10.0]).tolist()
         [0.5]
@@ -190,7 +190,7 @@ _DECADES = 100.0
 
 @dataclass(frozen=True)
 class Axis:
-    """What is along one side.
+    """One axis: the values along one side.
 
     Attributes:
         label: What the numbers are, and in which unit.
@@ -267,7 +267,7 @@ class Series:
 
     @property
     def at(self) -> Floats:
-        """Where each x is: a number, or seconds since 1970."""
+        """The place of each x: a number, or seconds since 1970."""
         return positions(self.x)
 
     def pick(self, which: NDArray[np.bool_]) -> Series:
@@ -305,7 +305,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Figure:
-    """What to draw: the first series sets the height, and bands that are taller are cut.
+    """A drawing: the first series sets the height, and bands that are taller are cut.
 
     Raises `ParameterError` where there is nothing to draw.
 
@@ -347,7 +347,7 @@ class Figure:
         }
 
     def is_shared(self) -> bool:
-        """Whether all panels can have one scale of values without making one of them flat."""
+        """Tell whether all panels can have one scale of values without making one of them flat."""
         if self.y.scale == "log":
             return True
         tops: dict[str, float] = {}
@@ -427,7 +427,7 @@ class Figure:
 
     @property
     def subtitle(self) -> str:
-        """What the values are, and over what."""
+        """The names of the values, and of the x axis."""
         return ", by ".join(filter(None, [self.y.label, self.x.label]))
 
     def legend(self) -> list[tuple[str, Series]]:
@@ -467,7 +467,7 @@ class Figure:
         return Table(columns, rows, ["l"] * (len(columns) - len(names)) + ["."] * len(names))
 
     def tips(self) -> list[list[str]]:
-        """What is shown at each place of a panel: its x in words, then the cells of the table."""
+        """Return the texts of each place of a panel: its x, then the cells of the table."""
         places, rows = self.places().tolist(), self.table().rows
         return [
             [day_label(x) if isinstance(x, date) else row[0], *row[1:]]
@@ -475,11 +475,11 @@ class Figure:
         ]
 
     def notes_of(self, drawn: Figure) -> list[str]:
-        """What a reader must know, if `drawn`, with fewer points, is what is seen."""
+        """Return what a reader must know, if `drawn`, with fewer points, is seen."""
         return [*drawn.notes[len(self.notes) :], *self.all_notes()]
 
     def all_notes(self) -> list[str]:
-        """What a reader must know about the bands, then the notes given."""
+        """Return what a reader must know about the bands, then the notes given."""
         low, high = self.value_range()
         notes = []
         if len({s.panel for s in self.series}) > 1 and not self.is_shared():
@@ -513,7 +513,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Sheet:
-    """What goes onto one page, or into one image: figures below each other.
+    """The content of one page or image: figures below each other.
 
     Attributes:
         title: Of all.

@@ -40,7 +40,7 @@ Rows = Sequence[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Rival:
-    """What a series is compared with, and whom it is about.
+    """The rival that a series is compared with, and whom it is about.
 
     Attributes:
         bound: ± of worst-case composition, on the same part of the budget, for the same question on
@@ -392,7 +392,7 @@ def _spends(report: Report) -> Figure:
 
 
 def _checks(report: Report, trained: TrainingResult) -> Figure:
-    """What the checks have said: accuracy, or the loss."""
+    """Return the figure of the checks: accuracy, or the loss."""
     factor, unit = (1, "") if report.checked == "loss" else (100, "%")
     x, y = (np.array([a[i] for a in report.checks], np.float64) for i in (0, 1))
     checks = Series(report.checked, x, factor * y, factor * report.check_error, "dots", "green")

@@ -132,7 +132,7 @@ width="{width - RIGHT - place.left + 6}" height="{height - BOTTOM - TOP + 6}"/><
 
 
 class _Place:
-    """Where an x and a value are in a drawing."""
+    """The places of x and values in a drawing."""
 
     def __init__(self, figure: Figure, width: int, height: int) -> None:
         self.width, self.height = width, height
@@ -201,7 +201,7 @@ def _key(series: Series, order: Sequence[str]) -> str:
 
 
 def _area(place: _Place, series: Series) -> str:
-    """What is between the edges of the band, in pieces without a gap; of one place, a stub."""
+    """Return the area between the band's edges, in pieces without a gap; of one place, a stub."""
     low, high = series.band
     if place.up.kind == "log":
         low = np.where(low <= place.up.low, place.up.low, low)

@@ -48,7 +48,7 @@ def format_number(value: float, digits: int) -> str:
 
 
 def digits_for(bound: float) -> int:
-    """How many decimals to show beside an error bound: it is left with two significant digits.
+    """Return the decimals to show beside an error bound: it is left with two significant digits.
 
     >>> digits_for(0.0123), digits_for(6.3), digits_for(46), digits_for(4612)
     (3, 1, 0, -2)
@@ -125,7 +125,7 @@ _MIN_TRUNCATED = 4
 
 
 class Table(NamedTuple):
-    """What `format_table` takes: `format_table(*table)`."""
+    """The arguments of `format_table`: `format_table(*table)`."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]

@@ -80,7 +80,7 @@ from sparseq.store.answer_facts import Facts
 
 @dataclass(frozen=True)
 class MeasureMeaning:
-    """What one measure adds up.
+    """The values that one measure adds up.
 
     Attributes:
         adds: What a row adds, and how a person's rows add up.
@@ -100,7 +100,7 @@ class MeasureMeaning:
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a question asks.
+    """The meaning of a question.
 
     Attributes:
         origin: Where rows come from, before any condition on them.
@@ -290,7 +290,7 @@ def facts_of(pieces: Sequence[Piece]) -> Facts:
 
 @dataclass(frozen=True)
 class Rest:
-    """What is left to ask for a question, and how."""
+    """The rest that is to be asked for a question, and how."""
 
     query: Query
     options: Options
@@ -449,7 +449,7 @@ _INDEX = {"epoch": "BIGINT", "release": "BIGINT", "digest": "VARCHAR"}
 _QUESTIONS = 1 << 10
 """That are held in memory; more than are staged at once. Older ones are looked up."""
 MEANINGS = NoteTable("meanings", _INDEX)
-"""What was asked in each epoch, and which release answered it: public."""
+"""Questions of each epoch, and the release that answered each: public."""
 MEASURED = NoteTable("meanings", _INDEX | {"measured": "BLOB"})
 """The same, with what was measured: public."""
 
@@ -485,7 +485,7 @@ class Inquiry:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What stands for each of its measures."""
+        """The name that stands for each of its measures."""
         return tuple(
             hashlib.sha256(m.key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
             for m in self.meaning.measures

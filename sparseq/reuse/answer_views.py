@@ -155,7 +155,7 @@ class GridKey:
 
 @dataclass(frozen=True)
 class GridMeasure:
-    """What one measure adds up (`MeasureMeaning.adds`), and over which rows in all groups."""
+    """The values that one measure adds up (`MeasureMeaning.adds`), and the rows in all groups."""
 
     adds: str
     region: Region
@@ -172,7 +172,7 @@ class Grid:
 
     @property
     def groups(self) -> int:
-        """How many groups there are."""
+        """Number of groups."""
         return math.prod(len(key.pieces) for key in self.keys)
 
     def cells(self) -> Iterator[list[dict[str, Values]]]:
@@ -401,7 +401,7 @@ class GridOf:
 
     @property
     def keys(self) -> set[_Key]:
-        """What its measures add up: of rows of which table, and under which other conditions."""
+        """The sums of its measures: of rows of which table, and under which other conditions."""
         return _keys(self.grid)
 
     @property

@@ -67,7 +67,7 @@ def purpose_of(store: Store, series: str) -> Purpose | None:
 
 
 class RowSource(Protocol):
-    """What gives rows at every tick: a series, or a companion of them.
+    """A source of rows at every tick: a series, or a companion of them.
 
     A source is asked about the ticks in their order; after a restart, first about those whose rows
     the file lacks. What it released before, it gives again: the same rows, from the journal.
@@ -75,7 +75,7 @@ class RowSource(Protocol):
 
     @property
     def name(self) -> str:
-        """What its rows are called, in `Row.series`."""
+        """The name of its rows, in `Row.series`."""
 
     @property
     def strategy(self) -> str:
@@ -127,7 +127,7 @@ class QuerySeries:
 
     @property
     def part(self) -> SeriesPart:
-        """What it is paid from."""
+        """The part that it is paid from."""
         return SeriesPart.of(self.store, self.name)
 
     def __post_init__(self) -> None:

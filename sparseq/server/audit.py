@@ -36,9 +36,9 @@ except ImportError:  # Windows, where a store can be kept, if not served
     fcntl = None  # type: ignore[assignment]
 
 FIRST = "0" * 64
-"""What stands for the line before the first."""
+"""Stands for the line before the first."""
 SUM = "sum"
-"""What a line is about that says what all lines before it add up to."""
+"""Subject of a line that says what all lines before it add up to."""
 MOST_BYTES = 8 << 20
 """Of a file that is written to, before the next one is begun."""
 MOST_TEXT = 2048
@@ -49,7 +49,7 @@ _BLOCK = 1 << 16  # bytes that are read at once, from the end
 
 @dataclass(frozen=True)
 class Chain:
-    """How far a log is whole: from line `first` to line `lines`, which has the hash `last`."""
+    """The whole part of a log: from line `first` to line `lines`, which has the hash `last`."""
 
     lines: int = 0
     last: str = FIRST

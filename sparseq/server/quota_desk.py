@@ -40,7 +40,7 @@ _LOSS = "loss accepted"
 
 @dataclass
 class DayCount:
-    """How often something happened within 24 hours: never less, and of up to ten minutes more.
+    """A count of what happened within 24 hours: never less, and of up to ten minutes more.
 
     Attributes:
         steps: How often, by the ten minutes in which it was.
@@ -85,7 +85,7 @@ def _ends(step: int) -> float:
 
 @dataclass
 class Usage:
-    """What a name has had.
+    """The answers that a name has had.
 
     Attributes:
         answers: New answers, by the day.
@@ -103,7 +103,7 @@ class Usage:
 
 @dataclass
 class QuotaTotals:
-    """What the lines of an audit log add up to.
+    """The sums of the lines of an audit log.
 
     Attributes:
         clock: When the last line was, in seconds that nobody sets; see above.
@@ -252,7 +252,7 @@ class Desk:
 
     @property
     def clock(self) -> float:
-        """What time it is, in seconds in which a server ran: see `QuotaTotals`."""
+        """The time, in seconds in which a server ran: see `QuotaTotals`."""
         return self._begun + self.seconds()
 
     def _found(self, one: Release) -> None:

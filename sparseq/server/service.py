@@ -64,7 +64,7 @@ _OPERATOR = Principal("", Role.CURATOR, Quota(), 0)  # no token has this name
 
 @dataclass(frozen=True)
 class Statement:
-    """What somebody asks.
+    """A question of somebody.
 
     Attributes:
         sql: One SELECT that aggregates.
@@ -307,7 +307,7 @@ class Service:
 
     @property
     def waiting(self) -> int:
-        """How much waits for its turn."""
+        """Number of questions that wait for their turn."""
         return len(self._thread.queue)
 
     @property
@@ -326,12 +326,12 @@ class Service:
 
     @property
     def differences(self) -> int:
-        """How often somebody's rows gave another answer alone: private (see `Stream`)."""
+        """Times that somebody's rows gave another answer alone: private (see `Stream`)."""
         return self._thread.store.stream.differences
 
     @property
     def released(self) -> int:
-        """How many answers there are: public."""
+        """Number of answers: public."""
         return self._thread.store.released
 
     async def grown(self, releases: int) -> None:

@@ -322,7 +322,7 @@ LOG = logging.getLogger("sparseq.server")
 
 @dataclass(frozen=True)
 class Ask:
-    """What is asked of the store: see `Store.sql`.
+    """A question for the store: see `Store.sql`.
 
     Attributes:
         query: Its SQL, lowered; or why it can't be.

@@ -12,7 +12,7 @@ from sparseq.pictures.tables import percent
 
 @dataclass(frozen=True)
 class Facts:
-    """What is public about one answer; sigma, granularity, scale, labels, kinds: one a measure.
+    """The public facts of one answer; sigma, granularity, scale, labels, kinds: one a measure.
 
     Attributes:
         release: Its number in the store's history.
@@ -101,12 +101,12 @@ WHY = {
     "have no declared least",
     "": "about the people who took part: who has used up the budget is left out, and in no ±",
 }
-"""What an interval rests on."""
+"""The grounds that intervals rest on, in words."""
 
 
 @dataclass(frozen=True)
 class AnswerInterval:
-    """What all intervals of an answer are about; as a text, it says so in one line.
+    """The subject of all intervals of an answer; as a text, it says so in one line.
 
     Attributes:
         kind: "exact", "bounded", "assumed", "capped", "active" (docs/intervals.md); "" where people
@@ -126,7 +126,7 @@ class AnswerInterval:
 
     @property
     def what(self) -> str:
-        """What lies in them, and how surely."""
+        """The subject of the intervals, and how sure they are."""
         one, several = "the interval", f"all {self.values:,} intervals"
         where = one if self.values == 1 else several
         whole = "the truth about everybody lies in" if self.kind else "what was summed lies in"
@@ -134,7 +134,7 @@ class AnswerInterval:
 
     @property
     def why(self) -> str:
-        """What that rests on; it may have several lines."""
+        """The ground of it; it may have several lines."""
         return WHY[self.kind]
 
     def __str__(self) -> str:

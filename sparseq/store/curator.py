@@ -38,7 +38,7 @@ NEAR_THE_END = 0.9
 
 @dataclass(frozen=True)
 class Counts:
-    """How many people and rows there are; rows by private table."""
+    """Numbers of people and of rows; rows by private table."""
 
     users: int
     rows: dict[str, int]
@@ -46,7 +46,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Spend:
-    """How far people have spent one pot of their budgets.
+    """The spending of one pot of people's budgets.
 
     Attributes:
         users: How many people.
@@ -96,7 +96,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Erasure:
-    """What an erasure took: rows by private table, and people whose identifiers were there."""
+    """The result of an erasure: rows by private table, and people whose identifiers were there."""
 
     people: int
     rows: dict[str, int]

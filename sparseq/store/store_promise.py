@@ -69,7 +69,7 @@ class StorePromise:
 
     @property
     def parts(self) -> dict[Pot, float]:
-        """What each pot has of norm_budget."""
+        """Each pot's part of norm_budget."""
         whole = Pots(np.array([budget_units(self.budget.norm_budget)]), self.reserves)
         parts = {pot: int(part.budgets[0]) / UNITS_PER_NORM for pot, part in whole.items()}
         series = sum(p.kappa for p in self.purposes) / self.budget.kappa
@@ -77,7 +77,7 @@ class StorePromise:
 
     @cached_property
     def begun(self) -> Course | None:
-        """What a stream of weighted answers begins with; None: people are in or out."""
+        """The beginning of a stream of weighted answers; None: people are in or out."""
         if self._weights is None:
             return None
         tau, least = self._weights["tau"], self._weights["least"]
@@ -85,24 +85,24 @@ class StorePromise:
 
     @property
     def for_questions(self) -> Fraction:
-        """What of every budget a new store has for questions."""
+        """Share of every budget that a new store has for questions."""
         shares = [*self.reserves.values(), *(p.share for p in self.purposes if not p.came)]
         return 1 - sum(map(Fraction, shares), Fraction())
 
     @property
     def course(self) -> Course | None:
-        """How far the stream of weighted answers has come, by what is durable."""
+        """The progress of the stream of weighted answers, by what is durable."""
         kept = None if self.begun is None else self._ledger.fact(COURSE)
         return self.begun if kept is None else Course.from_dict(kept)
 
     @property
     def watch(self) -> dict[str, Any] | None:
-        """What the watch was begun with; None: it was not."""
+        """The settings that the watch was begun with; None: it was not."""
         return watch_begun(self._ledger)
 
     @property
     def releases(self) -> int:
-        """How many answers have been released."""
+        """Number of answers that were released."""
         return len(self._ledger)
 
     def facts(self) -> dict[str, Any]:

@@ -182,7 +182,7 @@ class _UnforeseenError(Exception):
 
 
 class _Foreseen(WeightedSums):
-    """What is expected, in place of what is released: nothing is drawn or charged.
+    """Expected numbers in place of released ones: nothing is drawn or charged.
 
     Args:
         budget, course, rows: See `WeightedSums`.

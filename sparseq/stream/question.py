@@ -392,7 +392,7 @@ class WeightedPart:
 
     @property
     def costs(self) -> tuple[float, int]:
-        """How many answers it is at most, in price, and how many times it has pilots."""
+        """Most answers that it is, in price, and the number of its pilots."""
         if self.statistic is None:
             return 1.0, 1
         costs = {AVERAGE: (1.0, 2), VARIANCE: (1.5, 3), PAIR: (2.5, 7)}
@@ -537,7 +537,7 @@ class WeightedAnswer:
 
     @property
     def kind(self) -> IntervalKind:
-        """What the least sure of the intervals rests on."""
+        """The ground of the least sure of the intervals."""
         kinds = [part.interval.kind for part in self.measured]
         kinds += [IntervalKind.ASSUMED] * bool(self.statistics)
         return max(kinds, key=list(IntervalKind).index)
@@ -549,7 +549,7 @@ class WeightedAnswer:
 
     @property
     def faint(self) -> Index:
-        """Whose weight is below one half in some measure: private."""
+        """The people whose weight is below one half in some measure: private."""
         parts = [part.faint for part in self.measured]
         return parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
 

@@ -129,7 +129,7 @@ def _rounded_compiled(charges: Ints) -> Ints:
 
 @dataclass(frozen=True)
 class Dues:
-    """What some people owe for the parts of one release so far: private.
+    """The debts of some people for the parts of one release so far: private.
 
     Charges are added up exactly, and rounded up once for all parts.
 
@@ -161,7 +161,7 @@ class Dues:
 
 
 class Bill:
-    """What everybody owes for the parts of one release: private.
+    """Everybody's debts for the parts of one release: private.
 
     Example:
         >>> bill = Bill(Accounts(np.array([10, 10])))
@@ -219,7 +219,7 @@ class Bill:
 
     @property
     def lifetimes(self) -> LifetimeDues | None:
-        """What everybody is charged over all windows."""
+        """Everybody's charges over all windows."""
         if self._wholly is None and self._life is not None:
             return self._life.dues
         return self._wholly
@@ -256,7 +256,7 @@ class Bill:
 
 @dataclass(frozen=True)
 class Admission:
-    """Whom a release counts wholly: private.
+    """The people whom a release counts wholly: private.
 
     Attributes:
         users, active: Who contributes, ascending, and who of them can pay.
@@ -328,7 +328,7 @@ def joint_norms(norms: Sequence[Ints], exponents: Sequence[int]) -> Floats:
 
 @dataclass(frozen=True)
 class Hats:
-    """What each person adds to a pilot: two neighbouring cells, in 2**-PILOT_BITS of a person.
+    """Each person's part of a pilot: two neighbouring cells, in 2**-PILOT_BITS of a person.
 
     `low` goes to `cell` - 1, `high` to `cell`.
     """
@@ -455,7 +455,7 @@ def countable(norms: Ints) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Lighter:
-    """Who counts less than wholly: private.
+    """The people who count less than wholly: private.
 
     Attributes:
         users, mantissa, exponent: Whose weight is not 1, and the weight.

@@ -41,13 +41,13 @@ _UNITS = 16 / UNITS_PER_NORM
 _MOST_WINDOWS = 1024
 _COME_AGAIN = 3.0  # who has spent more is in a question more often: by a power from 0 to this
 _UNKNOWN = 2.0**-10
-"""Where nothing is known of what is left, fading is taken to be sqrt of this over tau."""
+"""Stands for what is left where nothing is known: fading is sqrt of this over tau."""
 QUESTION = 1 + 1 / RULES.first + 1 / RULES.second
-"""What a question costs a person at full weight, pilots and all."""
+"""Cost of a question to a person at full weight, pilots and all."""
 LEAST_TAU = 2.0
 """Of tau: so that a question with its pilots, at any price, fits into what everybody has left."""
 PARENT_PAYS = 8.0
-"""What questions may have cost before a parent pilot is asked anew after rows have arrived, and
+"""Most that questions cost before a parent pilot is asked anew after rows have arrived, and
 before it is asked for the first time how people have faded."""
 WEIGHTS = "people of "
 """Before the name of a table: its people by 1/a."""
@@ -238,7 +238,7 @@ class Course:
 
     @property
     def _many(self) -> int:
-        """How many windows the next answer is about at most; of any 0: it is about no people."""
+        """Most windows that the next answer is about; of any 0: it is about no people."""
         return 0 if self.span is None else self.span[1] - self.span[0] + 1
 
     @property
@@ -315,7 +315,7 @@ class Course:
 
     @property
     def full_answers(self) -> int:
-        """How many more questions somebody who is wholly in all of them takes part in fully."""
+        """Number of questions left to somebody who is wholly in all, at full weight."""
         course = self.about(None)
         spare = min(course.least_left - course.cautious(1.0), 1e9)
         return max(math.floor(spare / ((1 + GROWTH) * QUESTION)), 0)

@@ -74,7 +74,7 @@ def person_of(identifier: str) -> str:
 
 @dataclass(frozen=True)
 class BudgetFaults:
-    """What was odd about new users' own budgets: private.
+    """Faults of new users' own budgets: private.
 
     Attributes:
         odd: New users who had a budget that makes no sense.

@@ -212,7 +212,7 @@ Read = Callable[[Plan, list[Window]], tuple[NDArray[Any], PlanRows]]
 
 
 class Scans:
-    """What has been read ahead, the oldest dropped first.
+    """Results that were read ahead, the oldest dropped first.
 
     Args:
         count, read: Count, or return with their times, the rows of a plan from the first of some
@@ -434,7 +434,7 @@ class Reader:
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """What it reads through."""
+        """The connection that it reads through."""
         return self._con
 
     def reopened(self) -> None:

@@ -63,7 +63,7 @@ _TITLE = "sparseq session record"
 
 @dataclass(frozen=True)
 class HighWaterMark:
-    """How far a store has come: releases, and other changes of it."""
+    """The progress of a store: releases, and other changes of it."""
 
     releases: int = 0
     writes: int = 0
@@ -75,7 +75,7 @@ class HighWaterMark:
 
 @dataclass(frozen=True)
 class Record:
-    """What lies beside a store while it is open.
+    """The record that lies beside a store while it is open.
 
     Attributes:
         store: Which store; every copy of it has the same.

@@ -215,7 +215,7 @@ _MOST_SESSIONS = 1000  # that are remembered: a mark of an earlier one is taken 
 
 @dataclass(frozen=True)
 class SessionMark:
-    """What a store's file says of its last session: which, and whether it was closed."""
+    """The last session, as a store's file has it: which, and whether it was closed."""
 
     id: str
     open: bool
@@ -349,7 +349,7 @@ class StoreSession:
 
     @property
     def has_reached(self) -> HighWaterMark:
-        """How far the store has come, once it has begun."""
+        """The progress of the store, once it has begun."""
         return self._record.reached
 
     def keep_mark(self, mark: StoreMark, session: str = "") -> None:

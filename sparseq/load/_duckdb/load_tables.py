@@ -251,7 +251,7 @@ class Loading:
 
 @dataclass(frozen=True)
 class Outside:
-    """How much in a table is not as declared; by column, with the number of values that it has.
+    """Values of a table that are not as declared; by column, with the number of values that it has.
 
     Attributes:
         keys: Values that are not among a column's keys.

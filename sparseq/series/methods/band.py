@@ -33,12 +33,12 @@ from sparseq.stream.release_charges import charges_of
 
 Ints = NDArray[np.int64]
 Left = Callable[[Ints], Ints]
-"""What some people have left, in ledger units, beside what this band has reserved."""
+"""Function: units that some people have left, beside what this band has reserved."""
 
 
 @dataclass(frozen=True)
 class Taken:
-    """What one tick takes in: cells in order of person and coordinate, and what they reserve.
+    """The intake of one tick: cells in order of person and coordinate, and what they reserve.
 
     Attributes:
         cells: Of whoever is taken in.

@@ -254,7 +254,7 @@ def forget_forecasts(ledger: Ledger, users: Sequence[int]) -> None:
 
 @dataclass(frozen=True)
 class CounterRows:
-    """What departed users have left in one counter, a row a user and coordinate, users ascending.
+    """The remains of departed users in one counter, a row a user and coordinate, users ascending.
 
     `ticks` are the counter's own, from 0; `rates` in the query's unit, `steps` on the lattice.
     """
@@ -352,7 +352,7 @@ class ForecastNotes:
 
     @property
     def counted(self) -> int:
-        """Which revision of the rows the ticks have been counted in."""
+        """The revision of the rows in which the ticks were counted."""
         found = self._ledger.notes(COUNTED, series=self.series)["revision"].to_pylist()
         return max(found, default=0)
 

@@ -247,7 +247,7 @@ class CorrelatedSeries:
 
     @property
     def column(self) -> str:
-        """What the series' number is called; known once it is begun."""
+        """The name of the series' number; known once it is begun."""
         return str(self._fixed["column"])
 
     def _begin(self, query: Query, options: Options) -> Plan:

@@ -64,7 +64,7 @@ class Candidate:
 
     @property
     def worth(self) -> bool:
-        """Whether it would be below worst-case composition with twice the bias, too."""
+        """It would be below worst-case composition with twice the bias, too."""
         return self.cautious <= WORTH
 
     @property

@@ -165,7 +165,7 @@ class Endpoint:
 
     @property
     def about(self) -> str:
-        """What it does, in a line."""
+        """Its purpose, in a line."""
         return (self.handler.__doc__ or "").strip().split("\n")[0]
 
 

@@ -108,7 +108,7 @@ async def ask(call: Call) -> Response:
 
 
 async def answers(call: Call) -> Response:
-    """What was answered, newest first."""
+    """Show the answers, newest first."""
     before = call.given["before"] or len(call.service.latest) + 1
     shown = await call.service.listed(call.who, before, _LISTED)
     earlier = shown[0].id if shown and shown[0].id > 1 else None
@@ -155,7 +155,7 @@ async def one_series(call: Call) -> Response:
 
 
 async def budget(call: Call) -> Response:
-    """What is promised, and how far the stream has come."""
+    """Show the promise, and how far the stream has come."""
     facts = await call.service.call(call.who, Store.budget)
     answers, price = call.service.desk.used(call.who.name)
     quota = f"Your quota is {call.who.quota}. " if str(call.who.quota) else "You have no quota. "

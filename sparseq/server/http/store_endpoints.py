@@ -134,7 +134,7 @@ async def catalog(call: Call) -> Response:
 
 
 async def releases(call: Call) -> Response:
-    """What was answered, newest first; `?last=`, `?before=` a release."""
+    """List the answers, newest first; `?last=`, `?before=` a release."""
     before = call.given["before"] or len(call.service.latest) + 1
     found = await call.service.listed(call.who, before, call.given["last"])
     return as_json([release_data(r) for r in reversed(found)])
@@ -152,7 +152,7 @@ async def series(call: Call) -> Response:
 
 
 async def budget(call: Call) -> Response:
-    """What is promised about all answers together, and how far the stream has come."""
+    """Return what is promised about all answers together, and how far the stream has come."""
     return as_json(await call.service.call(call.who, Store.budget))
 
 
@@ -306,7 +306,7 @@ async def revoked(call: Call) -> int:
 
 
 async def jobs(call: Call) -> Response:
-    """What the server does by itself, and how far it is."""
+    """List what the server does by itself, and how far it is."""
     return as_json([asdict(state) for state in call.service.jobs])
 
 

@@ -46,7 +46,7 @@ from sparseq.training.records import despite_failures
 
 
 class _HookState(threading.local):
-    """What hooks keep of the batch that their thread is at."""
+    """The state that hooks keep of the batch that their thread is at."""
 
     def __init__(self) -> None:
         self.inputs: dict[str, Tensor] = {}
@@ -305,7 +305,7 @@ T = TypeVar("T")
 _LONGEST = (float(NORM_LIMIT) / 4) ** 0.5 * DENSE_NORM_STEPS
 """In lattice steps: what is longer costs more than any budget, and is not added."""
 _SHARDS = 2
-"""How many micro-batches a batch has: as many threads, with one thread of PyTorch's each."""
+"""Number of micro-batches of a batch: as many threads, with one thread of PyTorch's each."""
 
 
 @cache
