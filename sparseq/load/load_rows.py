@@ -96,26 +96,26 @@ class Intake:
 
     def messages(self) -> list[str]:
         """Return it in words, a line each; nothing if every row was read as it is."""
-        said = list(self.notes)
+        lines = list(self.notes)
         if self.lines:
-            said.append(f"{self.lines:,} lines were left out: too long, or with too many values")
+            lines.append(f"{self.lines:,} lines were left out: too long, or with too many values")
         if self.unreadable:
-            said.append(
+            lines.append(
                 f"{self.unreadable:,} lines or rows have bytes that are not UTF-8, or NUL: such "
                 "values are NULL (in JSON, the characters are replaced); a store made with "
                 "--csv encoding=latin-1 reads Latin-1"
             )
         if self.no_user:
-            said.append(f"{self.no_user:,} of {self.rows:,} rows were left out: they name no user")
+            lines.append(f"{self.no_user:,} of {self.rows:,} rows were left out: they name no user")
         if self.early:
-            said.append(f"{self.early:,} of {self.rows:,} rows were left out: they are too early")
+            lines.append(f"{self.early:,} of {self.rows:,} rows were left out: they are too early")
         for name, why in self.columns.items():
-            said.append(f"{shown(name)} is empty: {why}")
+            lines.append(f"{shown(name)} is empty: {why}")
         for name, count in self.no_value.items():
-            said.append(f"{shown(name)}: {count:,} values did not fit, and are NULL")
+            lines.append(f"{shown(name)}: {count:,} values did not fit, and are NULL")
         for name, count in self.cut.items():
-            said.append(f"{shown(name)}: {count:,} texts were cut to {MOST_TEXT:,} characters")
-        return said + self.bounded
+            lines.append(f"{shown(name)}: {count:,} texts were cut to {MOST_TEXT:,} characters")
+        return lines + self.bounded
 
 
 def _how(format: str) -> str:
@@ -133,12 +133,12 @@ def facts_of(
         kept: By column: how its values are kept, in words, if not as they are.
         left_out: Columns that are not stored.
     """
-    said = []
+    facts = []
     for name in schema.types:
         format, guessed = schema.formats.get(name, ""), ambiguous.get(name, Guess(""))
         doubt = ""
         if guessed.like:
-            said.append(
+            facts.append(
                 f"{shown(name)} as text: most look like {guessed.like}, and not all are written in "
                 f"one way; --type {shown(name)}={_DECLARED[guessed.like]} says in which"
             )
@@ -147,16 +147,16 @@ def facts_of(
         elif guessed.also:
             doubt = f"; {' and '.join(guessed.also)} would fit as well: is it so? --type says it"
         if format or doubt:
-            said.append(f"{shown(name)} as {_how(format)}{doubt}")
-    said += [f"{shown(old)} is called {shown(new)}" for old, new in schema.names.items()]
+            facts.append(f"{shown(name)} as {_how(format)}{doubt}")
+    facts += [f"{shown(old)} is called {shown(new)}" for old, new in schema.names.items()]
     if schema.dropped:
-        said.append(f"left out, as declared: {', '.join(map(shown, schema.dropped))}")
+        facts.append(f"left out, as declared: {', '.join(map(shown, schema.dropped))}")
     if schema.encoding:
-        said.append(f"text files as {schema.encoding}; --csv encoding=… says another encoding")
-    said += [f"{shown(name)}: {how}" for name, how in kept.items()]
+        facts.append(f"text files as {schema.encoding}; --csv encoding=… says another encoding")
+    facts += [f"{shown(name)}: {how}" for name, how in kept.items()]
     if left_out:
-        said.append(f"columns that are not stored: {', '.join(left_out)}")
-    return said
+        facts.append(f"columns that are not stored: {', '.join(left_out)}")
+    return facts
 
 
 # -- rows of files, or of tables in memory, on their way into a store: each is read by itself ------
@@ -167,13 +167,13 @@ def _opened_first(
 ) -> tuple[SourceList, Declarations]:
     """Return the sources of a new table, and declarations with what its text is written in."""
     form = TextForm("", declared.multiline, declared.nulls, declared.encoding, declared.skip)
-    found = opened(source, wanted, form)
+    sources = opened(source, wanted, form)
     if declared.encoding is not None:
-        return found, declared
-    letters = [one.letters for one in found.sources if isinstance(one, TextFile)]
+        return sources, declared
+    letters = [one.letters for one in sources.sources if isinstance(one, TextFile)]
     encoding = sum(letters, Letters()).encoding
     return (
-        opened(source, wanted, replace(form, encoding=encoding)) if letters else found,
+        opened(source, wanted, replace(form, encoding=encoding)) if letters else sources,
         replace(declared, encoding=encoding),
     )
 
@@ -188,8 +188,8 @@ def _names(
     there = list(dict.fromkeys(name for one in sources for name in one.types))
     lower = {name.lower() for name in there}
     dropped = tuple(name.lower() for name in declared.drop if name.lower() in lower)
-    said = {old.lower(): new for old, new in declared.rename.items()}
-    names = {name: said[name.lower()] for name in there if name.lower() in said}
+    renamed = {old.lower(): new for old, new in declared.rename.items()}
+    names = {name: renamed[name.lower()] for name in there if name.lower() in renamed}
     taken = [n for n in there if n not in names and n.lower() not in dropped]
     for old, new in names.items():
         if new.lower() in {n.lower() for n in taken}:
@@ -243,25 +243,25 @@ class IncomingRows:
             form = TextForm(
                 schema.separator, schema.multiline, schema.nulls, schema.encoding, schema.skip
             )
-            found = opened(source, wanted, form)
+            listed = opened(source, wanted, form)
             names, dropped = schema.names, schema.dropped
         else:
             there = {new.lower(): old for old, new in declared.rename.items()}
             wanted = [there.get(n.lower(), n) for n in parts or ([user] if user else [])]
-            found, declared = _opened_first(source, wanted, declared)
-            names, dropped = _names(found.sources, declared)
+            listed, declared = _opened_first(source, wanted, declared)
+            names, dropped = _names(listed.sources, declared)
         self._names, self._dropped = names, dropped
-        self.sources: list[Source] = list(found.sources)
+        self.sources: list[Source] = list(listed.sources)
         if names or dropped:
-            self.sources = [RenamedSource(one, names, dropped) for one in found.sources]
+            self.sources = [RenamedSource(one, names, dropped) for one in listed.sources]
         more = [
             n
-            for a, b in zip(self.sources, found.sources, strict=True)
+            for a, b in zip(self.sources, listed.sources, strict=True)
             for n in a.notes[len(b.notes) :]
         ]
-        self.files = found.files
+        self.files = listed.files
         """The file of each source; None for one that is no file."""
-        self.told = Intake(notes=[*found.notes, *more])
+        self.told = Intake(notes=[*listed.notes, *more])
         self.left_out: list[str] = []
         """Columns of a type that is not stored."""
         self.ambiguous: dict[str, Guess] = {}
@@ -270,8 +270,10 @@ class IncomingRows:
         self._kept: dict[str, str] = {}
         self.schema = schema or self._guessed(declared, user)
         if schema is None:
-            said = {f"{n} as {_how(declared_type(n, t)[1])}" for n, t in declared.types.items()}
-            self.told.notes += [fact for fact in self.facts() if fact not in said]
+            declared_facts = {
+                f"{n} as {_how(declared_type(n, t)[1])}" for n, t in declared.types.items()
+            }
+            self.told.notes += [fact for fact in self.facts() if fact not in declared_facts]
         if self.schema.user:
             self.sources = [CompositeFile(s, self.schema) for s in self.sources]
         self._bounds = declared.numbers() if bounds is None else bounds
@@ -284,12 +286,12 @@ class IncomingRows:
 
     def _unknown(self, types: Iterable[str]) -> list[str]:
         """Say which columns of files are not read: the table does not have them."""
-        known = {name.lower() for name in (*types, *self.schema.types, *self.schema.user)}
+        stored = {name.lower() for name in (*types, *self.schema.types, *self.schema.user)}
         try:
             there = [name for source in _spread(self.sources) for name in source.types]
         except DAMAGE:  # whoever reads it says so
             return []
-        more = dict.fromkeys(n for n in there if n.lower() not in known)
+        more = dict.fromkeys(n for n in there if n.lower() not in stored)
         return [f"columns that the table does not have: {', '.join(map(shown, more))}"] * bool(more)
 
     def usable(self) -> dict[str, str]:
@@ -481,15 +483,17 @@ class IncomingRows:
 
     def _guessed(self, declared: Declarations, user: str) -> Schema:
         """Return a schema: what is declared, and for the other columns what the first rows say."""
-        said = declared.parsed()
+        declared_types = declared.parsed()
         parts = parts_of(user) or ((user,) if declared.window else ())
         types: dict[str, str] = {}
         formats: dict[str, str] = {}
         actual: dict[str, str] = {}
         if declared.only:  # a file that lacks one of them does not fit
             actual = {name.lower(): name for name in declared.types}
-            types = {name: said[name.lower()][0] for name in declared.types}
-            formats = {n: said[n.lower()][1] for n in types if said[n.lower()][1]}
+            types = {name: declared_types[name.lower()][0] for name in declared.types}
+            formats = {
+                n: declared_types[n.lower()][1] for n in types if declared_types[n.lower()][1]
+            }
             self.left_out += sorted(
                 {
                     f"{shown(n)} (not in the schema)"
@@ -500,26 +504,26 @@ class IncomingRows:
             )
         texts: dict[str, list[tuple[Source, str]]] = {}
         for source in _spread(self.sources):
-            for name, found in self._guesses(source, said, declared.only).items():
+            for name, its_type in self._guesses(source, declared_types, declared.only).items():
                 name_of = actual.setdefault(name.lower(), name)
-                if found is None:
+                if its_type is None:
                     text = f"{shown(name)} ({_raw_type(source, name)})"
                     self.left_out += [text] * (text not in self.left_out)
-                elif not found.type:
+                elif not its_type.type:
                     types.setdefault(name_of, "")
                     texts.setdefault(name_of, []).append((source, name))
                 else:
-                    known = types.get(name_of)
-                    types[name_of] = wider(known, found.type) if known else found.type
-                    if known in (None, found.type) and found.format:
-                        formats[name_of] = found.format
+                    before = types.get(name_of)
+                    types[name_of] = wider(before, its_type.type) if before else its_type.type
+                    if before in (None, its_type.type) and its_type.format:
+                        formats[name_of] = its_type.format
         numbers = {name.lower() for name in declared.numbers()}
         for name, guessed in _by_texts(texts, user).items():
-            known = types[name]
+            before = types[name]
             if guessed.type == "VARCHAR" and name.lower() in numbers:
                 guessed = Guess("DOUBLE")  # its bounds say that it has numbers
-            types[name] = wider(known, guessed.type) if known else guessed.type
-            if not known and guessed.format:
+            types[name] = wider(before, guessed.type) if before else guessed.type
+            if not before and guessed.format:
                 formats[name] = guessed.format
             if guessed.also or guessed.like:
                 self.ambiguous[name] = guessed
@@ -543,31 +547,31 @@ class IncomingRows:
         )
 
     def _guesses(
-        self, source: Source, said: Mapping[str, tuple[str, str]], only: bool
+        self, source: Source, declared_types: Mapping[str, tuple[str, str]], only: bool
     ) -> dict[str, Guess | None]:
         """Return what a source's columns are by what is said of them; without a type: a text."""
         raw, names = source.raw_types(), dict[str, str]()
-        found: dict[str, Guess | None] = {}
+        guesses: dict[str, Guess | None] = {}
         for name in source.types:
             first = names.setdefault(name.lower(), name)
             if first != name:
                 self.left_out.append(f"{shown(name)} (there is {shown(first)})")
         for lower, name in names.items():
             kind = source.types[name]
-            if lower in said:
-                found[name] = Guess(*said[lower])
+            if lower in declared_types:
+                guesses[name] = Guess(*declared_types[lower])
             elif only:
                 continue
             elif kind is None:
-                found[name] = None
+                guesses[name] = None
             elif name in raw:
                 stored = stored_type(kind, raw[name])
-                found[name] = Guess(stored)
+                guesses[name] = Guess(stored)
                 if how := kept_otherwise(raw[name], stored):
                     self._kept[name] = how
             else:
-                found[name] = Guess(source.declared.get(name, ""))
-        return found
+                guesses[name] = Guess(source.declared.get(name, ""))
+        return guesses
 
     def is_empty(self, number: int) -> bool:
         """Tell whether a source has no rows."""
@@ -690,7 +694,7 @@ def ends(type: str, bounds: tuple[float, float]) -> tuple[Number, Number] | None
     ((1, 7), (Decimal('0.0'), Decimal('0.2')), None)
     """
     low, high = bounds
-    found: tuple[Number, Number]
+    limits: tuple[Number, Number]
     if not _NUMBERS.match(type):
         return None
     if type in INTEGER_TYPES:
@@ -698,26 +702,26 @@ def ends(type: str, bounds: tuple[float, float]) -> tuple[Number, Number] | None
         least, most = (
             (0, 2**bits - 1) if type[0] == "U" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
         )
-        found = max(math.ceil(low), least), min(math.floor(high), most)
+        limits = max(math.ceil(low), least), min(math.floor(high), most)
     elif type.startswith("DECIMAL"):
         width, scale = map(int, type[8:-1].split(","))
         with localcontext(prec=_DIGITS):
             unit = Decimal(1).scaleb(-scale)
             largest = (Decimal(10) ** width - 1) * unit
-            found = (
+            limits = (
                 max(Decimal(low).quantize(unit, ROUND_CEILING) + 0, -largest),  # 0, never -0
                 min(Decimal(high).quantize(unit, ROUND_FLOOR) + 0, largest),
             )
     elif type == "FLOAT":
         up, down = np.float32(np.inf), np.float32(-np.inf)
         first, last = np.float32(low), np.float32(high)
-        found = (
+        limits = (
             float(first if float(first) >= low else np.nextafter(first, up)),
             float(last if float(last) <= high else np.nextafter(last, down)),
         )
     else:
-        found = float(low), float(high)
-    return found
+        limits = float(low), float(high)
+    return limits
 
 
 class Clamp:
@@ -735,13 +739,13 @@ class Clamp:
     """
 
     def __init__(self, bounds: Mapping[str, tuple[float, float]], types: Mapping[str, str]) -> None:
-        said = {name.lower(): both for name, both in bounds.items()}
+        declared = {name.lower(): both for name, both in bounds.items()}
         self._ends = {
             name: both
             for name, type in types.items()
-            if name.lower() in said and (both := ends(type, said[name.lower()])) is not None
+            if name.lower() in declared and (both := ends(type, declared[name.lower()])) is not None
         }
-        self._types, self._bounds = types, {name: said[name.lower()] for name in self._ends}
+        self._types, self._bounds = types, {name: declared[name.lower()] for name in self._ends}
         self.outside = dict.fromkeys(self._ends, 0)
         for name, (least, most) in self._ends.items():
             if least > most:
@@ -784,13 +788,13 @@ class Clamp:
 
     def messages(self, values: Mapping[str, int]) -> list[str]:
         """Return in words what was cut, of so many values of each column."""
-        said = []
+        lines = []
         for name, count in self.outside.items():
             low, high = self._bounds[name]
             if count:
                 share = f"{count:,} of {values[name]:,} values ({100 * count / values[name]:.2g} %)"
-                said.append(
+                lines.append(
                     f"{shown(name)}: {share} were outside of the bounds {low:g} to {high:g}, "
                     "and are cut to them"
                 )
-        return said
+        return lines

@@ -182,13 +182,13 @@ def encoding_named(name: str) -> str:
     ('iso8859-1', '', 'cp1252')
     """
     try:
-        found = codecs.lookup(name or "utf-8").name
-        if found in ("utf-8", "utf-8-sig", "ascii"):
+        encoding = codecs.lookup(name or "utf-8").name
+        if encoding in ("utf-8", "utf-8-sig", "ascii"):
             return ""
         plain = bytes(range(128))
-        alone = all(len(bytes([b, 64]).decode(found, "replace")) == 2 for b in range(256))
-        if plain.decode(found) == plain.decode("ascii") and alone:
-            return found
+        alone = all(len(bytes([b, 64]).decode(encoding, "replace")) == 2 for b in range(256))
+        if plain.decode(encoding) == plain.decode("ascii") and alone:
+            return encoding
     except (LookupError, UnicodeError):
         pass
     raise ParameterError(
@@ -206,15 +206,15 @@ def types_apart(types: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, dic
     >>> types_apart({"who": "BIGINT", "visits": {"day": "DATE"}})
     ({'who': 'BIGINT'}, {'visits': {'day': 'DATE'}})
     """
-    found = {k: dict(v) for k, v in types.items() if isinstance(v, Mapping)}
-    single = {k: v for k, v in types.items() if k not in found}
-    for columns in (single, *found.values()):
+    tables = {k: dict(v) for k, v in types.items() if isinstance(v, Mapping)}
+    single = {k: v for k, v in types.items() if k not in tables}
+    for columns in (single, *tables.values()):
         for name, text in columns.items():
             if not isinstance(text, str):
                 raise ParameterError(
                     f"the type of {name} is {text!r}", "a column has a type: 'DATE:%d/%m/%Y'"
                 )
-    return single, found
+    return single, tables
 
 
 def text_files(csv: Mapping[str, Any]) -> dict[str, Any]:
@@ -226,11 +226,11 @@ def text_files(csv: Mapping[str, Any]) -> dict[str, Any]:
     >>> text_files({"null": "NA", "skip": 2})
     {'multiline': False, 'nulls': ('NA',), 'encoding': None, 'skip': 2}
     """
-    known = ("encoding", "null", "multiline", "skip")
+    words = ("encoding", "null", "multiline", "skip")
     for word in csv:
-        if word not in known:
+        if word not in words:
             raise ParameterError(
-                f"csv has no {word!r}", did_you_mean(word, known) or f"one of {', '.join(known)}"
+                f"csv has no {word!r}", did_you_mean(word, words) or f"one of {', '.join(words)}"
             )
     null = csv.get("null")
     nulls = (null,) if isinstance(null, str) else null
@@ -261,10 +261,10 @@ def fit_name(column: str, taken: Collection[str]) -> str:
     plain = re.sub(r"_?[^\w .-]+_?", "_", column).strip(" ._-")
     plain = re.sub(r" ?_ ?", "_", re.sub(r"^_?user", "user", plain, flags=re.IGNORECASE))
     plain = plain if NAME.fullmatch(plain) else f"_{plain}" if plain else "column"
-    used, found, n = {name.lower() for name in taken}, plain, 2
-    while found.lower() in used:
-        found, n = f"{plain}_{n}", n + 1
-    return found
+    used, name, n = {name.lower() for name in taken}, plain, 2
+    while name.lower() in used:
+        name, n = f"{plain}_{n}", n + 1
+    return name
 
 
 def check_named(schemas: Iterable[Schema], declared: Declarations) -> None:
@@ -273,9 +273,9 @@ def check_named(schemas: Iterable[Schema], declared: Declarations) -> None:
     Raises:
         ParameterError: One is in none.
     """
-    known = {n.lower() for schema in schemas for n in (*schema.names, *schema.dropped)}
+    there = {n.lower() for schema in schemas for n in (*schema.names, *schema.dropped)}
     for name in (*declared.rename, *declared.drop):
-        if name.lower() not in known:
+        if name.lower() not in there:
             raise ParameterError(f"no table has a column {name!r}", "check --rename and --drop")
 
 
@@ -312,8 +312,8 @@ def declared_type(column: str, text: str) -> tuple[str, str]:
 
 
 def _is_decimal(kind: str) -> bool:
-    found = re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", kind)
-    return found is not None and int(found[2]) <= int(found[1]) <= MOST_DIGITS and found[1] != "0"
+    match = re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", kind)
+    return match is not None and int(match[2]) <= int(match[1]) <= MOST_DIGITS and match[1] != "0"
 
 
 def _check_format(column: str, kind: str, format: str) -> None:
@@ -343,9 +343,9 @@ def schema_of(table: Table, kept: Mapping[str, Any] | None) -> Schema:
             which is then read as the usual formats are.
     """
     types = {c.name: c.type for c in table.columns}
-    said = dict(kept or {})
-    lists = {name: tuple(said.get(name, ())) for name in ("user", "nulls", "dropped")}
-    return Schema(types, **said | lists)
+    declared = dict(kept or {})
+    lists = {name: tuple(declared.get(name, ())) for name in ("user", "nulls", "dropped")}
+    return Schema(types, **declared | lists)
 
 
 def schema_of_existing(catalog: Catalog) -> dict[str, Schema]:
