@@ -41,7 +41,8 @@ def test_each_thing_is_found() -> None:
             "sparseq/b.py": "from . import a\n\n" + CLEAN + "    def g(self, a):\n"
             "        return a._x + self._y._z + super()._w\n",
             "sparseq/store/_duckdb/c.py": "import duckdb\n" * 951,
-            "sparseq/pgwire/counting.py": 'x = 1  # fmt: skip\n"""How often."""\n',
+            "sparseq/pgwire/counting.py": 'x = 1  # fmt: skip\n"""How often."""\n'
+            "def _f():\n    return 1\nx = _f()\n",
         }
     )
     assert found.duckdb == ["sparseq/a.py"]
@@ -52,7 +53,8 @@ def test_each_thing_is_found() -> None:
     assert found.skips == ["sparseq/pgwire/counting.py:1"]
     assert found.named == ["sparseq.pgwire.counting"]
     assert found.clauses == ["sparseq/pgwire/counting.py:2"]
-    assert found.lines - found.core == 2
+    assert found.shreds == ["sparseq/pgwire/counting.py:3: _f"]
+    assert found.lines - found.core == 5
 
 
 @pytest.fixture(scope="module")

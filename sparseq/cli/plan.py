@@ -357,8 +357,9 @@ def as_text(verdict: Verdict) -> str:
     ]
     columns = ["method", "counts", *errors, "first half", "second half", "all", ""]
     head = (
-        f"{shown(verdict.name)}, {best.purpose.ticks:,} ticks on {_share_of(verdict)} of every "
-        f"budget; a value is {mean:,.4g} on average\n\n  {line(best)}\n\n"
+        f"{shown(verdict.name)}, {best.purpose.ticks:,} ticks on "
+        f"{100 * best.purpose.share:.10g}% of every budget; a value is {mean:,.4g} on "
+        f"average\n\n  {line(best)}\n\n"
         f"Use it so: sparseq create … --for {line(best)}\n"
         f"or, later: sparseq purpose add STORE {line(best)}"
     )
@@ -376,10 +377,6 @@ def as_text(verdict: Verdict) -> str:
 def line(method: Method) -> str:
     """Return a method as `create --for` takes it."""
     return written(method.purpose, f"{100 * method.purpose.share:.10g}%")
-
-
-def _share_of(verdict: Verdict) -> str:
-    return f"{100 * verdict.recommended.purpose.share:.10g}%"
 
 
 def _row(method: Method, verdict: Verdict) -> list[str]:

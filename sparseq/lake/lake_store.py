@@ -342,13 +342,11 @@ class LakeBackend:
             if deep and not path.name.split("-")[1] == digest_of(path, self._key):
                 raise StoreError(f"{path.name} is damaged", "restore a copy")
             opened = Bucket(str(path))
-            people, rows = opened.people, sum(map(opened.count_rows, self._private()))
+            people = opened.people
+            rows = sum(opened.count_rows(table.name) for table in self.catalog.private)
             opened.close()
             if people != len(row["budgets"]) // 8 or rows != row["rows"]:
                 raise StoreError(f"{path.name} has other people or rows", "restore a copy")
-
-    def _private(self) -> list[str]:
-        return [table.name for table in self.catalog.private]
 
     # -- the end -----------------------------------------------------------------------------------
 

@@ -339,7 +339,7 @@ class SheetFile(TextColumns):
             chosen = sheet or names[0]
             cells = book.load_sheet(chosen, dtypes="string").to_arrow()
         except (reader.FastExcelError, IndexError, ValueError) as error:
-            raise OSError(_reason(error)) from None
+            raise OSError(str(error).partition("\n")[0]) from None
         others = [shown(n) for n in names if n != chosen]
         if others and not sheet:
             self.notes = (
@@ -370,8 +370,3 @@ def _spelled(cells: pa.Array) -> pa.Array:
     for pattern in (_MIDNIGHT, _NO_DAY):
         cells = pc.replace_substring_regex(cells.cast(pa.string()), pattern, r"\1")
     return cells
-
-
-def _reason(error: Any) -> str:
-    """Return the first line of what the reader says, without its own context."""
-    return str(error).partition("\n")[0]

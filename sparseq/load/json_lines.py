@@ -445,12 +445,8 @@ def _pointers(column: str) -> list[str]:
     >>> _pointers("a.b"), _pointers("a")
     (['/a.b', '/a/b'], ['/a'])
     """
-    key = _pointer(column)
+    key = "/" + column.replace("~", "~0").replace("/", "~1")
     return list(dict.fromkeys([key, key.replace(".", "/")]))
-
-
-def _pointer(key: str) -> str:
-    return "/" + key.replace("~", "~0").replace("/", "~1")
 
 
 def _spelled(text: str, kind: str) -> str:

@@ -81,7 +81,7 @@ def tidy_type(kind: pa.DataType, binary: bool = False) -> pa.DataType | None:
     for types, becomes in _BECOMES:
         if any(is_of(kind) for is_of in types):
             return kind if becomes is None else becomes
-    return pa.string() if binary and _is_binary(kind) else None
+    return pa.string() if binary and any(is_of(kind) for is_of in _BINARY) else None
 
 
 def duck_type(kind: pa.DataType) -> str:
@@ -110,10 +110,6 @@ _BINARY = (
     pa.types.is_binary_view,
     pa.types.is_fixed_size_binary,
 )
-
-
-def _is_binary(kind: pa.DataType) -> bool:
-    return any(is_of(kind) for is_of in _BINARY)
 
 
 def tidy(array: pa.Array) -> pa.Array:

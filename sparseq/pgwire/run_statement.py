@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import re
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -32,7 +31,6 @@ from sparseq.pgwire.statement_kinds import (
 from sparseq.sql.parameters import literal
 
 _CSV = CopyFormat("csv", delimiter=",", null="")
-_QUOTED = re.compile(r"'((?:[^']|'')*)'")
 
 
 class Runner:

@@ -169,7 +169,9 @@ class QuerySeries:
         label = tick.start.date() if self.ticks.whole_days else tick.start
         columns = _numbers(query)
         table = answer.arrow()
-        keys = [name for name in table.column_names if name in _key_names(query)]
+        of_keys = {o.name for o in query.outputs.columns if isinstance(o.node, KeyNode)}
+        bins = ("bin_low", "bin_high") if query.outputs.histogram is not None else ()
+        keys = [name for name in table.column_names if name in of_keys.union(bins)]
         facts = {name: _noise(answer, node) for name, node in columns}
         return [
             Row(
@@ -229,11 +231,6 @@ def is_of(request: RequestId | None, series: str, label: str) -> bool:
     """Tell whether a request was a series' question at a tick, of this text or another."""
     ours = RequestId.of(Asker.MONITOR, series, label)
     return request is not None and (request.asker, request.text) == (ours.asker, ours.text)
-
-
-def _key_names(query: Query) -> set[str]:
-    names = {o.name for o in query.outputs.columns if isinstance(o.node, KeyNode)}
-    return names | ({"bin_low", "bin_high"} if query.outputs.histogram is not None else set())
 
 
 def _numbers(query: Query) -> list[tuple[str, Any]]:

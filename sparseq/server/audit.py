@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import glob
 import hashlib
 import io
 import json
@@ -103,7 +104,7 @@ class AuditLog:
                 facts = {"n": chain.lines + 1, "at": now, **line}
                 if line.get("what") == SUM:
                     facts["follows"] = chain.last
-                text = _text({key: _cut(value) for key, value in facts.items()})
+                text = json.dumps({key: _cut(value) for key, value in facts.items()}, default=str)
                 chain = Chain(chain.lines + 1, _hash(chain.last, text))
                 made.append(f'{text[:-1]}, "hash": "{chain.last}"}}\n'.encode())
             data = b"".join(made)
@@ -184,7 +185,7 @@ class AuditLog:
         """Return the files that are not written to any more, oldest first."""
         if self.path is None:
             return []
-        found = self.path.parent.glob(_escaped(self.path.name) + ".*")
+        found = self.path.parent.glob(glob.escape(self.path.name) + ".*")
         return sorted((p for p in found if _number(p)), key=_number)
 
     def _parts(self) -> list[Callable[[], BinaryIO]]:
@@ -355,10 +356,6 @@ def _number(path: Path) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
 
 
-def _escaped(name: str) -> str:
-    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
-
-
 def _cut(value: Any) -> Any:
     """Return a value; a text that is too long is cut, and says so.
 
@@ -368,10 +365,6 @@ def _cut(value: Any) -> Any:
     if not isinstance(value, str) or len(value) <= MOST_TEXT:
         return value
     return f"{value[:MOST_TEXT]}… ({len(value):,} letters)"
-
-
-def _text(line: Mapping[str, Any]) -> str:
-    return json.dumps(line, default=str, ensure_ascii=True)
 
 
 def _hash(before: str, text: str) -> str:

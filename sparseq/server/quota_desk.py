@@ -131,7 +131,8 @@ class QuotaTotals:
 
     def begin(self, now: dt.datetime) -> float:
         """Return what `clock` is now, by the machine's clock."""
-        return self.clock if self.at is None else self.clock + _passed(self.at, now)
+        passed = 0.0 if self.at is None else (now - self.at).total_seconds()
+        return self.clock + max(passed, 0.0)
 
     def take(self, line: Mapping[str, Any]) -> None:
         """Add a line. One that nobody can have written counts for nothing."""
@@ -184,10 +185,6 @@ class QuotaTotals:
             str(name): Usage(_counted(answers), _counted(refused), float(price))
             for name, (answers, refused, price) in line["used"].items()
         }
-
-
-def _passed(since: dt.datetime, until: dt.datetime) -> float:
-    return max((until - since).total_seconds(), 0.0)
 
 
 def _counted(steps: Iterable[tuple[int, int]]) -> DayCount:

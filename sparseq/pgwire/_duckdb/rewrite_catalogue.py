@@ -253,7 +253,6 @@ _PROCS = {
     "oprjoin",
     "prosupport",
 }
-_SYSTEM = {"tableoid", "xmin", "ctid", "cmin", "cmax", "xmax"}
 _TABLEOIDS = {
     "pg_class": 1259,
     "pg_namespace": 2615,

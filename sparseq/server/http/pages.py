@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from importlib.resources import files
 
@@ -71,8 +70,6 @@ _PRICE = InputField(InputType.TEXT, default="1", choices=tuple(value for value, 
 _SQL = InputField(InputType.TEXT, default="")
 _ASKED = {"sql": _SQL, "price": _PRICE}
 _NOBODY = Principal("", Role.MONITOR, Quota(), 0)  # who has not signed in yet
-
-Page = Callable[[Call], Awaitable[Response]]
 
 
 async def home(call: Call) -> Response:
