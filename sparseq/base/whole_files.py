@@ -39,12 +39,6 @@ def for_others(file: int) -> None:
         os.fchmod(file, 0o666 & ~_umask)
 
 
-def make_private(path: Path) -> None:
-    """Let nobody but its owner read a file, if it is there."""
-    with suppress(FileNotFoundError):
-        os.chmod(path, PRIVATE)
-
-
 @contextmanager
 def private_folder(path: Path) -> Iterator[Path]:
     """Yield a folder beside `path`, its owner's alone, in which a file is made; then remove it.

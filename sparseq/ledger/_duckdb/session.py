@@ -46,7 +46,7 @@ from pathlib import Path
 import duckdb
 
 from sparseq.base.errors import StoreError
-from sparseq.base.whole_files import PRIVATE, make_private
+from sparseq.base.whole_files import PRIVATE
 from sparseq.engine._duckdb.connection import not_judged
 from sparseq.ledger._duckdb import notes
 from sparseq.ledger._duckdb.mark import (
@@ -342,7 +342,8 @@ class StoreSession:
             old.releases if releases is None else releases, old.writes if writes is None else writes
         )
         self._record = replace(self._record, reached=new)
-        make_private(log_of(self._path))
+        with contextlib.suppress(FileNotFoundError):
+            os.chmod(log_of(self._path), PRIVATE)
         os.pwrite(self._lock.fd, self._record.to_bytes(), 0)
         if self.mark is not None:
             self.mark.write(self._record)

@@ -17,7 +17,7 @@ from typing import ClassVar
 import duckdb
 
 from sparseq.base.errors import SparseqError, StoreError, StoreInUse
-from sparseq.base.whole_files import make_private
+from sparseq.base.whole_files import PRIVATE
 from sparseq.engine._duckdb.connection import connected, is_damage
 from sparseq.engine._duckdb.storage import Storage
 from sparseq.engine.protocol import first_line
@@ -473,7 +473,7 @@ def publish(working: Path, path: Path) -> None:
     Raises:
         StoreError: Something has come to be there.
     """
-    make_private(working)
+    working.chmod(PRIVATE)
     with open(working, "rb") as file:
         os.fsync(file.fileno())
     try:
