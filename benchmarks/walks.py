@@ -50,10 +50,10 @@ COUNT = "SELECT count(*) AS n FROM t WHERE x > 30"
 GROUP = "SELECT kind, sum(x) AS s, avg(x) AS a FROM t WHERE x > 20 GROUP BY kind"
 TICK = "SELECT count(*) AS n FROM t WHERE day = :day"
 LIMITS = {
-    "count": (64, 773),
-    "group": (68, 867),
+    "count": (64, 776),
+    "group": (68, 870),
     "repeat": (24, 145),
-    "tick": (52, 525),
+    "tick": (52, 528),
     "http": (79, 945),
     "command": (85, 1055),
 }
