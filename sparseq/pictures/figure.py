@@ -65,9 +65,9 @@ class Scale:
     def _ticks(self, most: int) -> list[tuple[float, str]]:
         if self.kind in ("linear", "log") and self.low == self.high:
             return [(self.low, f"{self.low:g}")]
-        found = log_ticks(self.low, self.high, most) if self.kind == "log" else []
-        if found:
-            return [(t, f"{t:,.0f}" if 1 <= t < 1e12 else f"{t:g}") for t in found]
+        powers = log_ticks(self.low, self.high, most) if self.kind == "log" else []
+        if powers:
+            return [(t, f"{t:,.0f}" if 1 <= t < 1e12 else f"{t:g}") for t in powers]
         if self.kind in ("linear", "log"):
             ticks = value_ticks(self.low, self.high, max(most, 2))
             step = ticks[1] - ticks[0] if len(ticks) > 1 else self.high - self.low
@@ -129,8 +129,8 @@ def date_ticks(first: date, last: date, most: int) -> list[tuple[date, str]]:
             return _hour_ticks(first, last, most)
         midnight = datetime.combine(first.date(), datetime.min.time())
         midnight += timedelta(days=midnight < first)
-        found = date_ticks(midnight.date(), last.date(), most)
-        return [(datetime.combine(d, midnight.time()), text) for d, text in found]
+        by_day = date_ticks(midnight.date(), last.date(), most)
+        return [(datetime.combine(d, midnight.time()), text) for d, text in by_day]
     span = (last - first).days
     for days in (1, 2, 7, 14):
         if span // days + 1 <= most:
@@ -437,17 +437,19 @@ class Figure:
         >>> [label for label, _ in Figure("", [one]).legend()]
         ['buyers ± 13']
         """
-        found, unit = [], f" {self.y.unit}" if self.y.unit else ""
+        labels, unit = [], f" {self.y.unit}" if self.y.unit else ""
         for name in dict.fromkeys(s.name for s in self.series):
             group = [s for s in self.series if s.name == name]
             bounds = np.concatenate([s.bounds for s in group])
-            known = bounds[np.isfinite(bounds)]
+            finite = bounds[np.isfinite(bounds)]
             ends = (
-                [format_bound(float(b)) for b in (known.min(), known.max())] if len(known) else []
+                [format_bound(float(b)) for b in (finite.min(), finite.max())]
+                if len(finite)
+                else []
             )
             width = " to ".join(dict.fromkeys(ends))
-            found.append((f"{name} ± {width}{unit}" if width else name, group[0]))
-        return found
+            labels.append((f"{name} ± {width}{unit}" if width else name, group[0]))
+        return labels
 
     def table(self) -> Table:
         """The table behind: a row for each x, each series' value ± its bound."""
@@ -502,11 +504,11 @@ class Figure:
             for s in self.series:
                 same = s.panel == exact.panel and np.array_equal(s.x, exact.x)
                 if same and np.isfinite(s.bounds).any() and s.values is not exact.values:
-                    known = np.isfinite(exact.values) & np.isfinite(s.values)
-                    inside = int((np.abs(s.values - exact.values) <= s.bounds)[known].sum())
+                    both = np.isfinite(exact.values) & np.isfinite(s.values)
+                    inside = int((np.abs(s.values - exact.values) <= s.bounds)[both].sum())
                     notes.append(
                         f"The exact value is in the band of {s.name} at {inside:,} of "
-                        f"{int(known.sum()):,} dates."
+                        f"{int(both.sum()):,} dates."
                     )
         return notes
 
@@ -570,9 +572,9 @@ def finite_runs(values: Floats) -> list[NDArray[np.int64]]:
     >>> [list(map(int, run)) for run in finite_runs(np.array([1.0, 2.0, np.nan, 4.0]))]
     [[0, 1], [3]]
     """
-    known = np.isfinite(values)
-    pieces = np.split(np.arange(len(values)), np.flatnonzero(~known))
-    return [run for piece in pieces if len(run := piece[known[piece]])]
+    finite = np.isfinite(values)
+    pieces = np.split(np.arange(len(values)), np.flatnonzero(~finite))
+    return [run for piece in pieces if len(run := piece[finite[piece]])]
 
 
 def _extremes(group: Sequence[Series], places: NDArray[Any], most: int) -> NDArray[Any]:
@@ -584,8 +586,8 @@ def _extremes(group: Sequence[Series], places: NDArray[Any], most: int) -> NDArr
             part = np.searchsorted(places, s.x) // stretch
             gaps = np.where(np.isfinite(s.values), np.nan, 0.0)
             for y in (s.values, *s.band, gaps):
-                known = np.flatnonzero(np.isfinite(y))
-                order = known[np.lexsort((y[known], part[known]))]
+                finite = np.flatnonzero(np.isfinite(y))
+                order = finite[np.lexsort((y[finite], part[finite]))]
                 first = np.flatnonzero(np.diff(part[order], prepend=-1))
                 keep += [s.x[order[first]], s.x[order[np.roll(first, -1) - 1]]]
         kept, stretch = np.unique(np.concatenate(keep)), stretch + stretch // 2 + 1

@@ -185,8 +185,8 @@ class AuditLog:
         """Return the files that are not written to any more, oldest first."""
         if self.path is None:
             return []
-        found = self.path.parent.glob(glob.escape(self.path.name) + ".*")
-        return sorted((p for p in found if _number(p)), key=_number)
+        files = self.path.parent.glob(glob.escape(self.path.name) + ".*")
+        return sorted((p for p in files if _number(p)), key=_number)
 
     def _parts(self) -> list[Callable[[], BinaryIO]]:
         """Return what opens each file, oldest first; the last is the one that is written to.
@@ -258,9 +258,9 @@ class AuditLog:
 
 def _after(line: bytes) -> Chain:
     """Return how far a log goes whose last line it is."""
-    text, said = _parted(line)
+    text, digest = _parted(line)
     try:
-        return Chain(int(json.loads(text)["n"]), said)
+        return Chain(int(json.loads(text)["n"]), digest)
     except (ValueError, KeyError, TypeError):
         raise StoreError(
             "the last line of the audit log can't be read", "put the log away; a new one is begun"
@@ -273,11 +273,11 @@ def _followed(chain: Chain | None, lines: Iterable[bytes]) -> Chain:
     Without a chain, it begins with the first line, which says what it follows if it is a sum.
     """
     for line in lines:
-        text, said = _parted(line)
+        text, digest = _parted(line)
         if chain is None:
             chain = _before(text)
         chain = Chain(chain.lines + 1, _hash(chain.last, text), chain.first)
-        if said != chain.last:
+        if digest != chain.last:
             raise StoreError(
                 f"line {chain.lines:,} of the audit log does not follow from those before",
                 "it was changed, or a line before it was taken out or put in",
@@ -295,8 +295,8 @@ def _before(text: str) -> Chain:
 
 def _parted(line: bytes) -> tuple[str, str]:
     """Return a line's text without its hash, and the hash."""
-    text, _, said = line.decode("utf-8", "replace").rpartition(', "hash": "')
-    return text + "}", said.removesuffix('"}')
+    text, _, digest = line.decode("utf-8", "replace").rpartition(', "hash": "')
+    return text + "}", digest.removesuffix('"}')
 
 
 def _whole_lines(parts: Iterable[Callable[[], BinaryIO]]) -> Iterator[bytes]:
@@ -332,18 +332,18 @@ def _whole_end(file: BinaryIO) -> int:
     while at:
         size = min(_BLOCK, at)
         at = file.seek(at - size)
-        found = file.read(size).rfind(b"\n")
-        if found >= 0:
-            return at + found + 1
+        place = file.read(size).rfind(b"\n")
+        if place >= 0:
+            return at + place + 1
     return 0
 
 
 def _read(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     for line in lines:
         with contextlib.suppress(ValueError):
-            found = json.loads(line.decode("utf-8", "replace"))
-            if isinstance(found, dict):
-                yield found
+            line_facts = json.loads(line.decode("utf-8", "replace"))
+            if isinstance(line_facts, dict):
+                yield line_facts
 
 
 def _opener(path: Path) -> Callable[[], BinaryIO]:

@@ -269,10 +269,10 @@ class Service:
     def _known(self, sql: str, options: Options) -> Answer | None:
         """Return what a question is known to be answered with: it takes no turn."""
         self._still_open()
-        found = self._repeats.get(self._thread.store.stream, sql, options)
-        if found is not None:
+        answer = self._repeats.get(self._thread.store.stream, sql, options)
+        if answer is not None:
             self.counts["repeat"] += 1
-        return found
+        return answer
 
     # -- reading back: free ----------------------------------------------------------------------
 
@@ -287,8 +287,8 @@ class Service:
         held = self.latest.before(before, last)
         if held is not None:
             return held
-        found = await self.call(who, lambda store: store.releases(last, before))
-        return [replace(release, answer=b"") for release in found]
+        releases = await self.call(who, lambda store: store.releases(last, before))
+        return [replace(release, answer=b"") for release in releases]
 
     async def release(self, who: Principal, number: int) -> Answer:
         """Return a recorded answer.
@@ -464,8 +464,8 @@ async def ended(done: Future[T], work: Cancellation) -> T:
 async def done_in(pool: FairPool, who: Principal, run: Callable[[], T]) -> T:
     """Have something done for somebody in their turn; it can be cancelled."""
     with Cancellation() as work:
-        found: T = await ended(pool.submit(who.name, run), work)
-        return found
+        result: T = await ended(pool.submit(who.name, run), work)
+        return result
 
 
 def _word(error: SparseqError) -> str:

@@ -134,10 +134,10 @@ def files_beside(path: Path) -> Iterator[Path]:
     with os.scandir(path.parent) as entries:
         for entry in entries:
             try:
-                found = entry.stat(follow_symlinks=False)
+                status = entry.stat(follow_symlinks=False)
             except OSError:
                 continue
-            if stat.S_ISREG(found.st_mode) and (found.st_dev, found.st_ino) not in held:
+            if stat.S_ISREG(status.st_mode) and (status.st_dev, status.st_ino) not in held:
                 yield Path(entry.path)
 
 
@@ -149,25 +149,25 @@ def _held() -> set[tuple[int, int]]:
         return held
     for number in numbers:
         try:
-            found = os.fstat(number)
+            status = os.fstat(number)
         except OSError:
             continue
-        held.add((found.st_dev, found.st_ino))
+        held.add((status.st_dev, status.st_ino))
     return held
 
 
 def logs_beside(path: Path, head: Head) -> list[Path]:
     """Return the files in a store's folder that begin as its log does, one name each."""
-    found: dict[tuple[int, int], Path] = {}
+    logs: dict[tuple[int, int], Path] = {}
     for file in files_beside(path):
         try:
             with open(file, "rb") as opened:
                 if head.matches(opened.read(_LOG_HEAD)):
                     status = os.fstat(opened.fileno())
-                    found.setdefault((status.st_dev, status.st_ino), file)
+                    logs.setdefault((status.st_dev, status.st_ino), file)
         except OSError:
             continue
-    return sorted(found.values())
+    return sorted(logs.values())
 
 
 def adopt(log: Path, name: Path) -> None:
@@ -368,8 +368,8 @@ class StoreSession:
         self.mark = mark
 
     def _remember(self, session: str) -> None:
-        known = notes.get(self._con, SESSIONS) or []
-        notes.put(self._con, SESSIONS, [*known, session][-_MOST_SESSIONS:])
+        sessions = notes.get(self._con, SESSIONS) or []
+        notes.put(self._con, SESSIONS, [*sessions, session][-_MOST_SESSIONS:])
 
     def count_write(self) -> int:
         """Count a change, in its own transaction; return its number, for `reached`."""
@@ -421,6 +421,6 @@ class StoreSession:
             lock.release()
         self._earlier = []
         for file in beside.parent.glob(f"{glob.escape(beside.name)}.{'[0-9a-f]' * 8}"):
-            found = read_record(file)  # of a session that was killed while it began
-            if found is None or found.store == self._record.store:
+            record = read_record(file)  # of a session that was killed while it began
+            if record is None or record.store == self._record.store:
                 file.unlink(missing_ok=True)
