@@ -177,7 +177,7 @@ class Connection:
 
     @property
     def store(self) -> Store | Remote:
-        """What is asked; raises `ProgrammingError` where the connection is closed."""
+        """The store that is asked; raises `ProgrammingError` where the connection is closed."""
         if self._store is None:
             raise ProgrammingError("the connection is closed")
         return self._store
@@ -236,7 +236,7 @@ class Cursor:
 
     @property
     def rowcount(self) -> int:
-        """How many rows the last statement has; -1: there was none."""
+        """Number of rows of the last statement; -1: there was none."""
         return -1 if self._rows is None else len(self._rows)
 
     def execute(self, operation: str, parameters: Params | None = None) -> Cursor:

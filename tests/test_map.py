@@ -49,10 +49,17 @@ def test_every_room_is_on_the_map() -> None:
     assert {room for room in rooms if f"      {room}/" not in TEXT} == set()
 
 
-def test_what_the_flow_of_a_query_names_is_there() -> None:
-    _, _, flow = TEXT.partition("## One query")
-    flow = flow.partition("\n## ")[0]
-    places = re.findall(r"(?:[a-z_]+/)+[a-z_]+", flow)
-    assert len(places) >= 8
-    for place in places:
-        assert (ROOT / "sparseq" / f"{place}.py").is_file(), place
+def test_files_that_docs_and_packages_name_are_there() -> None:
+    """`room/…` in the docs, and names of modules in CONTRIBUTING.md and in what packages say."""
+    rooms = "|".join(p.name for p in (ROOT / "sparseq").iterdir() if (p / "__init__.py").is_file())
+    modules = {path.name for path in (ROOT / "sparseq").rglob("*.py")}
+    packages = list((ROOT / "sparseq").rglob("__init__.py"))
+    named = [
+        ROOT / "sparseq" / place
+        for path in (ROOT / "docs").rglob("*.md")
+        for place in re.findall(rf"`((?:{rooms})/[a-z_/]*(?:\.py)?)`", path.read_text("utf-8"))
+    ]
+    assert len(named) > 20
+    assert [path for path in named if not path.exists()] == []
+    told = [TEXT, *(ast.get_docstring(ast.parse(p.read_text("utf-8"))) or "" for p in packages)]
+    assert set(re.findall(r"(?<![\w/])[a-z_]+\.py\b", " ".join(told))) <= modules

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
+from typing import Any
 
+import pytest
+
+from benchmarks import walks
 from benchmarks.structure import LIMITS, counted, files_here
-from benchmarks.walks import sizes, traced
 from sparseq.base.errors import did_you_mean
 
 CLEAN = "class A:\n    def __init__(self, other):\n        self._x = other\n"
@@ -36,7 +41,8 @@ def test_each_thing_is_found() -> None:
             "sparseq/b.py": "from . import a\n\n" + CLEAN + "    def g(self, a):\n"
             "        return a._x + self._y._z + super()._w\n",
             "sparseq/store/_duckdb/c.py": "import duckdb\n" * 951,
-            "sparseq/pgwire/counting.py": "x = 1  # fmt: skip\n",
+            "sparseq/pgwire/counting.py": 'x = 1  # fmt: skip\n"""How often."""\n'
+            "def _f():\n    return 1\nx = _f()\n",
         }
     )
     assert found.duckdb == ["sparseq/a.py"]
@@ -46,18 +52,46 @@ def test_each_thing_is_found() -> None:
     assert found.long == ["sparseq/store/_duckdb/c.py: 951 lines"]
     assert found.skips == ["sparseq/pgwire/counting.py:1"]
     assert found.named == ["sparseq.pgwire.counting"]
-    assert found.lines - found.core == 1
+    assert found.clauses == ["sparseq/pgwire/counting.py:2"]
+    assert found.shreds == ["sparseq/pgwire/counting.py:3: _f"]
+    assert found.lines - found.core == 5
 
 
-def test_a_question_enters_no_more_files_than_it_did() -> None:
-    """In a process of its own, where nothing was asked before."""
-    walked = [sys.executable, "-m", "benchmarks.walks"]
-    done = subprocess.run(walked, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
+@pytest.fixture(scope="module")
+def walked() -> dict[str, Any]:
+    """What questions enter, in a process of its own, where nothing was asked before."""
+    command = [sys.executable, "-m", "benchmarks.walks", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1), done.stderr
+    return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
+
+
+def test_a_question_enters_no_more_files_than_it_did(walked: dict[str, Any]) -> None:
+    most = {name: list(limits) for name, limits in walks.LIMITS.items()}
+    sizes = {name: list(map(min, size, most[name])) for name, size in walked["sizes"].items()}
+    assert walked["sizes"] == sizes
+    assert sizes.keys() == most.keys()
+
+
+def test_the_drawing_of_a_question_is_its_trace(walked: dict[str, Any]) -> None:
+    """It names what is called, in that order, and leaves out no room that the question passes."""
+    assert set(walks.STOPS) <= set(walked["entered"])
+    assert {place.split("/")[0] for place in walked["entered"]} == {
+        place.split("/")[0] for place in walks.STOPS
+    }
+    assert walks.drawn() == walked["drawing"], "python -m benchmarks.walks --draw"
+
+
+def test_what_the_docs_say_of_one_question_is_its_trace(walked: dict[str, Any]) -> None:
+    text = (walks.CONTRIBUTING.parent / "docs/how.md").read_text("utf-8")
+    named = re.findall(r"`((?:\w+/)+\w+)\.(\w+(?:\.\w+)?)`", text)
+    places = [walked["entered"].index(f"{file}.py {function}") for file, function in named]
+    assert len(places) > 8
+    assert places == sorted(places)
 
 
 def test_a_walk_is_what_is_entered() -> None:
-    with traced() as walk:
+    with walks.Tracer() as tracer, tracer.walk() as walk:
         did_you_mean("colour", ["color"])
-    assert list(walk) == ["base/errors.py"]
-    assert sizes(walk)[0] == 1
+    assert next(iter(walk)) == ("base/errors.py", "did_you_mean")
+    assert walks.sizes(walk) == (1, len(walk))

@@ -59,7 +59,7 @@ def in_range(name: str, value: float, low: float, high: float, *, open_low: bool
 
 
 def is_real(value: object) -> TypeGuard[float]:
-    """Whether `value` is a real number (Python's or NumPy's) and not a bool."""
+    """Tell whether `value` is a real number (Python's or NumPy's) and not a bool."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 

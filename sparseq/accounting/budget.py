@@ -135,7 +135,7 @@ class Budget:
 
     @property
     def promise(self) -> str:
-        """What is claimed, in the field's words; GDP, where it is, holds in the same way.
+        """The claim in the field's words; GDP, where it is, holds in the same way.
 
         Example:
             >>> Budget(0.5, 100).promise, Budget(0.5, 100, keys_delta=1e-6).promise

@@ -35,7 +35,7 @@ MAX_CHARGE = 2**62
 `add_charges`: two of this size would wrap."""
 
 SIGNIFICANT_BITS = 11
-"""What is charged for a query has so many significant bits, see `round_up`."""
+"""Significant bits of the charge of a query: see `round_up`."""
 
 MAX_SQUARED_NORM = 2**63 - 1
 """Squared lattice norms are int64; whoever sums squares must saturate here, not wrap."""

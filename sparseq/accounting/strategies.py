@@ -34,7 +34,6 @@ BITS = 16
 """Taps are whole multiples of 2^-16; the first is 1."""
 ONE = 1 << BITS
 MOST_TAPS = 128
-HINT = 'one of none, news, news:0.16,40, fractional:0.1, window:28, sqrt, "1,-0.08,-0.04"'
 
 
 @dataclass(frozen=True)
@@ -208,6 +207,12 @@ FAMILIES: dict[str, tuple[Callable[..., Floats], tuple[float, ...]]] = {
     "sqrt": (root, (64.0,)),
 }
 """By name: what makes the taps, and the numbers where none are said."""
+HINT = 'one of {}, or taps, such as "1,-0.08,-0.04"'.format(
+    ", ".join(
+        ":".join([name, ",".join(f"{number:g}" for number in numbers)]).rstrip(":")
+        for name, (_, numbers) in FAMILIES.items()
+    )
+)
 
 
 def prepaid(charge: Ints, ticks: Ints | int) -> Ints:

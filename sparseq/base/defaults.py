@@ -4,7 +4,7 @@ from __future__ import annotations
 
 CONFIDENCE = 0.95
 """Of all intervals of an answer at once."""
-BETA = 0.05
+BETA = round(1 - CONFIDENCE, 12)
 """Of the same: how often one may miss."""
 KAPPA = 0.5
 """zCDP level of all that a store ever answers."""

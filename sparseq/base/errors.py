@@ -84,7 +84,7 @@ class DataError(SparseqError):
 
 
 class Why(enum.StrEnum):
-    """Why a server does not answer."""
+    """The reason that a server does not answer."""
 
     SIGN_IN = "sign in"
     """There is no such token, or not any more."""

@@ -39,12 +39,6 @@ def for_others(file: int) -> None:
         os.fchmod(file, 0o666 & ~_umask)
 
 
-def make_private(path: Path) -> None:
-    """Let nobody but its owner read a file, if it is there."""
-    with suppress(FileNotFoundError):
-        os.chmod(path, PRIVATE)
-
-
 @contextmanager
 def private_folder(path: Path) -> Iterator[Path]:
     """Yield a folder beside `path`, its owner's alone, in which a file is made; then remove it.
@@ -172,7 +166,7 @@ def how_to_mend(error: OSError) -> str:
     return "give a file in a folder that exists, where you may write"
 
 
-# -- kinds of tables in files, by name: what is read and what is written goes by one list ----------
+# -- formats of tables in files, by name -----------------------------------------------------------
 
 SUFFIXES = {
     ".parquet": "parquet",
@@ -187,16 +181,8 @@ SUFFIXES = {
     ".ipc": "arrow",
     ".feather": "arrow",
     ".arrows": "arrow",
-    ".xlsx": "sheets",
-    ".xlsm": "sheets",
-    ".xlsb": "sheets",
-    ".xls": "sheets",
-    ".ods": "sheets",
-    ".sqlite": "sqlite",
-    ".sqlite3": "sqlite",
-    ".db": "sqlite",
-    ".duckdb": "duckdb",
 }
+"""Formats that are written; those that are only read are in `sparseq.load.open_sources.KINDS`."""
 PACKED = {".gz": "gzip", ".gzip": "gzip", ".zst": "zstd", ".zstd": "zstd", ".bz2": "bz2"}
 """Endings of packed texts."""
 ASKED = {".txt": "csv", ".psv": "csv"}
@@ -210,7 +196,7 @@ def format_of(path: Path) -> tuple[str, str]:
         >>> format_of(Path("log.JSONL.gz")), format_of(Path("a.pq")), format_of(Path("a.md"))
         (('jsonl', 'gzip'), ('parquet', ''), ('', ''))
     """
-    last, packed = _suffix(path)
+    last, packed = suffix_of(path)
     return SUFFIXES.get(last, ""), packed
 
 
@@ -221,12 +207,17 @@ def asked_format(path: Path) -> tuple[str, str]:
         >>> asked_format(Path("export.txt.gz")), asked_format(Path("a.csv"))
         (('csv', 'gzip'), ('csv', ''))
     """
-    last, packed = _suffix(path)
+    last, packed = suffix_of(path)
     return (SUFFIXES | ASKED).get(last, ""), packed
 
 
-def _suffix(path: Path) -> tuple[str, str]:
-    """Return what a file's name ends in, and how the file is packed."""
+def suffix_of(path: Path) -> tuple[str, str]:
+    """Return what a file's name ends in, in lower case, and how the file is packed.
+
+    Example:
+        >>> suffix_of(Path("a.CSV.gz")), suffix_of(Path("a.md"))
+        (('.csv', 'gzip'), ('.md', ''))
+    """
     suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
     packed = PACKED.get(suffixes[-1], "") if suffixes else ""
     last = suffixes[-2:-1] if packed else suffixes[-1:]

@@ -16,7 +16,7 @@ import click
 
 import sparseq
 from sparseq.accounting import simultaneous_bound
-from sparseq.base.defaults import BETA, KAPPA
+from sparseq.base.defaults import BETA, CONFIDENCE, KAPPA
 from sparseq.base.errors import ParameterError
 from sparseq.base.texts import shown
 from sparseq.cli.budget import aside_lines, purpose_lines
@@ -72,7 +72,7 @@ from sparseq.load.read_schema import (
 )
 from sparseq.load.tidy import ColumnRead, UnclearDates
 from sparseq.pictures.answer_texts import plain_text
-from sparseq.pictures.tables import NOT_PRIVATE, format_bound, format_table, number, upper
+from sparseq.pictures.tables import NOT_PRIVATE, format_bound, format_table, number, percent, upper
 from sparseq.sql.catalog import TIME_TYPES, bound_text
 from sparseq.store.address import address
 from sparseq.store.curator import counts
@@ -378,17 +378,17 @@ def tell_curator(messages: Iterable[str]) -> None:
 
 @dataclass
 class Inspection:
-    """What files hold: each column's type (names in lower case)."""
+    """The contents of files: each column's type (names in lower case)."""
 
     types: dict[str, str] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
-    """What is said of columns that are read otherwise than they stand, or not at all."""
+    """Notes on columns that are read otherwise than they stand, or not at all."""
     columns: dict[str, list[ColumnRead]] = field(default_factory=dict)
-    """How each column of each table is read."""
+    """The way in which each column of each table is read."""
     notes: list[str] = field(default_factory=list)
-    """What else is to be said of the files."""
+    """Other notes on the files."""
     schemas: dict[str, Schema] = field(default_factory=dict)
-    """How each table is read."""
+    """The way in which each table is read."""
 
 
 def inspect(
@@ -493,7 +493,11 @@ def guarantee_lines(store: Store) -> list[tuple[str, str]]:
             f"{upper(budget.epsilon(1e-9))} at delta 1e-9",
         ),
         *([] if window is None else [("windows", windows_line(window.said, window.lifetime))]),
-        ("noise", f"sigma_0 {number(budget.sigma_0)}: a count is ± {format_bound(bound)} (95 %)"),
+        (
+            "noise",
+            f"sigma_0 {number(budget.sigma_0)}: a count is ± {format_bound(bound)} "
+            f"({percent(CONFIDENCE)})",
+        ),
         ("budget", _budget_text(store, queries)),
         *purpose_lines(facts["purposes"]),
         *aside_lines(facts),

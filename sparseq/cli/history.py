@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +17,49 @@ from sparseq.cli.output import LISTS, Output, chosen_format
 from sparseq.cli.show import encode, warn_if_seeded
 from sparseq.cli.text import course_text, labelled, loud_lines, one_line, terminal_width
 from sparseq.pictures.tables import format_bound, format_table, number
-from sparseq.store.store_promise import release_facts
+from sparseq.store.store_promise import RELEASE_FACTS, release_facts
 
 if TYPE_CHECKING:
     from sparseq.store.store import Store
 
 LAST = 20
-_LISTS = ("sigma", "bound", "half_width", "corollary_bound")
+_ALWAYS = object()
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the table of releases.
+
+    Attributes:
+        head: Its name there.
+        text: Makes a cell of a release's facts.
+        align: "l" or "r".
+        usual: A fact that is not worth a column: it is shown if a release has another.
+    """
+
+    head: str
+    text: Callable[[dict[str, Any]], str]
+    align: str = "l"
+    usual: object = _ALWAYS
+
+
+def _fact(name: str) -> Callable[[dict[str, Any]], str]:
+    return lambda facts: str("" if facts[name] is None else facts[name])
+
+
+_NOT_SHOWN = ("coordinates", "half_width", "corollary_bound", "confidence", "query")
+COLUMNS = {
+    **{n: Column(n.replace("_", " "), _fact(n)) for n in RELEASE_FACTS if n not in _NOT_SHOWN},
+    "release": Column("release", _fact("release"), "r"),
+    "released_at": Column("time (UTC)", lambda r: r["released_at"].replace("T", " ")),
+    "request_id": Column("request", _fact("request_id"), usual=None),
+    "asked_by": Column("asked by", _fact("asked_by"), usual="analyst"),
+    "pot": Column("paid from", _fact("pot"), usual="queries"),
+    "sigma": Column("sigma", lambda r: _numbers(number, r["sigma"]), "r"),
+    "bound": Column("±", lambda r: _numbers(format_bound, r["half_width"] or r["bound"]), "r"),
+    "query": Column("query", lambda r: one_line(r["query"])),
+}
+"""The table's columns: a fact that nothing else is said of has one of its own name."""
 
 
 @command(short_help="List what was answered; show an old answer again, free.")
@@ -84,49 +122,24 @@ def history_text(store: Store, last: int | None, format: str, width: int | None)
 
 
 def _table(releases: list[dict[str, Any]], width: int | None) -> str:
-    with_ids = any(r["request_id"] for r in releases)
-    with_askers = any(r["asked_by"] != "analyst" for r in releases)
-    with_pots = any(r["pot"] != "queries" for r in releases)
-    rows = [
-        [
-            str(r["release"]),
-            r["released_at"].replace("T", " "),
-            *([r["request_id"] or ""] if with_ids else []),
-            *([r["asked_by"]] if with_askers else []),
-            *([r["pot"]] if with_pots else []),
-            ", ".join(dict.fromkeys(map(number, r["sigma"]))),
-            ", ".join(dict.fromkeys(map(format_bound, r["half_width"] or r["bound"]))),
-            one_line(r["query"]),
-        ]
-        for r in releases
+    columns = [
+        column
+        for name, column in COLUMNS.items()
+        if column.usual is _ALWAYS or any(r[name] != column.usual for r in releases)
     ]
-    ids, align = (["request"], ["l"]) if with_ids else ([], [])
-    pots, pot_align = (["paid from"], ["l"]) if with_pots else ([], [])
-    askers, asker_align = (["asked by"], ["l"]) if with_askers else ([], [])
-    columns = ["release", "time (UTC)", *ids, *askers, *pots, "sigma", "±", "query"]
-    aligned = ["r", "l", *align, *asker_align, *pot_align, "r", "r", "l"]
-    return format_table(columns, rows, aligned, width)
+    rows = [[column.text(r) for column in columns] for r in releases]
+    return format_table([c.head for c in columns], rows, [c.align for c in columns], width)
+
+
+def _numbers(text: Callable[[float], str], numbers: list[float]) -> str:
+    return ", ".join(dict.fromkeys(map(text, numbers)))
 
 
 def _csv(releases: list[dict[str, Any]]) -> str:
     sink = io.StringIO()
-    names = [
-        "release",
-        "released_at",
-        "request_id",
-        "asked_by",
-        "pot",
-        "query",
-        "coordinates",
-        "sigma",
-        "bound",
-        "half_width",
-        "corollary_bound",
-        "confidence",
-    ]
-    writer = csv.DictWriter(sink, names, lineterminator="\n")
+    writer = csv.DictWriter(sink, list(RELEASE_FACTS), lineterminator="\n")
     writer.writeheader()
     for r in releases:
-        lists = {k: ";".join(map(repr, r[k])) for k in _LISTS}
+        lists = {k: ";".join(map(repr, v)) for k, v in r.items() if isinstance(v, list)}
         writer.writerow(r | lists)
     return sink.getvalue().removesuffix("\n")

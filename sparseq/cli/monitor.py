@@ -192,7 +192,7 @@ ALARM_WORDS = "ALARM: too many people have used up their budgets; answers are ab
 
 @dataclass(frozen=True)
 class MonitorOptions:
-    """What the command line asks for."""
+    """The options of the command line."""
 
     queries: tuple[Path, ...]
     over: str | None

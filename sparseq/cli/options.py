@@ -101,7 +101,7 @@ def _unknown(word: str, known: Any, path: Path) -> ParameterError:
 
 Decorator = Callable[[Any], Any]
 LAKE = "lake://"
-"""What the address of a lake begins with."""
+"""Beginning of the address of a lake."""
 ALARM_BELOW = "90%"
 GOES = "the old name goes in 0.3"
 
@@ -305,7 +305,7 @@ class FilePath(click.Path):
 
 
 class StoreAddress(FilePath):
-    """Where a store is: a path, or lake://FOLDER."""
+    """The place of a store: a path, or lake://FOLDER."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return a path.
@@ -320,7 +320,7 @@ class StoreAddress(FilePath):
 
 
 class NewStoreAddress(StoreAddress):
-    """Where a store is to be: of a lake the address as it was written."""
+    """The place of a new store: of a lake the address as it was written."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return a path, or a lake's address."""

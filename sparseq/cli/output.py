@@ -45,8 +45,11 @@ def chosen_format(format: str | None, path: Path | None) -> str:
     >>> chosen_format(None, Path("a.csv")), chosen_format(None, Path("a.txt"))
     ('csv', 'table')
     """
-    named, packed = format_of(path) if path is not None else ("", "")
-    named = _NAMES.get(path.suffix.lower(), named) if path is not None else named
+    named, packed = ("", "") if path is None else format_of(path)
+    if path is not None and path.suffix and not named:
+        from sparseq.load.open_sources import readable_format
+
+        named = _NAMES.get(path.suffix.lower()) or readable_format(path)
     other = named not in ("", format) and (format is None or named not in _TEXTS)
     if path is not None and (packed or (other and named not in FORMATS) or (format and other)):
         raise ParameterError(

@@ -64,7 +64,7 @@ ADDS_UP = (
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """What the command line asks for."""
+    """The options of the command line."""
 
     queries: tuple[Path, ...]
     first: str
@@ -181,8 +181,8 @@ def plan(
     if not _is_store(source):
         with _made(source, user, table, time, keys, bounds, dates) as store:
             say(banner(EXACT_PLAN), err=True)
-            found = _planned(store, wanted)
-        _show(found, wanted)
+            verdicts = _planned(store, wanted)
+        _show(verdicts, wanted)
     elif charged is not None:
         with open_store(source) as store:
             say(_told(store, wanted, charged), err=True)
@@ -213,8 +213,8 @@ def curator_plan(store: Path, /, **options: Any) -> None:
     wanted = PlanOptions(**options)
     say(banner(EXACT_PLAN), err=True)
     with open_store(store) as opened:
-        found = _planned(opened, wanted)
-    _show(found, wanted)
+        verdicts = _planned(opened, wanted)
+    _show(verdicts, wanted)
 
 
 def _budget(store: Store, wanted: PlanOptions) -> Budget:
@@ -251,14 +251,14 @@ def _of_ticks(targets: Sequence[PlanTarget]) -> bool:
     return [t.ticks for t in targets] == [1]
 
 
-def _show(found: list[Verdict], wanted: PlanOptions, warning: str = EXACT_PLAN) -> None:
+def _show(verdicts: list[Verdict], wanted: PlanOptions, warning: str = EXACT_PLAN) -> None:
     if wanted.plot is not None:
-        searches = {v.name: v.planned for v in found if v.planned is not None}
+        searches = {v.name: v.planned for v in verdicts if v.planned is not None}
         write_picture(plan_sheet(searches, warning), wanted.plot)
     if wanted.format == "json":
-        say(json_text({"series": [as_plain(v) for v in found]}))
+        say(json_text({"series": [as_plain(v) for v in verdicts]}))
     else:
-        say("\n\n".join([*map(as_text, found), ADDS_UP]))
+        say("\n\n".join([*map(as_text, verdicts), ADDS_UP]))
 
 
 def _charged(
@@ -325,9 +325,9 @@ def streams_of(
     store: Store, asked: PlanOptions, told: Callable[[str, int, int], None]
 ) -> dict[str, KnownStream]:
     """Compute what every user contributes to every query at every tick; return it by name."""
-    ticks, values, found = _ticks(asked), given(asked.params, OF_TICKS), dict[str, KnownStream]()
+    ticks, values, streams = _ticks(asked), given(asked.params, OF_TICKS), dict[str, KnownStream]()
     for path in asked.queries:
-        if path.stem in found:
+        if path.stem in streams:
             raise ParameterError(
                 f"two series would be called {path.stem!r}", "a series has the name of its file"
             )
@@ -347,32 +347,35 @@ def streams_of(
             for plan in plans[first : first + _AHEAD]:
                 cells.append(engine.cells(plan, people))
                 told(f"reading {path.stem}", len(cells), len(plans))
-        found[path.stem] = KnownStream.of(queries[0], people, cells, granularity)
-    return found
+        streams[path.stem] = KnownStream.of(queries[0], people, cells, granularity)
+    return streams
 
 
 def _ticks(asked: PlanOptions) -> Ticks:
     return Ticks(moment(asked.first), asked.every, moment(asked.last))
 
 
-def as_text(found: Verdict) -> str:
+def as_text(verdict: Verdict) -> str:
     """Return what to use, and the table of what was looked at."""
-    best, (mean, size) = found.recommended, found.size
-    rows = [_row(m, found) for m in found.methods]
-    errors = [f"error of {t.name}" if len(found.targets) > 1 else "error" for t in found.targets]
+    best, (mean, size) = verdict.recommended, verdict.size
+    rows = [_row(m, verdict) for m in verdict.methods]
+    errors = [
+        f"error of {t.name}" if len(verdict.targets) > 1 else "error" for t in verdict.targets
+    ]
     columns = ["method", "counts", *errors, "first half", "second half", "all", ""]
     head = (
-        f"{shown(found.name)}, {best.purpose.ticks:,} ticks on {_share_of(found)} of every budget; "
-        f"a value is {mean:,.4g} on average\n\n  {line(best)}\n\n"
+        f"{shown(verdict.name)}, {best.purpose.ticks:,} ticks on "
+        f"{100 * best.purpose.share:.10g}% of every budget; a value is {mean:,.4g} on "
+        f"average\n\n  {line(best)}\n\n"
         f"Use it so: sparseq create … --for {line(best)}\n"
         f"or, later: sparseq purpose add STORE {line(best)}"
     )
     table = format_table(columns, rows, ["l", *"r" * (len(columns) - 2), "l"])
-    notes = [head, table, _why(found)]
-    if found.no_better_than_nothing:
+    notes = [head, table, _why(verdict)]
+    if verdict.no_better_than_nothing:
         notes.append(
-            f"{shown(found.name)}: publishing 0 at every tick would do as well: the error would be "
-            f"{size:,.4g}, that of this plan is {best.errors[0]:,.4g}. Ask for coarser ticks or "
+            f"{shown(verdict.name)}: publishing 0 at every tick would do as well: the error would "
+            f"be {size:,.4g}, that of this plan is {best.errors[0]:,.4g}. Ask for coarser ticks or "
             "fewer groups, or give it more of the budget."
         )
     return "\n\n".join(notes)
@@ -383,28 +386,24 @@ def line(method: Method) -> str:
     return written(method.purpose, f"{100 * method.purpose.share:.10g}%")
 
 
-def _share_of(found: Verdict) -> str:
-    return f"{100 * found.recommended.purpose.share:.10g}%"
-
-
-def _row(method: Method, found: Verdict) -> list[str]:
+def _row(method: Method, verdict: Verdict) -> list[str]:
     return [
         method.name,
         format_number(method.purpose.counts, 2),
         *(f"{error:,.4g}" for error in method.errors),
         *("–" if ratio is None else f"{ratio:.2f}" for ratio in method.ratios),
-        "recommended" if method is found.recommended else "",
+        "recommended" if method is verdict.recommended else "",
     ]
 
 
-def _why(found: Verdict) -> str:
+def _why(verdict: Verdict) -> str:
     """Say what the columns are, and what the recommended intervals rest on."""
     text = (
         "error: root mean square, of everybody. The halves, and all: to plain, of error or width,\n"
         "whichever is more; the halves as chosen on the first.\n"
     )
-    best = found.recommended.purpose
-    if best.forecast and found.recommended.ratios[0] is None:
+    best = verdict.recommended.purpose
+    if best.forecast and verdict.recommended.ratios[0] is None:
         return text + (
             "Totals don't tell when people come: the ± has room for forecasts that are wholly off."
         )
@@ -418,7 +417,7 @@ def _why(found: Verdict) -> str:
     return text + "Plain assumes nothing: nobody is ever out, and the ± is that of the noise."
 
 
-def as_plain(found: Verdict) -> dict[str, Any]:
+def as_plain(verdict: Verdict) -> dict[str, Any]:
     """Return it as plain data."""
     methods = [
         {
@@ -428,15 +427,15 @@ def as_plain(found: Verdict) -> dict[str, Any]:
             "line": line(m),
             "purpose": asdict(m.purpose),
         }
-        for m in found.methods
+        for m in verdict.methods
     ]
-    at = found.methods.index(found.recommended)
+    at = verdict.methods.index(verdict.recommended)
     return {
-        "name": found.name,
-        "ticks": found.recommended.purpose.ticks,
-        "mean": found.size[0],
-        "root_mean_square": found.size[1],
-        "publish_0": found.no_better_than_nothing,
+        "name": verdict.name,
+        "ticks": verdict.recommended.purpose.ticks,
+        "mean": verdict.size[0],
+        "root_mean_square": verdict.size[1],
+        "publish_0": verdict.no_better_than_nothing,
         "recommended": methods[at],
         "methods": methods,
     }

@@ -111,7 +111,7 @@ class ReportPart:
 
 @dataclass(frozen=True)
 class ReportFile:
-    """What a file describes; paths are relative to its folder."""
+    """The contents of a file; paths are relative to its folder."""
 
     title: str
     store: Path

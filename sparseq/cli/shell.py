@@ -76,16 +76,13 @@ class Words(Completer):
             if name in _FILES:
                 return PathCompleter(expanduser=True).get_completions(Document(argument), event)
             if name != ".explain" or " " not in argument.lstrip():
-                return self._argument(name, argument)
+                names = self._tables if name in (".schema", "\\d") else _ARGUMENTS.get(name, ())
+                return _matching(argument, names, "")
             before = argument
         string = _open_string(before)
         if string is not None:
             return _matching(string, self._keys, "key")
         return self._words(before, document.text_after_cursor)
-
-    def _argument(self, name: str, argument: str) -> Iterator[Completion]:
-        known = self._tables if name in (".schema", "\\d") else _ARGUMENTS.get(name, ())
-        return _matching(argument, known, "")
 
     def _words(self, before: str, after: str) -> Iterator[Completion]:
         found = _WORD.search(before)

@@ -155,7 +155,7 @@ def sql(
 
 @dataclass(frozen=True)
 class Shown:
-    """How an answer is shown: in a format, and as a drawing.
+    """The form of an answer: a format, and a drawing.
 
     Raises:
         ParameterError: No such drawing can be made.
@@ -181,7 +181,7 @@ class Shown:
 
     @property
     def is_drawn_here(self) -> bool:
-        """Whether the terminal has a drawing and no table."""
+        """True if the terminal has a drawing and no table."""
         return self.plot is not None and str(self.plot) == "-"
 
     def text(self, answer: Answer, width: int | None, recorded: bool) -> str | bytes:

@@ -54,13 +54,9 @@ def say(text: object = "", err: bool = False, nl: bool = True) -> None:
 def put_out(text: str, nl: bool = True) -> None:
     """Write text for a machine, such as CSV: exactly as it is, unless a terminal would obey it."""
     if sys.stdout.isatty():
-        click.echo(_lines_shown(text), nl=nl)
+        click.echo("\n".join(shown(line, None) for line in text.split("\n")), nl=nl)
     else:
         click.echo(text.encode("utf-8", "surrogateescape"), nl=nl)  # a text would lose its colours
-
-
-def _lines_shown(text: str) -> str:
-    return "\n".join(shown(line, None) for line in text.split("\n"))
 
 
 def visible(text: str) -> str:

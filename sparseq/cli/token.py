@@ -100,7 +100,7 @@ def revoke(store: Path, name: str) -> None:
 
 @click.group(cls=Group, short_help="Look at the audit log of a served store.")
 def audit() -> None:
-    """Who asked what, when, from where, and at what price: for the curator.
+    """Look at who asked what, when, from where, and at what price: for the curator.
 
     \b
     Examples:

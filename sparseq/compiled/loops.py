@@ -45,35 +45,35 @@ def add_at(users, charges, spent):  # type: ignore[no-untyped-def]
 @numba.njit(nogil=True, cache=True)
 def places(values, among, out):  # type: ignore[no-untyped-def]
     """Fill out with where `values` lie in `among`, both ascending; return how many are there."""
-    found = 0
+    count = 0
     k = 0
     for value in values:
         while k < len(among) and among[k] < value:
             k += 1
         if k < len(among) and among[k] == value:
-            out[found] = k
-            found += 1
-    return found
+            out[count] = k
+            count += 1
+    return count
 
 
 @numba.njit(nogil=True, cache=True)
 def select(values, mask, out):  # type: ignore[no-untyped-def]
     """Fill out with the values where the mask says so; return how many."""
-    found = 0
+    count = 0
     for i in range(len(values)):
-        out[found] = values[i]
-        found += mask[i]
-    return found
+        out[count] = values[i]
+        count += mask[i]
+    return count
 
 
 @numba.njit(nogil=True, cache=True)
 def true_places(mask, out):  # type: ignore[no-untyped-def]
     """Fill out with where a mask is true; return how many places there are."""
-    found = 0
+    count = 0
     for i in range(len(mask)):
-        out[found] = i
-        found += mask[i]
-    return found
+        out[count] = i
+        count += mask[i]
+    return count
 
 
 @numba.njit(nogil=True, cache=True)
@@ -86,13 +86,13 @@ def look_up(table, codes, out):  # type: ignore[no-untyped-def]
 @numba.njit(nogil=True, cache=True)
 def starts(users, out):  # type: ignore[no-untyped-def]
     """Fill out with where each run of equal, ascending users begins; -1 if they don't ascend."""
-    found = 0
+    count = 0
     for i in range(len(users)):
         if i > 0 and users[i] < users[i - 1]:
             return -1
-        out[found] = i
-        found += i == 0 or users[i] != users[i - 1]
-    return found
+        out[count] = i
+        count += i == 0 or users[i] != users[i - 1]
+    return count
 
 
 @numba.njit(nogil=True, cache=True)

@@ -68,7 +68,7 @@ NORM_LIMIT = 2**62
 
 @dataclass(frozen=True)
 class Runs:
-    """Where each user's rows lie: run r is rows first[r] to stop[r] of user owners[r].
+    """The places of each user's rows: run r is rows first[r] to stop[r] of user owners[r].
 
     Attributes:
         owners: int32, ascending, distinct.
@@ -461,7 +461,7 @@ class Weights:
 
 
 Weigh = Callable[[Weights], list[Ints]]
-"""What weights take from the sums, one array a measure, each on its finer lattice."""
+"""The parts of the sums that weights take, one array a measure, each on its finer lattice."""
 
 
 def weight_losses(
@@ -549,7 +549,7 @@ class RowBatch:
 
 
 class Contributions:
-    """What a query asks of everybody: squared norms, and the sums as a function of who is in.
+    """Everybody's contributions to a query: squared norms, and the sums as a function of who is in.
 
     Args:
         measures: Norms by user and sums over all users, one a measure; or what makes them, when

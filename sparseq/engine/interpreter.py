@@ -72,7 +72,7 @@ FEW = 8
 
 @dataclass(frozen=True)
 class Leaf:
-    """What a program reads.
+    """A column that a program reads.
 
     Attributes:
         column: A stored column.
@@ -114,7 +114,7 @@ class Program:
 
     @property
     def leaves(self) -> dict[int, Leaf]:
-        """What it reads, by step."""
+        """The columns that it reads, by step."""
         return {i: s for i, s in enumerate(self.steps) if isinstance(s, Leaf)}
 
 
@@ -167,10 +167,10 @@ class Writer:
         """Return the step that gives a row's place in a domain."""
         term = _term(domain.position.term)
         if domain.dictionary is not None:
-            found = self._add(f"place {domain}", Leaf(term.column, T.TEXT, domain))
+            place = self._add(f"place {domain}", Leaf(term.column, T.TEXT, domain))
         else:
-            found = self.step(_inside_cases(term))
-        return self._end(found, f"placed {len(domain.values)}", placed(len(domain.values)))
+            place = self.step(_inside_cases(term))
+        return self._end(place, f"placed {len(domain.values)}", placed(len(domain.values)))
 
     def bin(self, term: Term, bins: int) -> int:
         """Return the step that gives a row's bin."""
@@ -184,8 +184,8 @@ class Writer:
             term = call("cast to DOUBLE", "TRY_CAST({0} AS DOUBLE)", T.DOUBLE, term)
         return self._end(self.step(term), f"on lattice {step}", on_lattice(step))
 
-    def _end(self, step: int, what: str, kernel: Kernel) -> int:
-        return self._add(f"{what} of step {step}", Step(kernel, (step,)))
+    def _end(self, step: int, name: str, kernel: Kernel) -> int:
+        return self._add(f"{name} of step {step}", Step(kernel, (step,)))
 
     def step(self, term: Term) -> int:
         """Return the step that gives a term."""
@@ -302,10 +302,10 @@ class StepValues:
 
         values = of_rows(self.values)
         if self.table is not None:
-            known = self.table.known
+            not_null = self.table.known
             return Vector(
                 looked_up(self.table.values, values),
-                ALL if known is ALL else looked_up(known, values),
+                ALL if not_null is ALL else looked_up(not_null, values),
             )
         return Vector(values, ALL if self.known is ALL else of_rows(self.known))
 
@@ -329,19 +329,19 @@ def with_tables(program: Program, leaves: Mapping[int, StepValues]) -> dict[int,
         column = columns[inside[0]]
         assert column.table is not None
         codes = len(column.table.values)
-        found = step.kernel(*(_table(program, columns, a) for a in step.arguments))
-        known = found.known if found.known is ALL else np.broadcast_to(found.known, codes)
-        values = np.ascontiguousarray(np.broadcast_to(found.values, codes))
+        result = step.kernel(*(_table(program, columns, a) for a in step.arguments))
+        not_null = result.known if result.known is ALL else np.broadcast_to(result.known, codes)
+        values = np.ascontiguousarray(np.broadcast_to(result.values, codes))
         of[i] = of[inside[0]]
-        columns[i] = StepValues(column.values, ALL, Vector(values, known))
+        columns[i] = StepValues(column.values, ALL, Vector(values, not_null))
     return columns
 
 
 def _table(program: Program, columns: Mapping[int, StepValues], step: int) -> Vector:
     """Return what a step gives for each code, or as a constant."""
-    what = program.steps[step]
-    if isinstance(what, Vector):
-        return what
+    made = program.steps[step]
+    if isinstance(made, Vector):
+        return made
     table = columns[step].table
     assert table is not None
     return table
@@ -380,18 +380,18 @@ class Rows:
         return self._results[step]
 
     def _evaluated(self, step: int) -> Vector:
-        what = self._program.steps[step]
+        made = self._program.steps[step]
         if step in self._columns:
-            found = self._columns[step].at(self._block, self.rows)
-            return typed(found, what.type) if isinstance(what, Leaf) else found
-        if isinstance(what, Vector):
-            return what
-        assert isinstance(what, Step)
-        found = what.kernel(*map(self.result, what.arguments))
-        for array in (found.values, found.known):
+            result = self._columns[step].at(self._block, self.rows)
+            return typed(result, made.type) if isinstance(made, Leaf) else result
+        if isinstance(made, Vector):
+            return made
+        assert isinstance(made, Step)
+        result = made.kernel(*map(self.result, made.arguments))
+        for array in (result.values, result.known):
             if array.ndim and len(array) != len(self):
                 raise ValueError(f"{len(array)} values of {len(self)} rows")
-        return found
+        return result
 
     def _keep(self, true: Any) -> None:
         true = np.broadcast_to(as_mask(true), len(self))
@@ -453,7 +453,7 @@ class Interpreter:
         parts = self._shared(reduced, self._blocks)
         batches = [batch for batch, _ in parts]
         return Contributions(
-            [join_parts([found[i] for _, found in parts]) for i in measures],
+            [join_parts([reductions[i] for _, reductions in parts]) for i in measures],
             lambda only: self._pull(batches, only),
             weigh=lambda weights: self._weigh(batches, weights),
         )
@@ -496,7 +496,7 @@ class Interpreter:
         self, sums: Callable[[RowBatch], list[NDArray[np.int64]]], batches: list[RowBatch]
     ) -> list[NDArray[np.int64]]:
         parts = self._shared(sums, batches)
-        return [np.sum(found, axis=0, dtype=np.int64) for found in zip(*parts, strict=True)]
+        return [np.sum(of_blocks, axis=0, dtype=np.int64) for of_blocks in zip(*parts, strict=True)]
 
     def _shared(self, work: Callable[[Any], Made], blocks: list[Any]) -> list[Made]:
         """Return what comes of each block, in order."""
@@ -519,7 +519,7 @@ class Interpreter:
         cuts = [len(blocks) * i // THREADS for i in range(THREADS + 1)]
         try:
             parts = _pool().map(part, [blocks[a:b] for a, b in pairwise(cuts)])
-            return [found for some in parts for found in some]
+            return [result for some in parts for result in some]
         finally:
             stopped.set()  # by Ctrl-C: the other threads look at no further block
 

@@ -761,10 +761,6 @@ def _in_range(term: Term) -> Kernel:
     return lambda a: Vector(a.values, both(a.known, (a.values >= low) & (a.values <= high)))
 
 
-def _days(a: Any, family: Family) -> Any:
-    return a if family is D else a // DAY
-
-
 def by_day(f: Callable[[Any], Any], days: Any) -> Any:
     """Return a function of days, of each different day once where they lie close."""
     if np.ndim(days) == 0 or len(days) == 0:
@@ -832,7 +828,7 @@ _CLOCK = {"hour": (3_600_000_000, 24), "minute": (60_000_000, 60), "second": (1_
 
 
 def _of_days(f: Callable[[Any], Any], family: Family, times: int = 1) -> Kernel:
-    return strict(lambda a: by_day(f, _days(a, family)) * times)
+    return strict(lambda a: by_day(f, a if family is D else a // DAY) * times)
 
 
 def _part_of_day(long: int, many: int) -> Kernel:

@@ -22,7 +22,7 @@ USER = "_user"
 
 @dataclass(frozen=True)
 class EngineFailure:
-    """What went wrong in an engine: private.
+    """A failure of an engine: private.
 
     Attributes:
         user: On whose rows it failed, they alone; None: on those of several, or of nobody.

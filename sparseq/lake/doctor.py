@@ -26,7 +26,7 @@ from sparseq.version import __version__
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check has found.
+    """One finding of a check.
 
     Attributes:
         of: What was checked.

@@ -188,8 +188,8 @@ def note_row(note: Note | LoggedLine, version: int, place: int) -> list[Any]:
     if isinstance(note, CuratorLine):
         return note_row(LoggedLine(now(), note.kind, note.message), version, place)
     if isinstance(note, LoggedLine):
-        said = json.dumps([note.at.isoformat(), note.kind, note.message])
-        return [version, place, _CURATOR, said.encode()]
+        line = json.dumps([note.at.isoformat(), note.kind, note.message])
+        return [version, place, _CURATOR, line.encode()]
     return [version, place, _TABLE + note.of.name, packed(note.table)]
 
 
@@ -237,8 +237,8 @@ class KeptNotes:
             self.lines.append(LoggedLine(dt.datetime.fromisoformat(at), kind, message))
         else:
             name, rows = of.removeprefix(_TABLE), pa.ipc.open_stream(note).read_all()
-            known = self.tables.get(name)
-            self.tables[name] = rows if known is None else pa.concat_tables([known, rows])
+            before = self.tables.get(name)
+            self.tables[name] = rows if before is None else pa.concat_tables([before, rows])
 
     def rows(self, version: int) -> list[list[Any]]:
         """Return all of them as rows, in place of those that they were made of."""
@@ -332,16 +332,16 @@ class LakeLedger:
 
     def _index(self) -> None:
         """Know which releases there are, what they are called, and in which file each is."""
-        found: list[tuple[int, str | None, LogFile]] = []
+        releases: list[tuple[int, str | None, LogFile]] = []
         for file in self._log.head.of("releases"):
             for some in self._log.rows([file], ["release", "request"]):
                 names = zip(some["release"].to_pylist(), some["request"].to_pylist(), strict=True)
-                found += [(number, name, file) for number, name in names]
-        found.sort(key=lambda one: one[0])
-        if [number for number, _, _ in found] != list(range(1, len(found) + 1)):
+                releases += [(number, name, file) for number, name in names]
+        releases.sort(key=lambda one: one[0])
+        if [number for number, _, _ in releases] != list(range(1, len(releases) + 1)):
             raise StoreError("the ledger lacks a release", "restore a copy")
-        self._where = [file for _, _, file in found]
-        self._requests = {name: number for number, name, _ in found if name is not None}
+        self._where = [file for _, _, file in releases]
+        self._requests = {name: number for number, name, _ in releases if name is not None}
 
     def _restore(self) -> None:
         """Set what everybody has spent to the last sum and the charges after it."""
@@ -363,21 +363,21 @@ class LakeLedger:
 
     def _charge(self, row: dict[str, Any]) -> None:
         users, charges = people_of(row, self._buckets), unpack(row["charges"])
-        known = not len(users) or users[-1] < len(self.pots)
-        if len(users) != len(charges) or row["release"] > len(self) or not known:
+        have_accounts = not len(users) or users[-1] < len(self.pots)
+        if len(users) != len(charges) or row["release"] > len(self) or not have_accounts:
             raise StoreError("the ledger charges a person who has no account", "restore a copy")
         self.pots[Pot(row["pot"])].charge(users, charges)
         self._unfolded += len(users)
 
     def _restore_departures(self) -> None:
-        found = [r for t in self._log.rows(self._log.head.of("departed")) for r in t.to_pylist()]
-        for row in sorted(found, key=lambda row: int(row["release"])):
+        departed = [r for t in self._log.rows(self._log.head.of("departed")) for r in t.to_pylist()]
+        for row in sorted(departed, key=lambda row: int(row["release"])):
             self.departures.add(row["release"], unpack_set(row["users"]))
 
     def _read_notes(self) -> KeptNotes:
         notes = KeptNotes()
-        found = [r for t in self._log.rows(self._log.head.of("notes")) for r in t.to_pylist()]
-        for row in sorted(found, key=lambda row: (row["version"], row["place"])):
+        rows = [r for t in self._log.rows(self._log.head.of("notes")) for r in t.to_pylist()]
+        for row in sorted(rows, key=lambda row: (row["version"], row["place"])):
             notes.add(row["of"], row["note"])
         return notes
 
@@ -475,8 +475,10 @@ class LakeLedger:
             old += head.of("spent")
             written["spent"] = spent_rows(self.pots, len(self), self._buckets)
         for kind in ("releases", "charges", "departed", "notes"):
-            found = head.of(kind)
-            small = found if kind == "notes" else [f for f in found if f.size < _SMALL]
+            files_of_kind = head.of(kind)
+            small = (
+                files_of_kind if kind == "notes" else [f for f in files_of_kind if f.size < _SMALL]
+            )
             if len(small) > _FILES:
                 old += small
                 written[kind] = self._merged(kind, small)
@@ -559,14 +561,14 @@ class LakeLedger:
 
     def numbers(self, requests: Iterable[RequestId]) -> dict[RequestId, int]:
         """See `Ledger`."""
-        found = {request: self.number(request) for request in requests}
-        return {request: number for request, number in found.items() if number is not None}
+        numbers = {request: self.number(request) for request in requests}
+        return {request: number for request, number in numbers.items() if number is not None}
 
     def names(self, releases: Iterable[int]) -> dict[int, RequestId]:
         """See `Ledger`."""
         wanted = set(releases)
-        known = {number: name for name, number in self._requests.items() if number in wanted}
-        return {number: RequestId.read(name) for number, name in sorted(known.items())}
+        names = {number: name for name, number in self._requests.items() if number in wanted}
+        return {number: RequestId.read(name) for number, name in sorted(names.items())}
 
     def read_ahead(self, requests: Iterable[RequestId]) -> None:
         """See `Ledger`."""
@@ -584,16 +586,16 @@ class LakeLedger:
         """See `Ledger`."""
         until = len(self) + 1 if before is None else min(before, len(self) + 1)
         first = 1 if last is None else max(until - last, 1)
-        found = self._read(set(range(first, until)))
-        return [found[number] for number in sorted(found)]
+        releases = self._read(set(range(first, until)))
+        return [releases[number] for number in sorted(releases)]
 
     def _read(self, numbers: set[int]) -> dict[int, Release]:
-        found: dict[int, Release] = {}
+        releases: dict[int, Release] = {}
         files = dict.fromkeys(self._where[number - 1] for number in sorted(numbers))
         wanted = pc.field("release").isin(sorted(numbers))
         for some in self._log.rows(files, where=wanted):
-            found |= {row["release"]: release_of(row) for row in some.to_pylist()}
-        return found
+            releases |= {row["release"]: release_of(row) for row in some.to_pylist()}
+        return releases
 
     def charges(self, release_id: int) -> tuple[Index, Ints]:
         """See `Ledger`."""
@@ -612,15 +614,15 @@ class LakeLedger:
 
     def payments(self, user: int) -> list[tuple[int, int]]:
         """See `Ledger`."""
-        bucket, found = user % self._buckets, list[tuple[int, int]]()
+        bucket, paid = user % self._buckets, list[tuple[int, int]]()
         theirs = pc.field("bucket") == bucket
         for some in self._log.rows(self._log.head.of("charges"), where=theirs):
             for row in some.to_pylist():
                 users = people_of(row, self._buckets)
                 at = int(np.searchsorted(users, user))
                 if at < len(users) and users[at] == user:
-                    found.append((row["release"], int(unpack(row["charges"])[at])))
-        return sorted(one for one in found if one[1])
+                    paid.append((row["release"], int(unpack(row["charges"])[at])))
+        return sorted(one for one in paid if one[1])
 
     def paid_from(self, pot: Pot) -> int:
         """See `Ledger`."""
@@ -638,13 +640,13 @@ class LakeLedger:
         self, table: NoteTable, users: Index | None = None, latest: int | None = None, **equal: Any
     ) -> pa.Table:
         """See `Ledger`."""
-        found = self._notes.tables.get(table.name, table.schema.empty_table())
+        rows = self._notes.tables.get(table.name, table.schema.empty_table())
         for name, value in equal.items():
-            found = found.filter(pc.equal(found[name], value))
+            rows = rows.filter(pc.equal(rows[name], value))
         if users is not None:
-            found = found.filter(pc.is_in(found[USER], pa.array(users, pa.int32())))
-        first = 0 if latest is None else max(len(found) - latest, 0)
-        return found.select(list(table.columns)).slice(first)
+            rows = rows.filter(pc.is_in(rows[USER], pa.array(users, pa.int32())))
+        first = 0 if latest is None else max(len(rows) - latest, 0)
+        return rows.select(list(table.columns)).slice(first)
 
     def fact(self, key: str) -> Any:
         """See `Ledger`."""
@@ -679,8 +681,8 @@ class LakeLedger:
         self._laid |= {row[0]: row for row in buckets}
 
     def _all_buckets(self) -> list[list[Any]]:
-        known = {row["bucket"]: list(row.values()) for row in self.manifest()}
-        return [row for _, row in sorted((known | self._laid).items())]
+        current = {row["bucket"]: list(row.values()) for row in self.manifest()}
+        return [row for _, row in sorted((current | self._laid).items())]
 
     def write(self, note: Note) -> None:
         """See `Ledger`."""
@@ -691,11 +693,11 @@ class LakeLedger:
     def drop(self, table: NoteTable, besides: Index, **equal: Any) -> None:
         """See `Ledger`."""
         self._anew = True
-        found = self.notes(table)
-        gone = pc.invert(pc.is_in(found[USER], pa.array(besides, pa.int32())))
+        rows = self.notes(table)
+        gone = pc.invert(pc.is_in(rows[USER], pa.array(besides, pa.int32())))
         for name, value in equal.items():
-            gone = pc.and_(gone, pc.equal(found[name], value))
-        self._notes.tables[table.name] = found.filter(pc.invert(gone))
+            gone = pc.and_(gone, pc.equal(rows[name], value))
+        self._notes.tables[table.name] = rows.filter(pc.invert(gone))
 
     def rewrite(self, table: NoteTable, change: Callable[[pa.RecordBatch], pa.RecordBatch]) -> None:
         """See `Ledger`."""
@@ -718,8 +720,8 @@ def manifest_of(log: FencedLog) -> list[dict[str, Any]]:
     Raises:
         StoreError: One is missing.
     """
-    found = [row for some in log.rows(log.head.of("buckets")) for row in some.to_pylist()]
-    found.sort(key=lambda row: int(row["bucket"]))
-    if [row["bucket"] for row in found] != list(range(len(found))):
+    buckets = [row for some in log.rows(log.head.of("buckets")) for row in some.to_pylist()]
+    buckets.sort(key=lambda row: int(row["bucket"]))
+    if [row["bucket"] for row in buckets] != list(range(len(buckets))):
         raise StoreError("the ledger lacks a bucket, or has one twice", "restore a copy")
-    return found
+    return buckets

@@ -116,13 +116,13 @@ class LakeBackend:
             yield opened
 
     def _names(self, users: Iterable[int]) -> dict[int, Any]:
-        found: dict[int, Any] = {}
+        names_of: dict[int, Any] = {}
         for bucket, places, _ in lake_ledger.by_bucket(np.array(list(users)), self._count):
             with self._bucket(bucket) as opened:
                 names = opened.identifiers(places.tolist())
             numbers = lake_ledger.numbers_in(bucket, places, self._count)
-            found |= dict(zip(numbers.tolist(), names, strict=True))
-        return dict(sorted(found.items()))
+            names_of |= dict(zip(numbers.tolist(), names, strict=True))
+        return dict(sorted(names_of.items()))
 
     def public_twin(self) -> tuple[str, dict[str, pa.Table]]:
         """See `Backend`."""
@@ -166,8 +166,8 @@ class LakeBackend:
             return None
         assert bucket is not None
         with self._bucket(bucket) as opened:
-            found = opened.find(identifier)
-        return found and replace(found, user=found.user * self._count + bucket)
+            person = opened.find(identifier)
+        return person and replace(person, user=person.user * self._count + bucket)
 
     def forget(self, users: Sequence[int], also: Callable[[], None]) -> dict[str, int]:
         """See `Backend`: their buckets are written anew, and what is left over is removed."""
@@ -294,8 +294,8 @@ class LakeBackend:
 
     def schema(self, table: Table) -> Schema:
         """See `Backend`."""
-        said = self._said["schemas"][table.name]
-        return Schema({c.name: c.type for c in table.columns}, **said | {"user": ()})
+        declared = self._said["schemas"][table.name]
+        return Schema({c.name: c.type for c in table.columns}, **declared | {"user": ()})
 
     def tell_curator(self, kind: str, message: str) -> None:
         """See `Backend`."""
@@ -311,8 +311,8 @@ class LakeBackend:
     def orphans(self) -> list[Path]:
         """Return the files that nothing refers to: see `FencedLog.orphans`."""
         assert self.path is not None
-        known = {self.path / "buckets" / file for file in self._files}
-        return [*self.ledger.orphans(), *sorted(set((self.path / "buckets").iterdir()) - known)]
+        current = {self.path / "buckets" / file for file in self._files}
+        return [*self.ledger.orphans(), *sorted(set((self.path / "buckets").iterdir()) - current)]
 
     def sweep(self) -> list[Path]:
         """Remove the files that nothing refers to, and old entries of the log; return them.
@@ -342,13 +342,11 @@ class LakeBackend:
             if deep and not path.name.split("-")[1] == digest_of(path, self._key):
                 raise StoreError(f"{path.name} is damaged", "restore a copy")
             opened = Bucket(str(path))
-            people, rows = opened.people, sum(map(opened.count_rows, self._private()))
+            people = opened.people
+            rows = sum(opened.count_rows(table.name) for table in self.catalog.private)
             opened.close()
             if people != len(row["budgets"]) // 8 or rows != row["rows"]:
                 raise StoreError(f"{path.name} has other people or rows", "restore a copy")
-
-    def _private(self) -> list[str]:
-        return [table.name for table in self.catalog.private]
 
     # -- the end -----------------------------------------------------------------------------------
 
@@ -417,7 +415,7 @@ def _fill(folder: Path, declaration: Declaration, buckets: int) -> None:
     new = NewBuckets(folder / "buckets", key, buckets, declaration)
     laid = list(new.written())
     first = Bucket(str(folder / "buckets" / laid[0].file))
-    said = {
+    manifest = {
         "format": FORMAT,
         "buckets": buckets,
         "key": key.hex(),
@@ -434,7 +432,7 @@ def _fill(folder: Path, declaration: Declaration, buckets: int) -> None:
         files.append(log.put("notes", lake_ledger.table("notes", notes)))
     log.commit(files)
     with whole_file(folder / MANIFEST, private=True) as file:
-        file.write_text(json.dumps(said, indent=1), "utf-8")
+        file.write_text(json.dumps(manifest, indent=1), "utf-8")
 
 
 def _row(laid: Laid) -> list[Any]:
@@ -443,14 +441,14 @@ def _row(laid: Laid) -> list[Any]:
 
 def _read(folder: Path) -> dict[str, Any]:
     try:
-        said: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
+        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
     except (OSError, ValueError):
         raise StoreError(
             f"there is no lake at lake://{folder}", "`sparseq create` makes one"
         ) from None
-    if said.get("format") != FORMAT:
+    if manifest.get("format") != FORMAT:
         raise StoreError(
-            f"lake://{folder} is of another format: {said.get('format')}, and not {FORMAT}",
+            f"lake://{folder} is of another format: {manifest.get('format')}, and not {FORMAT}",
             "open it with the version of sparseq that made it",
         )
-    return said
+    return manifest

@@ -59,7 +59,7 @@ VERSION = {
         repr([(name, [f.name for f in fields(c)]) for name, c in _CLASSES.items()]).encode()
     ).hexdigest()[:16],
 }
-"""What may decide what a task's integers are. Whoever has another is refused."""
+"""Versions that may decide a task's integers. Whoever has another is refused."""
 _FREE = Price.of(1.0, 1.0, Budget(0.5, 1.0))  # tasks price nothing
 
 

@@ -839,7 +839,7 @@ FORMS = {
     "to integer": I.rising(np.rint),
     "to decimal": I.rising_to_digits(I.rounded),
 }
-"""What SQL has a form for, and not a function: choices of any number of values, and casts."""
+"""Forms that SQL has beside functions: choices of any number of values, and casts."""
 
 
 def rule_of(name: str, arguments: int) -> I.Rule | None:

@@ -32,7 +32,7 @@ _WIDTHS = {
 
 
 class Family(enum.StrEnum):
-    """What operators and functions tell types apart by."""
+    """The kinds of types that operators and functions tell apart."""
 
     BOOLEAN = "truth"
     INTEGER = "integer"
@@ -124,7 +124,7 @@ TIME = Type(Family.TIME)
 UUID = Type(Family.UUID)
 NULL = Type(Family.NULL)
 ENDS = Type(Family.ENDS)
-"""Where a noised value lies: of no stored column, and of nothing that a query writes."""
+"""The interval of a noised value: of no stored column, and of nothing that a query writes."""
 BIGINT = Type(Family.INTEGER, *INT64)
 _OTHERS = {
     "BOOLEAN": BOOLEAN,

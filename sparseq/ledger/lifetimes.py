@@ -33,7 +33,7 @@ from sparseq.ledger.accounts import Index, Ints, Mask, pack, pack_set, unpack, u
 from sparseq.ledger.notes import Note, NoteTable
 
 LIFETIMES = NoteTable("lifetimes", {"release": "BIGINT", "people": "BLOB", "units": "BLOB"})
-"""What people were charged over all windows, release by release."""
+"""Charges of people over all windows, release by release."""
 MOST_UNITS = 1 << 50
 """Of one person: sums over some thousand windows stay whole numbers of 63 bits."""
 Places = NDArray[np.signedinteger[Any]]
@@ -42,7 +42,7 @@ _FINER = 10  # bits by which squares of roots are finer than units
 
 @dataclass(frozen=True)
 class LifetimeDues:
-    """What a question costs people over all of their windows: private.
+    """The cost of a question to people, over all of their windows: private.
 
     Attributes:
         people: Who, ascending.
@@ -151,7 +151,7 @@ class Lifetimes:
 
 
 class LifeBill:
-    """What the parts of one release cost people over all of their windows: private.
+    """The cost of one release's parts to people, over all of their windows: private.
 
     Args:
         lifetimes: What it is paid from.
@@ -182,14 +182,14 @@ class LifeBill:
 
     @property
     def dues(self) -> LifetimeDues:
-        """What everybody owes."""
+        """Everybody's debts."""
         people = np.flatnonzero(self.owed).astype(np.int32)
         return _owing(people, self.owed[people])
 
 
 @dataclass(frozen=True)
 class LifeDues:
-    """What some people owe for life, for the parts of one release so far: private.
+    """The debts of some people for life, for the parts of one release so far: private.
 
     Attributes:
         bill: Where it is kept; grows.

@@ -134,14 +134,14 @@ class LoggedLine:
 
 
 Note = NoteRows | Fact | CuratorLine
-"""What can be written with a release."""
+"""One thing that can be written with a release."""
 
 
 # -- the name of a request in the journal: who asks, and a name that nobody else can take ----------
 
 
 class Asker(StrEnum):
-    """Who asks: each has names of its own."""
+    """The kind of asker: each has names of its own."""
 
     ANALYST = "analyst"
     MONITOR = "monitor"
@@ -203,7 +203,7 @@ class RequestId:
 
     @property
     def stored(self) -> str:
-        """What the journal has."""
+        """The text that the journal has."""
         if self.asker is Asker.ANALYST:
             return f"{self.asker}/{self.text}"
         return f"{self.asker}/{self.question}/{self.text}"

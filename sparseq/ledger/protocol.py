@@ -60,7 +60,7 @@ class Release:
 
     @property
     def asker(self) -> Asker:
-        """Who asked: an analyst, or a part of sparseq, whose names no analyst can take."""
+        """The kind of asker: an analyst, or a part of sparseq, whose names no analyst can take."""
         return Asker.ANALYST if self.request is None else self.request.asker
 
 
@@ -217,7 +217,7 @@ class Ledger(Protocol):
         """Return what people are called, None where that was erased: private."""
 
     def __len__(self) -> int:
-        """How many releases there are."""
+        """Return the number of releases."""
 
 
 # -- people taken in to a series that goes on charging them, and what they hold back: private ------

@@ -44,7 +44,7 @@ PURPOSES = "purposes"
 """The fact that a ledger keeps them under that came later."""
 QUESTIONS = "questions"
 ROUNDED = 1 + 2.0**-9
-"""What roundings of charges may add to a contribution, and more."""
+"""Room for roundings of charges: more than they may add to a contribution."""
 MOST = 50
 """Purposes of a store."""
 _LEAST_REST = Fraction(1, 100)
@@ -189,10 +189,10 @@ def made(
             f"series and what is set aside take {float(shares):.0%} of every budget",
             "leave something for questions: shares that add up to at most 99%",
         )
-    found: list[Purpose] = []
+    purposes: list[Purpose] = []
     for purpose in asked:
-        found.append(_numbered(purpose, found, budget, Fraction(1), least))
-    return tuple(found)
+        purposes.append(_numbered(purpose, purposes, budget, Fraction(1), least))
+    return tuple(purposes)
 
 
 def later(
@@ -243,12 +243,12 @@ def named(purposes: Iterable[Purpose], name: str) -> Purpose:
     Raises:
         ParameterError: There is none.
     """
-    found = {p.name: p for p in purposes}
-    if name not in found:
+    by_name = {p.name: p for p in purposes}
+    if name not in by_name:
         raise ParameterError(
-            f"no series {name!r} has a part of the budget", did_you_mean(name, list(found))
+            f"no series {name!r} has a part of the budget", did_you_mean(name, list(by_name))
         )
-    return found[name]
+    return by_name[name]
 
 
 def kept(purposes: Iterable[Purpose]) -> list[dict[str, Any]]:
@@ -303,7 +303,7 @@ __all__ = [
 
 
 class Pot(IntEnum):
-    """What a part of the budget is for; each purpose has two of its own."""
+    """The use of a part of the budget; each purpose has two of its own."""
 
     QUERIES = 0
     WATCH = 1  # how many users have ever been dropped
@@ -373,7 +373,7 @@ class Pots:
         return pot in self._accounts
 
     def __len__(self) -> int:
-        """How many users there are."""
+        """Return the number of users."""
         return len(self._accounts[Pot.QUERIES])
 
     def items(self) -> list[tuple[Pot, Accounts]]:
@@ -441,9 +441,9 @@ class Pots:
 
     def named(self) -> dict[str, Pot]:
         """Return the pots by what they are for, those that have anything."""
-        known = {name_of(pot, self.purposes) or pot.name.lower(): pot for pot in self._accounts}
+        by_name = {name_of(pot, self.purposes) or pot.name.lower(): pot for pot in self._accounts}
         empty = {p.forecasts for p in self.purposes if not p.forecast}
-        return {name: pot for name, pot in known.items() if pot not in empty}
+        return {name: pot for name, pot in by_name.items() if pot not in empty}
 
     def worth(self, pot: Pot) -> float:
         """Return what a unit of a pot is worth, in units of the store."""
@@ -469,7 +469,7 @@ _WHOLE = 1e-9  # by how much shares may miss 1: they are typed as percents
 
 @dataclass(frozen=True)
 class Questions:
-    """How questions are answered that no series has a part for.
+    """Questions that no series has a part for, and the way in which they are answered.
 
     By default people are weighted down to what they have left and to a scale that pilots choose,
     and every interval is about everybody.
@@ -565,13 +565,13 @@ def told_apart(purposes: Iterable[Purpose | Questions]) -> tuple[Questions, list
             )
     if len(questions) > 1:
         raise ParameterError(f"{QUESTIONS} stand there twice", "say all of them together")
-    (said,) = questions or [Questions()]
-    if said.share is not None:
-        whole = sum((Fraction(p.share) for p in series), Fraction(said.share))
+    (questions_part,) = questions or [Questions()]
+    if questions_part.share is not None:
+        whole = sum((Fraction(p.share) for p in series), Fraction(questions_part.share))
         if abs(whole - 1) > _WHOLE:
             raise ParameterError(
                 f"the shares add up to {float(whole):.4g}, and have to make 1 (100%) where "
                 f"{QUESTIONS} have one",
                 f"leave it out, and {QUESTIONS} have the rest",
             )
-    return said, series
+    return questions_part, series

@@ -36,7 +36,7 @@ def sha256(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Content:
-    """What a file has: its digest, with what else says which rows are read from it."""
+    """The content of a file: its digest, with what else says which rows are read from it."""
 
     name: str
     bytes: int
@@ -58,7 +58,7 @@ class Contents:
         self._files = [(k, f, f.path.stat().st_size) for k, f in enumerate(files) if f is not None]
         self._pool = ThreadPoolExecutor(1)
         self._made: dict[int, Future[Content]] = {
-            k: self._pool.submit(_content, found, size) for k, found, size in self._files
+            k: self._pool.submit(_content, file, size) for k, file, size in self._files
         }
         self._pool.shutdown(wait=False)
 
@@ -66,32 +66,32 @@ class Contents:
         """Return them all, when they are there."""
         return [made.result() for made in self._made.values()]
 
-    def repeated(self, known: Mapping[str, str]) -> list[tuple[int, str]]:
+    def repeated(self, notes: Mapping[str, str]) -> list[tuple[int, str]]:
         """Return the files that came before, or twice now: place, and what it is the same as.
 
         Only files of a size that came before are waited for.
 
         Args:
-            known: Notes on the files that were loaded, by their keys.
+            notes: Notes on the files that were loaded, by their keys.
         """
-        before = {key: json.loads(note) for key, note in known.items()}
+        before = {key: json.loads(note) for key, note in notes.items()}
         sizes = Counter([n["bytes"] for n in before.values()] + [size for *_, size in self._files])
         names = {key: note["name"] for key, note in before.items()}
-        found = []
+        repeats = []
         for k, _, size in self._files:
             if sizes[size] > 1:
                 content = self._made[k].result()
                 if content.key in names:
-                    found.append((k, names[content.key]))
+                    repeats.append((k, names[content.key]))
                 names.setdefault(content.key, content.name)
-        return found
+        return repeats
 
 
-def _content(found: Found, size: int) -> Content:
-    said = json.dumps([dict(found.values), found.part]) if found.values or found.part else ""
-    digest = sha256(found.path)
-    key = hashlib.sha256((digest + said).encode()).hexdigest() if said else digest
-    return Content(key_of(found.path.name), size, key)
+def _content(file: Found, size: int) -> Content:
+    more = json.dumps([dict(file.values), file.part]) if file.values or file.part else ""
+    digest = sha256(file.path)
+    key = hashlib.sha256((digest + more).encode()).hexdigest() if more else digest
+    return Content(key_of(file.path.name), size, key)
 
 
 def key_of(name: str) -> str:
@@ -103,10 +103,10 @@ def refused(names: list[str], same_as: list[str], new: bool = False) -> DataErro
     """Return that files were loaded before; or, of a new table, that they are there twice."""
     hint = _ONCE if new else _AGAIN
     if len(names) == 1:
-        what = f"{shown(names[0])} is there already"
+        problem = f"{shown(names[0])} is there already"
         if names != same_as:
-            what = f"{shown(names[0])} has the contents of {shown(same_as[0])}"
-        return DataError(f"{what}; nothing was loaded", hint)
+            problem = f"{shown(names[0])} has the contents of {shown(same_as[0])}"
+        return DataError(f"{problem}; nothing was loaded", hint)
     some = ", ".join(map(shown, names[:3])) + ", …" * (len(names) > 3)
     return DataError(f"{len(names):,} files are there already: {some}; nothing was loaded", hint)
 
@@ -134,15 +134,15 @@ class FilesSeen:
         Args:
             new: The table is being made.
         """
-        known = {
+        notes = {
             key.removeprefix(self._prefix): note
             for key, note in self._storage.taken().items()
             if key.startswith(self._prefix)
         }
-        found = [(k, n) for k, n in self._contents.repeated(known) if not self._rows.is_empty(k)]
-        if found:
-            names = [self._rows.sources[k].name for k, _ in found]
-            raise refused(names, [n for _, n in found], new)
+        repeats = [(k, n) for k, n in self._contents.repeated(notes) if not self._rows.is_empty(k)]
+        if repeats:
+            names = [self._rows.sources[k].name for k, _ in repeats]
+            raise refused(names, [n for _, n in repeats], new)
 
     def keep(self) -> None:
         """Remember the files, in the transaction of their rows."""

@@ -322,7 +322,7 @@ def _is_opaque(field: pa.Field) -> bool:
 
 _MIDNIGHT = r"^(\d{4}-\d\d-\d\d) 00:00:00$"
 _NO_DAY = r"^1899-12-3[01] (\d\d:\d\d:\d\d(\.\d+)?)$"
-"""How the reader spells a day, and a time of day: cells know moments only."""
+"""Spelling of a day, and of a time of day, by the reader: cells know moments only."""
 
 
 class SheetFile(TextColumns):
@@ -349,7 +349,7 @@ class SheetFile(TextColumns):
             chosen = sheet or names[0]
             cells = book.load_sheet(chosen, header_row=None, dtypes="string").to_arrow()
         except (reader.FastExcelError, IndexError, ValueError) as error:
-            raise OSError(_reason(error)) from None
+            raise OSError(str(error).partition("\n")[0]) from None
         others = [shown(n) for n in names if n != chosen]
         names, self._cells = _below(cells, form.skip)
         self._names, self.notes = distinct(path.name, names)
@@ -393,8 +393,3 @@ def _spelled(cells: pa.Array) -> pa.Array:
     for pattern in (_MIDNIGHT, _NO_DAY):
         cells = pc.replace_substring_regex(cells.cast(pa.string()), pattern, r"\1")
     return cells
-
-
-def _reason(error: Any) -> str:
-    """Return the first line of what the reader says, without its own context."""
-    return str(error).partition("\n")[0]

@@ -51,7 +51,7 @@ def usual(texts: pa.Array, target: str) -> pa.Array | None:
     >>> usual(pa.array(["7", "8.0"]), "BIGINT")
     """
     ends, data = _buffers(texts)
-    if len(ends) and not _among(data[ends[0] : ends[-1]], _SIGNS[target]):
+    if len(ends) and data[ends[0] : ends[-1]].tobytes().translate(None, _SIGNS[target]):
         return None
     lengths = _LENGTHS.get(target)
     if lengths and not np.isin(np.diff(ends), (0, *lengths)).all():
@@ -120,10 +120,6 @@ def _buffers(texts: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
         return np.zeros(0, np.int64), np.zeros(0, np.uint8)
     ends = np.frombuffer(offsets, width)[texts.offset : texts.offset + len(texts) + 1]
     return ends.astype(np.int64), np.frombuffer(data, np.uint8)
-
-
-def _among(data: NDArray[np.uint8], signs: bytes) -> bool:
-    return not data.tobytes().translate(None, signs)
 
 
 class TextColumn:

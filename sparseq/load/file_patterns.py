@@ -16,22 +16,21 @@ import glob
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote
 
 from sparseq.base.errors import DataError
 from sparseq.base.texts import shown
-from sparseq.base.whole_files import format_of
 
 UNFINISHED = (".tmp", ".part", ".partial", ".swp", ".crdownload", "~")
-"""How the names of files end that are still being written."""
+"""Endings of files that are still being written."""
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 DELTA = "delta:"
-"""What the address of a Delta table may begin with."""
+"""Beginning of the address of a Delta table."""
 PARQUET = "parquet:"
-"""What the address of Parquet files may begin with."""
+"""Beginning of the address of Parquet files."""
 _PARTITION = re.compile(r"([^\W\d][\w .-]*)=(.*)", re.DOTALL)
 
 
@@ -52,11 +51,16 @@ class Found:
 
 @dataclass
 class Finds:
-    """Files to read, in the order in which they were named, those of a folder by their names."""
+    """Files to read, in the order in which they were named, those of a folder by their names.
 
+    Attributes:
+        format_of: Which format a file's name says; "": none that is read.
+        notes: What was passed over, in words.
+    """
+
+    format_of: Callable[[Path], str]
     files: list[Found] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What was passed over, in words."""
     _names: dict[str, Path] = field(default_factory=dict)
 
     def add(self, place: Path) -> None:
@@ -89,7 +93,7 @@ class Finds:
         passed: list[str] = []
         chosen: list[Path] = []
         for path in _within(folder, frozenset()):
-            kind = format_of(path)[0]
+            kind = self.format_of(path)
             if kind:
                 kinds[kind] += 1
                 chosen.append(path)

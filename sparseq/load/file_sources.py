@@ -60,7 +60,7 @@ FIRST = 20_480
 """So many rows of a text file are looked at to guess its types."""
 NO_TYPES: Mapping[str, str] = {}
 DAMAGE = (pa.ArrowException, OSError, EOFError, UnicodeError, duckdb.Error, sqlite3.Error)
-"""What damaged files raise."""
+"""Errors that damaged files raise."""
 
 
 class Source(Protocol):
@@ -125,7 +125,7 @@ def damaged(
 
 
 class TextColumns:
-    """What sources of texts have in common."""
+    """Base of sources of texts."""
 
     open_ended, separator, left_out, unreadable = False, "", 0, 0
     words: Collection[str] = frozenset()
@@ -139,7 +139,7 @@ class TextColumns:
 
 @dataclass(frozen=True)
 class TextForm:
-    """How text files are written.
+    """The form of text files.
 
     Attributes:
         separator: Between values; "" if nothing is known.

@@ -58,12 +58,12 @@ _WHOLE, _DIGITS, _LONGEST = 18, 15, 40  # careful: others go the long way
 _SCALAR = rb"-?[0-9]+(?:\.[0-9]+)?|true|false|null"
 _BETWEEN = re.compile(rb"( *: *)(?:(" + _SCALAR + rb")( *[,}] *))?")
 _AROUND = b" :,}"
-"""What may stand around a value that is no string."""
+"""Characters around a value that is no string."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How flat objects are written: a line is its blocks, with a value between each two.
+    """The form of flat objects: a line is its blocks, with a value between each two.
 
     Attributes:
         keys: In their order, no two alike.
@@ -357,7 +357,7 @@ class JsonFile(TextColumns):
 
     @cached_property
     def seen(self) -> dict[str, set[type]]:
-        """What the keys of the first lines have as values, but for nulls."""
+        """Types of the values of the first lines, by key, but for nulls."""
         seen: dict[str, set[type]] = {}
         decode = json.JSONDecoder().decode
         for line in next(self._chunks(), b"").split(b"\n", FIRST)[:FIRST]:

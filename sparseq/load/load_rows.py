@@ -67,7 +67,7 @@ from sparseq.sql.catalog import INTEGER_TYPES
 
 @dataclass
 class Intake:
-    """What was done to rows that did not fit, in numbers: private.
+    """Counts of rows that did not fit: private.
 
     Attributes:
         rows: That came.
@@ -162,7 +162,7 @@ def _names(
 
 
 COMMA_FREE = (";", "\t", "|")
-"""What separates values that may have a decimal comma."""
+"""Separators of values that may have a decimal comma."""
 LOOKED_AT = 16
 """The types of text columns are guessed from so many files of a table, or nearly."""
 
@@ -221,7 +221,7 @@ class IncomingRows:
             for n in a.notes[len(b.notes) :]
         ]
         self.files = found.files
-        """Where each source was found; None for what is no file."""
+        """The file of each source; None for one that is no file."""
         self.told = Intake(notes=[*found.notes, *more])
         self._left_out: dict[str, str] = {}
         self._guesses: dict[str, Guess] = {}

@@ -328,7 +328,9 @@ def source_in_memory(rows: Any) -> Source:
     if library == "pandas" and hasattr(rows, "columns"):
         return _of_pandas(rows)
     if library == "polars" and hasattr(rows, "collect_batches"):
-        return _of_lazy(rows)
+        schema = as_arrow(rows.collect_schema().to_frame(eager=True)).schema
+        parts = (as_arrow(part) for part in rows.collect_batches(maintain_order=True))
+        return Batches(schema, chain.from_iterable(part.to_batches() for part in parts))
     if library == "polars" and hasattr(rows, "to_frame"):
         rows = rows.to_frame()
     if isinstance(rows, pa.RecordBatchReader):
@@ -345,13 +347,6 @@ def source_in_memory(rows: Any) -> Source:
         if reader is not None:
             return Batches(reader.schema, reader)
     return Memory(as_arrow(rows))
-
-
-def _of_lazy(frame: Any) -> Source:
-    """Return a LazyFrame, computed a batch at a time."""
-    schema = as_arrow(frame.collect_schema().to_frame(eager=True)).schema
-    parts = (as_arrow(part) for part in frame.collect_batches(maintain_order=True))
-    return Batches(schema, chain.from_iterable(part.to_batches() for part in parts))
 
 
 def _of_pandas(frame: Any) -> Source:

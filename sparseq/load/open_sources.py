@@ -12,7 +12,7 @@ import pyarrow as pa
 from sparseq.base.arguments import check_path
 from sparseq.base.errors import DataError
 from sparseq.base.texts import shown
-from sparseq.base.whole_files import asked_format
+from sparseq.base.whole_files import SUFFIXES, asked_format, suffix_of
 from sparseq.load.databases import (
     DuckTable,
     PostgresTable,
@@ -39,22 +39,62 @@ from sparseq.load.memory_table import source_in_memory
 # -- sources that are to be read: files, folders, patterns, databases, tables in memory ------------
 
 SERVERS = ("postgresql://", "postgres://")
-_KINDS = {"csv": "text", "tsv": "text", "jsonl": "json"}
-_TABLES: Mapping[str, Callable[[Path, str], Source]] = {
-    "sqlite": SqliteTable,
-    "duckdb": DuckTable,
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """One kind of file that rows are read from.
+
+    Attributes:
+        opens: Makes a source of one; of a file with several tables, of the one that is named.
+        begins: Bytes that it begins with, and the place of them; none for text.
+        suffixes: How names end, beside those of `sparseq.base.whole_files.SUFFIXES`.
+        tables: It may have several tables.
+    """
+
+    opens: Callable[..., Source]
+    begins: tuple[int, bytes] | None = None
+    suffixes: tuple[str, ...] = ()
+    tables: bool = False
+
+
+KINDS: Mapping[str, FileKind] = {
+    "text": FileKind(TextFile),
+    "json": FileKind(JsonFile),
+    "parquet": FileKind(ParquetFile, (0, b"PAR1")),
+    "arrow": FileKind(ArrowFile, (0, b"ARROW1")),
+    "sheets": FileKind(
+        SheetFile, (0, b"PK\x03\x04"), (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), tables=True
+    ),
+    "sqlite": FileKind(
+        SqliteTable, (0, b"SQLite format 3\0"), (".sqlite", ".sqlite3", ".db"), tables=True
+    ),
+    "duckdb": FileKind(DuckTable, (8, b"DUCK"), (".duckdb",), tables=True),
 }
+_TEXTS = {"csv": "text", "tsv": "text", "jsonl": "json"}
+_READ = {suffix: name for name, kind in KINDS.items() for suffix in kind.suffixes}
+_ENDS = (
+    *(".parquet", ".csv", ".tsv", ".json", ".jsonl (also .gz, .zst, .bz2)", ".arrow"),
+    *(kind.suffixes[0] for kind in KINDS.values() if kind.suffixes),
+)
 _CONTENTS = (
-    (0, b"PAR1", "parquet"),
-    (0, b"ARROW1", "arrow"),
-    (0, b"SQLite format 3\0", "sqlite"),
-    (8, b"DUCK", "duckdb"),
-    (0, b"PK\x03\x04", "sheets"),
+    *((*kind.begins, name) for name, kind in KINDS.items() if kind.begins),
     (0, b"\x1f\x8b", ".gz"),
     (0, b"(\xb5/\xfd", ".zst"),
     (0, b"BZh", ".bz2"),
 )
-"""How files begin that are no text, with their format or how they are packed."""
+"""Beginnings of files that are no text, each with its format or packing."""
+
+
+def readable_format(path: Path) -> str:
+    """Return the format that a file's name says, if it is one that is read; else "".
+
+    Example:
+        >>> [readable_format(Path(name)) for name in ("a.csv.gz", "a.xlsx", "a.md")]
+        ['csv', 'sheets', '']
+    """
+    suffix = suffix_of(path)[0]
+    return SUFFIXES.get(suffix) or _READ.get(suffix, "")
 
 
 @dataclass
@@ -91,7 +131,7 @@ def opened(source: Any, wanted: Iterable[str] = (), form: TextForm = ANY_FORM) -
             return SourceList([table], [None], list(table.notes))
         except DAMAGE as error:
             raise damaged("the table", error) from None
-    finds = Finds()
+    finds = Finds(readable_format)
     sources: list[Source] = []
     files: list[Found | None] = []
     for place in [source] if isinstance(source, (str, Path)) else source:
@@ -138,13 +178,10 @@ def _chosen(place: str | Path, form: TextForm) -> tuple[Source, Found | None] | 
         return None
     path = Path(file)
     kind = kind_of(path)
-    if kind not in ("sheets", *_TABLES):
+    if not KINDS[kind].tables:
         raise DataError(f"{shown(path.name)} has no tables to choose from", f"say {shown(file)}")
-    return _read(path.name, lambda: _table(kind, path, table, form)), Found(path, part=table)
-
-
-def _table(kind: str, path: Path, table: str, form: TextForm) -> Source:
-    return SheetFile(path, table, form) if kind == "sheets" else _TABLES[kind](path, table)
+    more = (form,) if kind == "sheets" else ()
+    return _read(path.name, lambda: KINDS[kind].opens(path, table, *more)), Found(path, part=table)
 
 
 def _delta(folder: str) -> Source:
@@ -176,18 +213,10 @@ def source_of(path: Path, wanted: Iterable[str] = (), form: TextForm = ANY_FORM)
     """
     if not path.is_file():
         raise DataError(f"there is no file {shown(path)!r}")
-    kind = kind_of(path)
-
-    def open_it() -> Source:
-        if kind == "text":
-            return TextFile(path, wanted, form)
-        if kind == "json":
-            return JsonFile(path)
-        if kind in ("sheets", *_TABLES):
-            return _table(kind, path, "", form)
-        return ParquetFile(path) if kind == "parquet" else ArrowFile(path)
-
-    return _read(path.name, open_it)
+    name = kind_of(path)
+    kind = KINDS[name]
+    more = {"text": (wanted, form), "sheets": ("", form)}.get(name, ())
+    return _read(path.name, lambda: kind.opens(path, *more))
 
 
 def _read(name: str, open_it: Callable[[], Source]) -> Source:
@@ -203,12 +232,12 @@ def kind_of(path: Path) -> str:
     Where the contents begin as those of another kind do, the name is wrong.
     """
     named, packed = asked_format(path)
-    kind = _KINDS.get(named, named)
+    named = named or readable_format(path)
+    kind = _TEXTS.get(named, named)
     if not kind or (packed and kind not in ("text", "json")):
         raise DataError(
             f"{shown(path.name)}: this kind of file is not known",
-            "names end in .parquet, .csv, .tsv, .json, .jsonl (also .gz, .zst, .bz2), .arrow, "
-            ".xlsx, .sqlite or .duckdb",
+            f"names end in {', '.join(_ENDS[:-1])} or {_ENDS[-1]}",
         )
     inside = _contents(path) if kind in ("text", "json", "sqlite") and not packed else ""
     if inside == "duckdb" and kind == "sqlite":

@@ -49,10 +49,10 @@ TYPES = frozenset(
         "UUID",
     ]
 )
-"""What is stored, besides DECIMAL(p, s) up to `MOST_DIGITS` digits."""
+"""Types that are stored, besides DECIMAL(p, s) up to `MOST_DIGITS` digits."""
 MOST_DIGITS = 18
 NULLS = ("NULL", r"\N")
-"""What databases write for NULL into text files."""
+"""Texts that databases write for NULL."""
 _SAME = {
     "TEXT": "VARCHAR",
     "STRING": "VARCHAR",
@@ -66,7 +66,7 @@ _SAME = {
 
 @dataclass(frozen=True)
 class Schema:
-    """How the rows of one table are read. Public.
+    """The way in which the rows of one table are read. Public.
 
     Attributes:
         types: Column to its stored type.
@@ -109,7 +109,7 @@ class Schema:
 
 @dataclass(frozen=True)
 class Declarations:
-    """What the curator says about how text is read.
+    """Declarations of the curator on how text is read.
 
     Attributes:
         types: Column to `TYPE` or `TYPE:FORMAT`; names in any case.
@@ -266,7 +266,7 @@ def _whole(lines: Any) -> int:
 
 
 NAME = re.compile(r"(?!_user)[^\W\d][\w .-]*", re.IGNORECASE)
-"""What a column can be called."""
+"""A column's name."""
 
 
 def fit_name(column: str, taken: Collection[str]) -> str:

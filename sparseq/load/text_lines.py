@@ -46,7 +46,7 @@ from sparseq.compiled import bits_as
 UNREADABLE = b"\xfc"
 """A byte that no UTF-8 has, in the place of what can't be decoded."""
 MARKED = "sparseq.unreadable"
-"""How `bytes.decode` deals with that; `encoded` writes it as `UNREADABLE`."""
+"""The error handler for them of `bytes.decode`; `encoded` writes it as `UNREADABLE`."""
 _PIECE = 1 << 16
 _GUESSED_FROM = 1 << 20  # bytes
 _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
@@ -57,7 +57,7 @@ _OPENING, _CLOSING = list(b"[{"), list(b"]}")
 
 
 class ByteStream(Protocol):
-    """What bytes are read from."""
+    """A source of bytes."""
 
     def read(self, size: int, /) -> bytes:
         """Return the next bytes, at most so many; none at the end."""
@@ -157,7 +157,7 @@ class Letters:
 
     @property
     def encoding(self) -> str:
-        """What a new table's files are read as: "" for UTF-8, where any letter shows that; else
+        """The encoding of a new table's files: "" for UTF-8, where any letter shows that; else
         cp1252, which Windows writes in the west of Europe, or Latin-1, which has all bytes.
 
         One odd line is an odd line, and no other encoding.
@@ -316,7 +316,7 @@ class Lines:
     def __init__(self, stream: ByteStream, multiline: bool = False, size: int = CHUNK) -> None:
         self._stream, self._multiline, self._size = stream, multiline, size
         self.too_long = 0
-        """How many lines were left out because they are too long."""
+        """Number of lines left out because they are too long."""
 
     def __iter__(self) -> Iterator[bytes]:
         rest, skipping = b"", False

@@ -86,7 +86,7 @@ def tidy_type(kind: pa.DataType, binary: bool = False) -> pa.DataType | None:
     for types, becomes in _BECOMES:
         if any(is_of(kind) for is_of in types):
             return kind if becomes is None else becomes
-    return pa.string() if binary and _is_binary(kind) else None
+    return pa.string() if binary and any(is_of(kind) for is_of in _BINARY) else None
 
 
 def duck_type(kind: pa.DataType) -> str:
@@ -115,10 +115,6 @@ _BINARY = (
     pa.types.is_binary_view,
     pa.types.is_fixed_size_binary,
 )
-
-
-def _is_binary(kind: pa.DataType) -> bool:
-    return any(is_of(kind) for is_of in _BINARY)
 
 
 def tidy(array: pa.Array) -> pa.Array:
@@ -287,7 +283,7 @@ _TIMES = (
 
 @dataclass(frozen=True)
 class Expected:
-    """What is known of the texts of a column before they are looked at.
+    """Facts of the texts of a column, known before they are looked at.
 
     Attributes:
         user: They identify people.
@@ -306,7 +302,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Guess:
-    """What a column is taken for.
+    """The type that a column is taken for.
 
     Attributes:
         type, format: See `schema.Schema`.
@@ -368,7 +364,7 @@ FOOTERS = (
     *("total", "totals", "grand total", "subtotal", "sum", "average", "mean"),
     *("summe", "gesamt", "gesamtsumme", "insgesamt", "somme", "totale", "suma"),
 )
-"""What stands below a table, in the place of a person; in any case."""
+"""Words below a table, in the place of a person; in any case."""
 
 
 def _people(con: duckdb.DuckDBPyConnection, words: bool) -> Guess:
@@ -569,7 +565,7 @@ _ALSO = {
 
 @dataclass(frozen=True)
 class ColumnRead:
-    """How a column of files is read.
+    """One column of files, and the way in which it is read.
 
     Attributes:
         there: What files call it.

@@ -264,7 +264,7 @@ def _settle(m: int, bits: int, sigma: float, lowest: int, highest: float) -> int
 
 
 def _reaches(k: int, sigma: float, m: int, bits: int) -> bool | None:
-    """Whether sigma*f(u) >= k - 1/2 (k >= 1): for all u in (m, m + 1) * 2^-bits, for none, or None.
+    """Tell if sigma*f(u) >= k - 1/2 (k >= 1): for all u in (m, m + 1) * 2^-bits, for none, or None.
 
     With w = (k - 1/2)/sigma, h = w^2/2 and v = 1/2 - u, that is v >= Phi(w) - 1/2, which equals
     w S(h) / sqrt(2 pi), S(h) = sum_n (-h)^n / (n! (2n + 1)); squared: pi v^2 >= h S(h)^2. All are

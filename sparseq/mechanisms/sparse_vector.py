@@ -70,7 +70,7 @@ _TRUST = 2.0**-40  # relative error granted to log_ndtr
 
 
 class Design(Protocol):
-    """Which noise a sparse vector uses, and when it stops: all that prices it."""
+    """The noise of a sparse vector, and its end: all that prices it."""
 
     @property
     def positives(self) -> int: ...
@@ -121,7 +121,7 @@ class LaplaceSparseVector:
 
     @property
     def queries(self) -> None:
-        """How many queries there may be: no limit."""
+        """Most queries that there may be: no limit."""
         return None
 
     @property
@@ -275,7 +275,7 @@ class AboveThreshold:
 
     @property
     def halted(self) -> bool:
-        """Whether the run is over; public, as it follows from the answers."""
+        """The run is over; public, as it follows from the answers."""
         over = self.design.queries is not None and self.asked >= self.design.queries
         return over or self.found >= self.design.positives
 

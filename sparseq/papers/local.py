@@ -172,7 +172,7 @@ class Clients:
 
     @property
     def spent(self) -> Floats:
-        """What each client has spent of norm_budget. Private: for the person's eyes only."""
+        """Spend of each client, of norm_budget. Private: for the person's eyes only."""
         return self._accounts.spent / UNITS_PER_NORM
 
 

@@ -27,7 +27,7 @@ from sparseq.accounting.charge import add_charges
 from sparseq.base.errors import ParameterError
 
 State = Mapping[str, NDArray[Any]]
-"""What `state` returns and `from_state` takes; numpy.savez stores it as it is."""
+"""A state that `state` returns and `from_state` takes; numpy.savez stores it as it is."""
 
 TEXT_ORDERS = np.array([1 + k / 4 for k in range(1, 37)] + [16.0, 32.0])
 """The 38 orders of Lécuyer (2021), section 4.5: 1.25, 1.5, ..., 10, 16, 32."""

@@ -172,7 +172,7 @@ class TrajectoryAccount:
 
     @property
     def is_bound(self) -> bool:
-        """Whether all charges so far are bounds, and none an estimate; see the class."""
+        """All charges so far are bounds, and none an estimate; see the class."""
         return self._estimated == 0
 
     def epsilons(self, delta: float) -> NDArray[np.float64]:

@@ -26,7 +26,7 @@ LOG = logging.getLogger("sparseq.pgwire")
 MOST_CONNECTIONS = 2_000
 SECONDS_TO_SIGN_IN = 30.0
 SECONDS_TO_STOP = 8.0
-"""How long clients may take for the last answers once the server stops."""
+"""Time that clients have for the last answers once the server stops."""
 WAITING = 256
 """Messages of a client that are read before the first of them is done."""
 WAITING_BYTES = 4 << 20
@@ -37,7 +37,7 @@ _NOT_SETTINGS = frozenset(("user", "database", "options", "replication"))
 
 
 class Server:
-    """What all connections share.
+    """The parts that all connections share.
 
     Args:
         service: Answers questions.

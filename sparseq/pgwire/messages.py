@@ -196,7 +196,7 @@ Message = (
 
 
 class Frames:
-    """What has come in, cut into messages, however it was split on the way.
+    """Bytes that have come, cut into messages, however they were split on the way.
 
     Example:
         >>> frames = Frames()
@@ -267,9 +267,9 @@ class _Body:
         end = self._at + count
         if count < 0 or end > len(self._data):
             raise WireError(PROTOCOL_VIOLATION, "a message is shorter than it says", fatal=True)
-        found = self._data[self._at : end]
+        part = self._data[self._at : end]
         self._at = end
-        return found
+        return part
 
     def number(self, width: int) -> int:
         return int.from_bytes(self.take(width), "big", signed=True)
@@ -282,9 +282,9 @@ class _Body:
         end = self._data.find(b"\0", self._at)
         if end < 0:
             raise WireError(PROTOCOL_VIOLATION, "a text in a message has no end", fatal=True)
-        found = self.take(end - self._at)
+        part = self.take(end - self._at)
         self._at += 1
-        return utf8(found)
+        return utf8(part)
 
     def rest(self) -> bytes:
         return self.take(len(self._data) - self._at)
@@ -315,15 +315,15 @@ def read_packet(data: bytes) -> Packet:
     body = _Body(data)
     code = body.number(4)
     if code == _CANCEL:
-        found = Cancel(body.number(4), body.number(4))
+        cancel = Cancel(body.number(4), body.number(4))
         body.end()
-        return found
+        return cancel
     if code in (_TLS, _GSS):
         body.end()
         return TlsRequest() if code == _TLS else GssRequest()
     if code >> 16 != 3:
-        said = f"protocol {code >> 16}.{code & 0xFFFF} is not spoken here, only 3.0"
-        raise WireError("0A000", said, fatal=True)
+        problem = f"protocol {code >> 16}.{code & 0xFFFF} is not spoken here, only 3.0"
+        raise WireError("0A000", problem, fatal=True)
     parameters = {}
     while name := body.text():
         parameters[name] = body.text()
@@ -338,9 +338,9 @@ def read_message(kind: bytes, data: bytes) -> Message:
         WireError: It is none.
     """
     body = _Body(data)
-    found = _read(kind, body)
+    message = _read(kind, body)
     body.end()
-    return found
+    return message
 
 
 def _read(kind: bytes, body: _Body) -> Message:
@@ -354,8 +354,8 @@ def _read(kind: bytes, body: _Body) -> Message:
         case b"D" | b"C":
             which = body.take(1)
             if which not in (b"S", b"P"):
-                said = f"{which!r} is neither a statement nor a portal"
-                raise WireError(PROTOCOL_VIOLATION, said, fatal=True)
+                problem = f"{which!r} is neither a statement nor a portal"
+                raise WireError(PROTOCOL_VIOLATION, problem, fatal=True)
             made = Describe if kind == b"D" else Close
             return made(which.decode(), body.text())
         case b"E":
@@ -516,12 +516,12 @@ def notice(message: str, hint: str = "", *, code: str = "00000", severity: str =
     return frame(b"N", _fields(severity, WireError(code, message, hint)))
 
 
-def _fields(severity: str, said: WireError) -> bytes:
-    parts = [("S", severity), ("V", severity), ("C", said.code), ("M", said.message)]
-    if said.hint:
-        parts.append(("H", said.hint))
-    if said.position:
-        parts.append(("P", str(said.position)))
+def _fields(severity: str, error: WireError) -> bytes:
+    parts = [("S", severity), ("V", severity), ("C", error.code), ("M", error.message)]
+    if error.hint:
+        parts.append(("H", error.hint))
+    if error.position:
+        parts.append(("P", str(error.position)))
     return b"".join(kind.encode() + _safe_text(text) for kind, text in parts) + b"\0"
 
 

@@ -287,7 +287,7 @@ def _cancelled(error: QueryCancelError, ended: bool) -> WireError:
 
 
 SECONDS_TO_END = 3.0
-"""How long a client waits for what it has cancelled to end."""
+"""Time that a client waits for the end of a statement that it has cancelled."""
 _MAY_BE = (
     "a question may be answered all the same, and can be read back: SELECT * FROM released.releases"
 )

@@ -142,18 +142,18 @@ class Settings:
             WireError: There is no such setting.
         """
         key = _key(name)
-        found = _FIXED.get(key, self._values.get(key))
+        value = _FIXED.get(key, self._values.get(key))
         if (
-            found is None
+            value is None
             and key.startswith("sparseq.")
             and key[8:] in (*KNOWN_OPTIONS, "request_id")
         ):
-            found = ""
-        if found is None and key == FRESH:
-            found = "off"
-        if found is None:
+            value = ""
+        if value is None and key == FRESH:
+            value = "off"
+        if value is None:
             raise _unknown(name)
-        return _SPELLED.get(key, key), found
+        return _SPELLED.get(key, key), value
 
     def all(self) -> dict[str, str]:
         """Return all settings and their values."""
@@ -161,7 +161,7 @@ class Settings:
 
     def reported(self) -> list[tuple[str, str]]:
         """Return those that clients are told of at the start."""
-        return [(said, self.show(key)[1]) for key, said in _REPORTED.items()]
+        return [(spelled, self.show(key)[1]) for key, spelled in _REPORTED.items()]
 
     def news(self) -> list[tuple[str, str]]:
         """Return those that clients must be told of since the last call."""
@@ -249,11 +249,11 @@ def _unknown(name: str) -> WireError:
 
 
 def _word(name: str, value: str, words: Sequence[str]) -> str:
-    found = value.strip().lower()
-    if found not in ("", *words):
+    word = value.strip().lower()
+    if word not in ("", *words):
         told = f'{name} is "{value}"; it is {" or ".join(words)}'
         raise WireError(INVALID_PARAMETER, told, f"RESET {name} for the default")
-    return found
+    return word
 
 
 def _number(name: str, value: str) -> float:
@@ -270,14 +270,14 @@ def _number(name: str, value: str) -> float:
 
 
 def _milliseconds(value: str) -> float:
-    found = re.fullmatch(r"\s*(\d{1,10}(?:\.\d{1,6})?)\s*(us|ms|s|min|h|d|)\s*", value)
-    if found is None:
+    match = re.fullmatch(r"\s*(\d{1,10}(?:\.\d{1,6})?)\s*(us|ms|s|min|h|d|)\s*", value)
+    if match is None:
         raise WireError(
             INVALID_PARAMETER,
             f'invalid value for parameter "statement_timeout": "{value}"',
             "valid units are us, ms, s, min, h and d",
         )
-    return float(found[1]) * _UNITS[found[2] or "ms"]
+    return float(match[1]) * _UNITS[match[2] or "ms"]
 
 
 def _timeout(value: str) -> str:
@@ -287,16 +287,16 @@ def _timeout(value: str) -> str:
 
 def _encoding(value: str) -> str:
     if value.strip("'\"").upper().replace("-", "") not in ("UTF8", "UNICODE", "DEFAULT"):
-        said = f'invalid value for parameter "client_encoding": "{value}"'
-        raise WireError(INVALID_PARAMETER, said, "texts are UTF8 here")
+        problem = f'invalid value for parameter "client_encoding": "{value}"'
+        raise WireError(INVALID_PARAMETER, problem, "texts are UTF8 here")
     return "UTF8"
 
 
 def _date_style(value: str) -> str:
     words = {word.strip().upper() for word in value.split(",")}
     if not words <= {"ISO", "MDY", "DMY", "YMD", "US", "EUROPEAN", "DEFAULT"}:
-        said = f'invalid value for parameter "DateStyle": "{value}"'
-        raise WireError(INVALID_PARAMETER, said, "dates are written ISO here")
+        problem = f'invalid value for parameter "DateStyle": "{value}"'
+        raise WireError(INVALID_PARAMETER, problem, "dates are written ISO here")
     order = next((word for word in ("DMY", "YMD") if word in words), "MDY")
     return f"ISO, {order}"
 
@@ -309,8 +309,8 @@ def _on(value: str) -> str:
 
 def _switch(value: str) -> str:
     if value.lower() not in _SWITCH:
-        said = f'sparseq.fresh is "{value}"; it must be on or off'
-        raise WireError(INVALID_PARAMETER, said)
+        problem = f'sparseq.fresh is "{value}"; it must be on or off'
+        raise WireError(INVALID_PARAMETER, problem)
     return _SWITCH[value.lower()]
 
 

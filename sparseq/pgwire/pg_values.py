@@ -190,14 +190,14 @@ def wire_type(type: pa.DataType) -> WireType:
 
 def fields(schema: pa.Schema) -> list[Field]:
     """Return the columns of a result as clients see them."""
-    found = [(column.name, wire_type(column.type)) for column in schema]
-    return [Field(name, type.oid, type.size) for name, type in found]
+    columns = [(column.name, wire_type(column.type)) for column in schema]
+    return [Field(name, type.oid, type.size) for name, type in columns]
 
 
 def encoders(schema: pa.Schema, formats: Sequence[int]) -> list[Encoder]:
     """Return what writes each column's values; formats are 0 (text) and 1 (binary)."""
-    found = [wire_type(column.type) for column in schema]
-    return [t.binary if f else t.text for t, f in zip(found, formats, strict=True)]
+    types = [wire_type(column.type) for column in schema]
+    return [t.binary if f else t.text for t, f in zip(types, formats, strict=True)]
 
 
 def _array(element: WireType) -> WireType:
@@ -320,7 +320,7 @@ def _array_from_binary(data: bytes) -> list[Value]:
         return []
     if dimensions != 1:
         raise ValueError
-    count, at, found = struct.unpack_from("!i", data, 12)[0], 20, []
+    count, at, items = struct.unpack_from("!i", data, 12)[0], 20, []
     for _ in range(count):
         (length,) = struct.unpack_from("!i", data, at)
         at += 4
@@ -329,9 +329,9 @@ def _array_from_binary(data: bytes) -> list[Value]:
         item = parameter(None if length < 0 else data[at : at + length], oid, 1)
         if isinstance(item, list):
             raise ValueError
-        found.append(item)
+        items.append(item)
         at += max(length, 0)
-    return found
+    return items
 
 
 def array_items(text: str) -> list[str]:
@@ -349,12 +349,12 @@ def array_items(text: str) -> list[str]:
         raise ValueError
     inside, items, at = text[1:-1], [], 0
     while at < len(inside):
-        found = _ITEM.match(inside, at)
-        if found is None:
+        match = _ITEM.match(inside, at)
+        if match is None:
             raise ValueError
-        quoted = found["quoted"]
-        items.append(found["bare"] if quoted is None else re.sub(r"\\(.)", r"\1", quoted))
-        at = found.end()
+        quoted = match["quoted"]
+        items.append(match["bare"] if quoted is None else re.sub(r"\\(.)", r"\1", quoted))
+        at = match.end()
     return items
 
 
@@ -477,26 +477,26 @@ def type_of(column: Column) -> int:
 
 
 def parameter_types(
-    found: Sequence[Token], given: Sequence[int], column: Callable[[str], Column | None]
+    statement: Sequence[Token], given: Sequence[int], column: Callable[[str], Column | None]
 ) -> tuple[int, ...]:
     """Return the types of parameters: as given, else as they are cast, or what they stand beside.
 
     Args:
-        found: The statement's tokens.
+        statement: The statement's tokens.
         given: What the client says; 0: it does not know.
         column: The column of people's tables of a name, if there is one.
     """
-    count = parameters(found)
+    count = parameters(statement)
     types = [*given[:count], *[0] * (count - len(given))]
-    for i, token in enumerate(found):
+    for i, token in enumerate(statement):
         if token.kind is TokenKind.PARAMETER and not types[number(token) - 1]:
-            types[number(token) - 1] = _cast(found, i) or _beside(found, i, column)
+            types[number(token) - 1] = _cast(statement, i) or _beside(statement, i, column)
     return tuple(t or TEXT_OID for t in types)
 
 
-def _cast(found: Sequence[Token], i: int) -> int:
+def _cast(statement: Sequence[Token], i: int) -> int:
     """Return the type of `$1::type`, or of CAST($1 AS type); 0: it is not cast."""
-    rest = found[i + 1 : i + 9]
+    rest = statement[i + 1 : i + 9]
     if rest and (rest[0].text == "::" or rest[0].is_word("AS")):
         names = [t.name for t in rest[1:] if t.text not in ("[", "]")]
         while len(names) > 2 and names[1] == ".":
@@ -505,56 +505,56 @@ def _cast(found: Sequence[Token], i: int) -> int:
         for width in (2, 1):
             if found_type := _NAMES.get(" ".join(names[:width]) + "[]" * array):
                 return found_type
-    before = found[i - 1] if i else None
+    before = statement[i - 1] if i else None
     if before is not None and before.is_word("LIMIT", "OFFSET"):
         return 20
     return 0
 
 
-def cast_type(found: Sequence[Token], number: int) -> int:
+def cast_type(statement: Sequence[Token], number: int) -> int:
     """Return the type that a parameter is cast to; 0: it is not."""
-    places = [i for i, t in enumerate(found) if t.text == f"${number}"]
-    return next((type for i in places if (type := _cast(found, i))), 0)
+    places = [i for i, t in enumerate(statement) if t.text == f"${number}"]
+    return next((type for i in places if (type := _cast(statement, i))), 0)
 
 
-def _beside(found: Sequence[Token], i: int, column: Callable[[str], Column | None]) -> int:
+def _beside(statement: Sequence[Token], i: int, column: Callable[[str], Column | None]) -> int:
     """Return the type of the column that a parameter is compared with; 0: it is with none."""
-    known = compared_with(found, i, column)
-    return 0 if known is None else type_of(known)
+    compared = compared_with(statement, i, column)
+    return 0 if compared is None else type_of(compared)
 
 
 def compared_with(
-    found: Sequence[Token], i: int, column: Callable[[str], Column | None]
+    statement: Sequence[Token], i: int, column: Callable[[str], Column | None]
 ) -> Column | None:
     """Return the column that the parameter at a place is compared with; None: none is known."""
     at = i - 1
     while at >= 0 and (
-        found[at].text in (*_COMPARED, ",", "(")
-        or found[at].is_word("BETWEEN", "AND", "IN", "DATE", "TIMESTAMP")
-        or found[at].kind in (TokenKind.PARAMETER, TokenKind.NUMBER, TokenKind.STRING)
+        statement[at].text in (*_COMPARED, ",", "(")
+        or statement[at].is_word("BETWEEN", "AND", "IN", "DATE", "TIMESTAMP")
+        or statement[at].kind in (TokenKind.PARAMETER, TokenKind.NUMBER, TokenKind.STRING)
     ):
         at -= 1
-    left = found[at] if 0 <= at < i - 1 else None
+    left = statement[at] if 0 <= at < i - 1 else None
     if left is not None and left.kind in (TokenKind.WORD, TokenKind.QUOTED):
         return column(left.name)
-    after = found[i + 1 : i + 3]
+    after = statement[i + 1 : i + 3]
     if len(after) == 2 and after[0].text in _COMPARED:
         return column(after[1].name)
     return None
 
 
 def stand_in(
-    found: Sequence[Token], types: Sequence[int], column: Callable[[str], Column | None]
+    statement: Sequence[Token], types: Sequence[int], column: Callable[[str], Column | None]
 ) -> list[Any]:
     """Return a value for each parameter, to describe a statement by: of its column, or its type."""
     values: list[Any] = [_ANY.get(type, "") for type in types]
-    for i, token in enumerate(found):
+    for i, token in enumerate(statement):
         if token.kind is TokenKind.PARAMETER:
-            known = compared_with(found, i, column)
-            if known is not None:
-                at_end = found[i - 1].text in ("<", "<=") or found[i - 1].is_word("AND")
+            compared = compared_with(statement, i, column)
+            if compared is not None:
+                at_end = statement[i - 1].text in ("<", "<=") or statement[i - 1].is_word("AND")
                 place = number(token) - 1
-                values[place] = _within(known, values[place], at_end)
+                values[place] = _within(compared, values[place], at_end)
     return values
 
 
@@ -601,7 +601,7 @@ BLOCK = 1_000
 
 @dataclass(frozen=True)
 class CopyFormat:
-    """How COPY writes rows."""
+    """The form in which COPY writes rows."""
 
     format: str = "text"
     header: bool = False
@@ -613,7 +613,7 @@ class CopyFormat:
 
 @dataclass(frozen=True)
 class StatementResult:
-    """What a statement returned.
+    """The result of a statement.
 
     Attributes:
         tag: What was done; of rows, their number is added.
@@ -640,8 +640,8 @@ def spread(formats: Sequence[int], columns: int) -> list[int]:
         WireError: There are neither none, nor one, nor as many as columns.
     """
     if len(formats) not in (0, 1, columns):
-        said = f"{len(formats)} formats are given for {columns} columns"
-        raise WireError(PROTOCOL_VIOLATION, said)
+        problem = f"{len(formats)} formats are given for {columns} columns"
+        raise WireError(PROTOCOL_VIOLATION, problem)
     return list(formats) if len(formats) == columns else [*(formats or (0,))] * columns
 
 
@@ -654,8 +654,8 @@ def rows(table: pa.Table, formats: Sequence[int]) -> Iterator[bytes]:
             [None if v is None else write(v) for v in column.to_pylist()]
             for write, column in zip(written, block.columns, strict=True)
         ]
-        found = zip(*columns, strict=True) if columns else [()] * block.num_rows
-        yield b"".join(map(messages.data_row, found))
+        lines = zip(*columns, strict=True) if columns else [()] * block.num_rows
+        yield b"".join(map(messages.data_row, lines))
 
 
 def shaped(table: pa.Table, schema: pa.Schema) -> pa.Table:

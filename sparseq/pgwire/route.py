@@ -43,11 +43,11 @@ _TABLES_END = (
 
 
 ANSWER = "answer_"
-"""What an answer is called in a SELECT over it."""
+"""Beginning of the name of an answer in a SELECT over it."""
 
 
 class Aim(enum.Enum):
-    """Where a SELECT goes."""
+    """The place that a SELECT goes to."""
 
     QUESTION = "question"
     LOOK_UP = "look up"
@@ -93,8 +93,9 @@ def aimed(text: str, catalog: Catalog) -> Destination:
     tables = tuple(dict.fromkeys(private[token.name.lower()].name for token in named))
     if _plainly_asks(found):
         return Destination(Aim.QUESTION, sql, tables)
+    is_table = sql[:6].upper() in ("TABLE ", 'TABLE"')
     try:
-        tree = parse_one(_plain_table(sql), dialect=Dialect)
+        tree = parse_one(f"SELECT * FROM {sql[5:]}" if is_table else sql, dialect=Dialect)
     except (SqlglotError, RecursionError):
         return Destination(
             Aim.QUESTION, sql, tables
@@ -129,10 +130,6 @@ def _asked_inside(tree: exp.Expr) -> exp.Subquery | None:
     taken = any(isinstance(n, exp.Column) and n.name.lower().endswith(SUFFIXES) for n in outside)
     others = any(isinstance(n, exp.Table | exp.With) for n in outside)
     return inner if taken and not others and any(_aggregates(inner)) else None
-
-
-def _plain_table(sql: str) -> str:
-    return f"SELECT * FROM {sql[5:]}" if sql[:6].upper() in ("TABLE ", 'TABLE"') else sql
 
 
 def _named(found: Sequence[Token], private: Collection[str]) -> Iterator[Token]:

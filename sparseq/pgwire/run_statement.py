@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import re
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -32,11 +31,10 @@ from sparseq.pgwire.statement_kinds import (
 from sparseq.sql.parameters import literal
 
 _CSV = CopyFormat("csv", delimiter=",", null="")
-_QUOTED = re.compile(r"'((?:[^']|'')*)'")
 
 
 class Runner:
-    """What runs the statements of a session.
+    """Runner of the statements of a session.
 
     Args:
         state: Of the session.

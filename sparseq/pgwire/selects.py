@@ -61,7 +61,7 @@ _STATES = {
 
 
 class Look(Protocol):
-    """What one session sees of the catalogue: a database without people."""
+    """One session's view of the catalogue: a database without people."""
 
     def table(self, sql: str) -> pa.Table:
         """Answer a look-up."""
@@ -126,9 +126,9 @@ class Selects:
             await self._read_back(at.sql)
             self._set_config(at.sql)
             return await self._looked(lambda: self._look.table(at.sql))
-        found = await self._looked(lambda: self._look.public(at.sql))
+        table = await self._looked(lambda: self._look.public(at.sql))
         self._state.notice(*_about_people(at))
-        return found if at.aim is Aim.PUBLIC else found.slice(0, 0)
+        return table if at.aim is Aim.PUBLIC else table.slice(0, 0)
 
     async def explained(self, text: str) -> pa.Table:
         """Say what a SELECT would be. Nothing is asked."""
@@ -150,8 +150,8 @@ class Selects:
             return await self._after(at, uniform(reply.answer.arrow()))
         except QueryCancelError as error:
             number = reply.answer.facts.release
-            said = f"the question was answered before; SELECT * FROM released.r{number} is free"
-            raise WireError(CANCELLED, f"cancelled after release {number}", said) from error
+            hint = f"the question was answered before; SELECT * FROM released.r{number} is free"
+            raise WireError(CANCELLED, f"cancelled after release {number}", hint) from error
 
     def _question(self, at: Destination, request_id: str) -> Question:
         options = self._state.settings.options()
@@ -169,9 +169,9 @@ class Selects:
         """Do what `set_config('name', 'value', is_local)` says, where it is said so plainly."""
         if "set_config" not in sql.lower():
             return
-        found = tokens(sql)
-        for i, token in enumerate(found):
-            called = found[i + 1 : i + 7]
+        all_tokens = tokens(sql)
+        for i, token in enumerate(all_tokens):
+            called = all_tokens[i + 1 : i + 7]
             if token.is_word("SET_CONFIG") and [t.text for t in called[::2]] == ["(", ",", ","]:
                 name, value, local = called[1::2]
                 if name.kind is value.kind is TokenKind.STRING:
@@ -187,8 +187,8 @@ class Selects:
         """Have the recorded answers that a look-up names (`released.r12`) in the catalogue."""
         if "released" not in sql.lower() and "budget" not in sql.lower():
             return
-        found = tokens(sql)
-        for schema, dot, table in zip(found, found[1:], found[2:], strict=False):
+        all_tokens = tokens(sql)
+        for schema, dot, table in zip(all_tokens, all_tokens[1:], all_tokens[2:], strict=False):
             if dot.text != "." or schema.name not in ("released", "budget"):
                 continue
             name = table.name
@@ -224,13 +224,13 @@ class Selects:
             self._aims.move_to_end(text)
             return self._aims[text]
         if len(text) > _QUICK:  # others are served while it is read
-            found = await asyncio.to_thread(aimed, text, self._service.catalog)
+            destination = await asyncio.to_thread(aimed, text, self._service.catalog)
         else:
-            found = aimed(text, self._service.catalog)
-        self._aims[text] = found
+            destination = aimed(text, self._service.catalog)
+        self._aims[text] = destination
         if len(self._aims) > _REMEMBERED:
             self._aims.popitem(last=False)
-        return found
+        return destination
 
 
 def uniform(table: pa.Table) -> pa.Table:
@@ -244,8 +244,8 @@ def _about_people(at: Destination) -> tuple[str, str]:
     tables = ", ".join(at.tables)
     if at.aim is Aim.PUBLIC:
         which = f"of {at.column} " if at.column else ""
-        said = f"these are the declared values {which}in {tables}, whatever rows there are"
-        return said, "nothing was asked, and nothing charged"
+        message = f"these are the declared values {which}in {tables}, whatever rows there are"
+        return message, "nothing was asked, and nothing charged"
     return (
         f"rows of {tables} are about people: none are shown, and nothing was charged",
         f"ask for counts, sums and averages: SELECT count(*) FROM {at.tables[0]}",

@@ -14,7 +14,7 @@ from sparseq.pgwire.messages import READ_ONLY, SYNTAX_ERROR, TOO_LARGE, WireErro
 
 
 class TokenKind(enum.Enum):
-    """What a token is."""
+    """The kind of a token."""
 
     WORD = "word"
     QUOTED = "quoted"
@@ -34,7 +34,7 @@ class Token:
 
     @property
     def end(self) -> int:
-        """Where it ends."""
+        """The place of its end."""
         return self.start + len(self.text)
 
     @property
@@ -51,7 +51,7 @@ class Token:
 
     @property
     def value(self) -> str:
-        """What a string says; of others, the text."""
+        """The value of a string; of others, the text."""
         if self.kind is not TokenKind.STRING:
             return self.text
         if self.text[0] in "eE":
@@ -66,8 +66,8 @@ class Token:
         return self.kind is TokenKind.WORD and self.text.upper() in words
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}.get(found[1], found[1])
+def _escaped(match: re.Match[str]) -> str:
+    return {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}.get(match[1], match[1])
 
 
 _TOKEN = re.compile(
@@ -104,7 +104,7 @@ def tokens(text: str) -> list[Token]:
         >>> [token.text for token in tokens("SELECT 'a;''b', $1 -- no")]
         ['SELECT', "'a;''b'", ',', '$1']
     """
-    found, at = [], 0
+    all_tokens, at = [], 0
     while at < len(text):
         match = _TOKEN.match(text, at)
         assert match is not None
@@ -114,12 +114,12 @@ def tokens(text: str) -> list[Token]:
             at = _comment_end(text, at)
             continue
         if kind == "other" and match[0] in "'\"":
-            what = "string" if match[0] == "'" else "quoted identifier"
-            raise WireError(SYNTAX_ERROR, f"unterminated {what}", position=at + 1)
+            kind_of_text = "string" if match[0] == "'" else "quoted identifier"
+            raise WireError(SYNTAX_ERROR, f"unterminated {kind_of_text}", position=at + 1)
         if kind != "space":
-            found.append(Token(_KINDS[kind], match[0], at))
+            all_tokens.append(Token(_KINDS[kind], match[0], at))
         at = match.end()
-    return found
+    return all_tokens
 
 
 def _comment_end(text: str, start: int) -> int:
@@ -158,8 +158,8 @@ def with_parameters(text: str, written: Callable[[int, bool], str]) -> str:
         >>> with_parameters("SELECT $2, '$1', $1::int", lambda n, cast: f"<{n}, {cast}>")
         "SELECT <2, False>, '$1', <1, True>::int"
     """
-    parts, at, found = [], 0, tokens(text)
-    for token, after in zip_longest(found, found[1:]):
+    parts, at, all_tokens = [], 0, tokens(text)
+    for token, after in zip_longest(all_tokens, all_tokens[1:]):
         if token.kind is TokenKind.PARAMETER:
             cast = after is not None and after.text == "::"
             parts += [text[at : token.start], written(number(token), cast)]
@@ -167,13 +167,13 @@ def with_parameters(text: str, written: Callable[[int, bool], str]) -> str:
     return "".join([*parts, text[at:]])
 
 
-def parameters(found: Sequence[Token]) -> int:
+def parameters(statement: Sequence[Token]) -> int:
     """Return how many parameters there are: the greatest number of one.
 
     Raises:
         WireError: A number is not from 1 to 65,535.
     """
-    return max((number(t) for t in found if t.kind is TokenKind.PARAMETER), default=0)
+    return max((number(t) for t in statement if t.kind is TokenKind.PARAMETER), default=0)
 
 
 def number(token: Token) -> int:
@@ -183,17 +183,17 @@ def number(token: Token) -> int:
         WireError: It is not from 1 to 65,535.
     """
     digits = token.text[1:]
-    found = int(digits) if len(digits) <= 5 else 0
-    if not 1 <= found <= 65_535:
+    value = int(digits) if len(digits) <= 5 else 0
+    if not 1 <= value <= 65_535:
         raise WireError("42P02", "parameters are $1 to $65535")
-    return found
+    return value
 
 
 # -- kinds of statements: a question or a look-up, a setting, a cursor, or a write -----------------
 
 
 class StatementForm(enum.Enum):
-    """What is done with a statement."""
+    """The way in which a statement is treated."""
 
     EMPTY = "empty"
     SELECT = "select"
@@ -287,36 +287,36 @@ class SqlStatement:
             <StatementForm.SELECT: 'select'>
         """
         if len(text) > MOST_TEXT:
-            said = f"the statement has {len(text):,} letters; the limit is {MOST_TEXT:,}"
-            raise WireError(TOO_LARGE, said, "split it into parts")
-        found = tokens(text)
-        while found and found[-1].text == ";":
-            found.pop()
-        if any(token.text == ";" for token in found):
+            problem = f"the statement has {len(text):,} letters; the limit is {MOST_TEXT:,}"
+            raise WireError(TOO_LARGE, problem, "split it into parts")
+        all_tokens = tokens(text)
+        while all_tokens and all_tokens[-1].text == ";":
+            all_tokens.pop()
+        if any(token.text == ";" for token in all_tokens):
             raise WireError(
                 SYNTAX_ERROR, "cannot insert multiple commands into a prepared statement"
             )
-        if not found:
+        if not all_tokens:
             return cls(text, (), StatementForm.EMPTY)
-        first = found[0].text.upper()
+        first = all_tokens[0].text.upper()
         if first in _WRITES:
-            raise _writes(found)
+            raise _writes(all_tokens)
         form = _FORM_OF.get(first)
         if form is None:
-            said = f'syntax error at or near "{found[0].text[:60]}"'
-            raise WireError(SYNTAX_ERROR, said, position=found[0].start + 1)
+            problem = f'syntax error at or near "{all_tokens[0].text[:60]}"'
+            raise WireError(SYNTAX_ERROR, problem, position=all_tokens[0].start + 1)
         if form is StatementForm.SELECT:
-            _check_reads(found)
-        return cls(text[: found[-1].end], tuple(found), form)
+            _check_reads(all_tokens)
+        return cls(text[: all_tokens[-1].end], tuple(all_tokens), form)
 
     @property
     def word(self) -> str:
-        """What it begins with, in capitals."""
+        """The first word, in capitals."""
         return self.tokens[0].text.upper() if self.tokens else ""
 
     @property
     def parameters(self) -> int:
-        """How many parameters it has."""
+        """Number of its parameters."""
         return parameters(self.tokens)
 
     def rest(self, token: Token) -> str:
@@ -324,26 +324,28 @@ class SqlStatement:
         return self.text[token.start :]
 
 
-def _writes(found: Sequence[Token]) -> WireError:
-    count = 2 if found[0].text.upper() in _TWO_WORDS else 1
-    what = " ".join(token.text.upper() for token in found[:count] if token.kind is TokenKind.WORD)
-    return WireError(READ_ONLY, f"cannot execute {what} in a read-only transaction", ONLY_READ)
+def _writes(statement: Sequence[Token]) -> WireError:
+    count = 2 if statement[0].text.upper() in _TWO_WORDS else 1
+    verb = " ".join(
+        token.text.upper() for token in statement[:count] if token.kind is TokenKind.WORD
+    )
+    return WireError(READ_ONLY, f"cannot execute {verb} in a read-only transaction", ONLY_READ)
 
 
-def _check_reads(found: Sequence[Token]) -> None:
+def _check_reads(statement: Sequence[Token]) -> None:
     """Refuse a SELECT that would write or lock."""
     depth = 0
-    for token, before in zip(found[1:], found, strict=False):
+    for token, before in zip(statement[1:], statement, strict=False):
         depth += {"(": 1, ")": -1}.get(token.text, 0)
         if token.is_word("INSERT", "UPDATE", "DELETE", "MERGE") and (
             before.text in ("(", ")") or before.is_word("FOR")
         ):
-            what = f"SELECT FOR {token.text.upper()}" if before.is_word("FOR") else token.text
-            said = f"cannot execute {what.upper()} in a read-only transaction"
-            raise WireError(READ_ONLY, said, ONLY_READ, position=token.start + 1)
+            verb = f"SELECT FOR {token.text.upper()}" if before.is_word("FOR") else token.text
+            problem = f"cannot execute {verb.upper()} in a read-only transaction"
+            raise WireError(READ_ONLY, problem, ONLY_READ, position=token.start + 1)
         if token.is_word("INTO") and depth == 0:
-            said = "cannot execute SELECT INTO in a read-only transaction"
-            raise WireError(READ_ONLY, said, ONLY_READ, position=token.start + 1)
+            problem = "cannot execute SELECT INTO in a read-only transaction"
+            raise WireError(READ_ONLY, problem, ONLY_READ, position=token.start + 1)
 
 
 class TokenReader:
@@ -354,8 +356,8 @@ class TokenReader:
 
     def peek(self) -> Token | None:
         """The next token; None: there is none."""
-        found = self._statement.tokens
-        return found[self._at] if self._at < len(found) else None
+        all_tokens = self._statement.tokens
+        return all_tokens[self._at] if self._at < len(all_tokens) else None
 
     def next(self) -> Token:
         """Take the next token."""
@@ -377,10 +379,10 @@ class TokenReader:
     def expect(self, *words: str) -> str:
         """Take one of these words."""
         token = self.peek()
-        found = self.accept(*words)
-        if not found:
+        word = self.accept(*words)
+        if not word:
             raise self.wrong(token)
-        return found
+        return word
 
     def name(self) -> str:
         """Take a name."""
@@ -416,8 +418,8 @@ class TokenReader:
         if token is None:
             end = len(self._statement.text) + 1
             return WireError(SYNTAX_ERROR, "syntax error at end of input", position=end)
-        said = f'syntax error at or near "{token.text[:60]}"'
-        return WireError(SYNTAX_ERROR, said, position=token.start + 1)
+        problem = f'syntax error at or near "{token.text[:60]}"'
+        return WireError(SYNTAX_ERROR, problem, position=token.start + 1)
 
 
 _CHANGES = re.compile(r"SET\s+SESSION\s+CHARACTERISTICS|SET\s+TRANSACTION", re.IGNORECASE)
@@ -425,7 +427,7 @@ _CHANGES = re.compile(r"SET\s+SESSION\s+CHARACTERISTICS|SET\s+TRANSACTION", re.I
 
 @dataclass(frozen=True)
 class Change:
-    """What SET says: a name, a value (None: the default), and whether for this transaction only."""
+    """The parts of a SET: name, value (None: the default), and if for this transaction only."""
 
     name: str
     value: str | None

@@ -198,7 +198,7 @@ def _drawings(table: pa.Table, name: str) -> list[str]:
 
 
 Chart = Literal["lines", "bars"]
-"""How an answer is drawn."""
+"""Draw an answer."""
 _MOST_BESIDE = 4
 """Groups that share a chart; more have one each."""
 

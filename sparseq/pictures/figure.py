@@ -43,7 +43,7 @@ class Scale:
     unit: str = ""
 
     def share(self, values: Any) -> Floats:
-        """How far along values are: 0 at `low`, 1 at `high`; in the middle if these are the same.
+        """Return values as shares: 0 at `low`, 1 at `high`; in the middle if these are the same.
 
         >>> Scale("log", 1, 100).share([10.0]).tolist()
         [0.5]
@@ -67,9 +67,9 @@ class Scale:
     def _ticks(self, most: int) -> list[tuple[float, str]]:
         if self.kind in ("linear", "log") and self.low == self.high:
             return [(self.low, f"{self.low:g}")]
-        found = log_ticks(self.low, self.high, most) if self.kind == "log" else []
-        if found:
-            return [(t, f"{t:,.0f}" if 1 <= t < 1e12 else f"{t:g}") for t in found]
+        powers = log_ticks(self.low, self.high, most) if self.kind == "log" else []
+        if powers:
+            return [(t, f"{t:,.0f}" if 1 <= t < 1e12 else f"{t:g}") for t in powers]
         if self.kind in ("linear", "log"):
             ticks = value_ticks(self.low, self.high, max(most, 2))
             step = ticks[1] - ticks[0] if len(ticks) > 1 else self.high - self.low
@@ -133,8 +133,8 @@ def date_ticks(first: date, last: date, most: int) -> list[tuple[date, str]]:
             return _hour_ticks(first, last, most)
         midnight = datetime.combine(first.date(), datetime.min.time())
         midnight += timedelta(days=midnight < first)
-        found = date_ticks(midnight.date(), last.date(), most)
-        return [(datetime.combine(d, midnight.time()), text) for d, text in found]
+        by_day = date_ticks(midnight.date(), last.date(), most)
+        return [(datetime.combine(d, midnight.time()), text) for d, text in by_day]
     span = (last - first).days
     for days in (1, 2, 7, 14):
         if span // days + 1 <= most:
@@ -196,7 +196,7 @@ MOST_NAMES = 100
 
 @dataclass(frozen=True)
 class Axis:
-    """What is along one side.
+    """One axis: the values along one side.
 
     Attributes:
         label: What the numbers are, and in which unit.
@@ -278,7 +278,7 @@ class Series:
 
     @property
     def at(self) -> Floats:
-        """Where each x is: a number, or seconds since 1970."""
+        """The place of each x: a number, or seconds since 1970."""
         return positions(self.x)
 
     def pick(self, which: NDArray[np.bool_]) -> Series:
@@ -327,7 +327,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Figure:
-    """What to draw: the first series sets the height, and bands that are taller are cut.
+    """A drawing: the first series sets the height, and bands that are taller are cut.
 
     Raises `ParameterError` where there is nothing to draw.
 
@@ -354,11 +354,11 @@ class Figure:
 
     @property
     def is_named(self) -> bool:
-        """Whether each place is a name: a line with bars that lie, one below the other."""
+        """True if each place is a name: a line with bars that lie, one below the other."""
         return bool(self.series[0].x.dtype.kind == "U")
 
     def is_alone(self) -> bool:
-        """Whether names need no legend: no panel has more than one series."""
+        """True if names need no legend: no panel has more than one series."""
         return self.is_named and all(len(p.series) == 1 for p in self.panels().values())
 
     def places(self) -> NDArray[Any]:
@@ -383,7 +383,7 @@ class Figure:
         }
 
     def is_shared(self) -> bool:
-        """Whether all panels can have one scale of values without making one of them flat."""
+        """Tell whether all panels can have one scale of values without making one of them flat."""
         if self.y.scale == "log":
             return True
         tops: dict[str, float] = {}
@@ -478,7 +478,7 @@ class Figure:
 
     @property
     def subtitle(self) -> str:
-        """What the values are, and over what; names say that themselves."""
+        """The names of the values, and of the x axis; names say that themselves."""
         if self.is_named:
             return self.y.label
         return ", by ".join(filter(None, [self.y.label, self.x.label]))
@@ -490,17 +490,19 @@ class Figure:
         >>> [label for label, _ in Figure("", [one]).legend()]
         ['buyers ± 13']
         """
-        found, unit = [], f" {self.y.unit}" if self.y.unit else ""
+        labels, unit = [], f" {self.y.unit}" if self.y.unit else ""
         for name in dict.fromkeys(s.name for s in self.series):
             group = [s for s in self.series if s.name == name]
             bounds = np.concatenate([s.bounds for s in group if s.ends is None] or [np.zeros(0)])
-            known = bounds[np.isfinite(bounds)]
+            finite = bounds[np.isfinite(bounds)]
             ends = (
-                [format_bound(float(b)) for b in (known.min(), known.max())] if len(known) else []
+                [format_bound(float(b)) for b in (finite.min(), finite.max())]
+                if len(finite)
+                else []
             )
             width = " to ".join(dict.fromkeys(ends))
-            found.append((f"{name} ± {width}{unit}" if width else name, group[0]))
-        return found
+            labels.append((f"{name} ± {width}{unit}" if width else name, group[0]))
+        return labels
 
     def table(self) -> Table:
         """The table behind: a row for each x, each series' value ± its bound."""
@@ -521,7 +523,7 @@ class Figure:
         return Table(columns, rows, ["l"] * (len(columns) - len(names)) + ["."] * len(names))
 
     def tips(self) -> list[list[str]]:
-        """What is shown at each place of a panel: its x in words, then the cells of the table."""
+        """Return the texts of each place of a panel: its x, then the cells of the table."""
         places, rows = self.places().tolist(), self.table().rows
         return [
             [day_label(x) if isinstance(x, date) else row[0], *row[1:]]
@@ -529,11 +531,11 @@ class Figure:
         ]
 
     def notes_of(self, drawn: Figure) -> list[str]:
-        """What a reader must know, if `drawn`, with fewer points, is what is seen."""
+        """Return what a reader must know, if `drawn`, with fewer points, is seen."""
         return [*drawn.notes[len(self.notes) :], *self.all_notes()]
 
     def all_notes(self) -> list[str]:
-        """What a reader must know about the bands, then the notes given."""
+        """Return what a reader must know about the bands, then the notes given."""
         low, high = self.value_range()
         notes = []
         if len({s.panel for s in self.series}) > 1 and not self.is_shared():
@@ -556,18 +558,18 @@ class Figure:
             for s in self.series:
                 same = s.panel == exact.panel and np.array_equal(s.x, exact.x)
                 if same and np.isfinite(s.bounds).any() and s.values is not exact.values:
-                    known = np.isfinite(exact.values) & np.isfinite(s.values)
-                    inside = int((np.abs(s.values - exact.values) <= s.bounds)[known].sum())
+                    both = np.isfinite(exact.values) & np.isfinite(s.values)
+                    inside = int((np.abs(s.values - exact.values) <= s.bounds)[both].sum())
                     notes.append(
                         f"The exact value is in the band of {s.name} at {inside:,} of "
-                        f"{int(known.sum()):,} dates."
+                        f"{int(both.sum()):,} dates."
                     )
         return notes
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """What goes onto one page, or into one image: figures below each other.
+    """The content of one page or image: figures below each other.
 
     Attributes:
         title: Of all.
@@ -637,9 +639,9 @@ def finite_runs(values: Floats) -> list[NDArray[np.int64]]:
     >>> [list(map(int, run)) for run in finite_runs(np.array([1.0, 2.0, np.nan, 4.0]))]
     [[0, 1], [3]]
     """
-    known = np.isfinite(values)
-    pieces = np.split(np.arange(len(values)), np.flatnonzero(~known))
-    return [run for piece in pieces if len(run := piece[known[piece]])]
+    finite = np.isfinite(values)
+    pieces = np.split(np.arange(len(values)), np.flatnonzero(~finite))
+    return [run for piece in pieces if len(run := piece[finite[piece]])]
 
 
 def _known(*row: float) -> Ends:
@@ -657,8 +659,8 @@ def _extremes(group: Sequence[Series], places: NDArray[Any], most: int) -> NDArr
             part = np.searchsorted(places, s.x) // stretch
             gaps = np.where(np.isfinite(s.values), np.nan, 0.0)
             for y in (s.values, *s.band, gaps):
-                known = np.flatnonzero(np.isfinite(y))
-                order = known[np.lexsort((y[known], part[known]))]
+                finite = np.flatnonzero(np.isfinite(y))
+                order = finite[np.lexsort((y[finite], part[finite]))]
                 first = np.flatnonzero(np.diff(part[order], prepend=-1))
                 keep += [s.x[order[first]], s.x[order[np.roll(first, -1) - 1]]]
         kept, stretch = np.unique(np.concatenate(keep)), stretch + stretch // 2 + 1

@@ -11,7 +11,7 @@ import numpy as np
 
 from sparseq.accounting import Budget, simultaneous_bound
 from sparseq.accounting.strategies import Strategy
-from sparseq.base.defaults import BETA
+from sparseq.base.defaults import BETA, CONFIDENCE
 from sparseq.pictures.figure import Axis, Color, Figure, Floats, Look, Mark, Series, Sheet, spread
 from sparseq.pictures.tables import CURATOR, MISSING, NOT_PRIVATE, Table, guarantee, percent
 from sparseq.series.series_file import STRATEGY
@@ -40,7 +40,7 @@ Rows = Sequence[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Rival:
-    """What a series is compared with, and whom it is about.
+    """The rival that a series is compared with, and whom it is about.
 
     Attributes:
         bound: ± of worst-case composition, on the same part of the budget, for the same question on
@@ -392,7 +392,7 @@ def _spends(report: Report) -> Figure:
 
 
 def _checks(report: Report, trained: TrainingResult) -> Figure:
-    """What the checks have said: accuracy, or the loss."""
+    """Return the figure of the checks: accuracy, or the loss."""
     factor, unit = (1, "") if report.checked == "loss" else (100, "%")
     x, y = (np.array([a[i] for a in report.checks], np.float64) for i in (0, 1))
     checks = Series(report.checked, x, factor * y, factor * report.check_error, "dots", "green")
@@ -428,11 +428,12 @@ def demo_figure(
     """
     worst = float(simultaneous_bound(sigma, 1, BETA, lattice_step=1.0))
     ours = Series("sparseq, an account per customer", days, values, bounds)
+    sure = percent(CONFIDENCE)
     notes = [
-        f"Each ± is about all customers, with 95 % confidence. Both bands: {guarantee(budget)} for "
-        "all answers of the store together, these and those to questions.",
-        "Worst-case composition: where 95 % of its answers would lie, from the same share of every "
-        "budget.",
+        f"Each ± is about all customers, with {sure} confidence. Both bands: {guarantee(budget)} "
+        "for all answers of the store together, these and those to questions.",
+        f"Worst-case composition: where {sure} of its answers would lie, from the same share of "
+        "every budget.",
         "The exact values are known because these data are public; an analyst never sees any.",
         *([NOT_PRIVATE] if seeded else []),
     ]

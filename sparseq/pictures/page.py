@@ -229,7 +229,7 @@ def _share(up: Scale, value: float) -> str:
 
 
 class _Place:
-    """Where an x and a value are in a drawing."""
+    """The places of x and values in a drawing."""
 
     def __init__(self, figure: Figure, width: int, height: int) -> None:
         self.width, self.height = width, height
@@ -298,7 +298,7 @@ def _key(series: Series, order: Sequence[str]) -> str:
 
 
 def _area(place: _Place, series: Series) -> str:
-    """What is between the edges of the band, in pieces without a gap; of one place, a stub."""
+    """Return the area between the band's edges, in pieces without a gap; of one place, a stub."""
     low, high = series.band
     if place.up.kind == "log":
         low = np.where(low <= place.up.low, place.up.low, low)

@@ -49,7 +49,7 @@ def format_number(value: float, digits: int) -> str:
 
 
 def digits_for(bound: float) -> int:
-    """How many decimals to show beside an error bound: it is left with two significant digits.
+    """Return the decimals to show beside an error bound: it is left with two significant digits.
 
     >>> digits_for(0.0123), digits_for(6.3), digits_for(46), digits_for(4612)
     (3, 1, 0, -2)
@@ -174,7 +174,7 @@ _CELL = re.compile(
 
 
 class Table(NamedTuple):
-    """What `format_table` takes: `format_table(*table)`."""
+    """The arguments of `format_table`: `format_table(*table)`."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -321,7 +321,7 @@ DELTA, DELTA_TEXT = 1e-6, "1e-6"
 NOT_PRIVATE = "NOT PRIVATE: the noise comes from a seed, so anyone can take it off again."
 HOLE = "A HOLE IN THE GUARANTEE: the store was opened without a part of it."
 LOUD = (NOT_PRIVATE, HOLE)
-"""What nobody may overlook."""
+"""Words that nobody may overlook."""
 CURATOR = (
     "For the curator of this data only; it is no release, and nothing of it may be shown to an "
     "analyst."

@@ -190,7 +190,7 @@ def _pad(text: str, wide: int) -> str:
 
 @dataclass(frozen=True)
 class _Grid:
-    """Where an x and a value are among the dots; two by four dots make a cell."""
+    """The places of x and values among the dots; two by four dots make a cell."""
 
     columns: int
     rows: int
@@ -240,7 +240,7 @@ class _Grid:
 
 
 def _reach(curve: Floats, extreme: np.ufunc) -> Floats:
-    """How far up (fmin) or down (fmax) each column is filled to meet its neighbours half way."""
+    """Return how far up (fmin) or down (fmax) each column is filled to meet its neighbours."""
     padded = np.pad(curve, 1, constant_values=np.nan)
     halfway = (padded[1:] + padded[:-1]) / 2
     reach = extreme(curve, extreme(halfway[:-1], halfway[1:]))
@@ -248,13 +248,13 @@ def _reach(curve: Floats, extreme: np.ufunc) -> Floats:
 
 
 def _is_thick(series: Series, grid: _Grid) -> bool:
-    """Whether a line would be lost in its band, if that were filled."""
+    """Tell whether a line would be lost in its band, if that were filled."""
     low, high = series.band
     return bool(np.nan_to_num(grid.down(low) - grid.down(high)).max() > _RIBBON)
 
 
 def _is_marked(figure: Figure) -> bool:
-    """Whether each series is drawn in marks of its own: several curves, none with a band."""
+    """Tell whether each series is drawn in marks of its own: several curves, none with a band."""
     lines = [s for s in figure.series if not np.isfinite(s.bounds).any()]
     return len(lines) == len(figure.series) and all(s.look != "bars" for s in lines)
 
@@ -338,7 +338,7 @@ def _head(figure: Figure, width: int, color: bool, keys: tuple[str, str]) -> lis
 
 
 def _is_own(series: Series, k: int) -> bool:
-    """Whether it differs from all others, even without colours."""
+    """Tell whether it differs from all others, even without colours."""
     return k == 0 or series.look == "band" or series.exact
 
 
@@ -383,7 +383,7 @@ def _axis_below(grid: _Grid) -> tuple[str, str]:
 
 
 def _points(width: int) -> int:
-    """How many points a chart can show: a point needs more than one dot."""
+    """Return the number of points that a chart can show: a point needs more than one dot."""
     return (width - _MARGIN) * 3 // 2
 
 

@@ -65,7 +65,7 @@ class Estimate:
 
 
 StatisticKey = tuple[str, tuple[int, ...], float]
-"""What it is, of which measures, and a quantile's level."""
+"""The kind of a statistic, its measures, and a quantile's level."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Intervals:
 
 @dataclass(frozen=True)
 class Measurements:
-    """What post-processing may see: noised measures with their bounds, and keys by group.
+    """All that post-processing may see: noised measures with their bounds, and keys by group.
 
     Attributes:
         measures: One (groups, bins) array a measure, in the query's unit.
@@ -131,7 +131,7 @@ Node = Callable[[Measurements], "Estimate | NDArray[Any]"]
 
 
 Ordering = tuple[Node, bool, bool]
-"""What rows are ordered by: (node, descending, NULL first)."""
+"""The order of rows: (node, descending, NULL first)."""
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,12 @@ from sparseq.released.render import key_columns, noised_column
 from sparseq.sql.plan import Domain
 
 ENDS = "#ends"
-"""What follows a column's name in that of where its values lie."""
+"""The suffix of the column that says where the values of another lie."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where one of several questions is in the one that is asked.
+    """The place of one of several questions in the one that is asked.
 
     Attributes:
         outputs, domains: Its own.

@@ -65,7 +65,7 @@ budgets, and of anybody's own, after the line.
 
 @dataclass(frozen=True)
 class Tally:
-    """How a log fared under one way of accounting.
+    """The outcome of a log under one way of accounting.
 
     Attributes:
         mode: Which.

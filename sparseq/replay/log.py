@@ -91,7 +91,7 @@ class Log:
 
     @property
     def share(self) -> float:
-        """How much of the file has been read, 0 to 1; about."""
+        """Share of the file that has been read, 0 to 1; about."""
         if self._file is not None and not self._file.closed and self.bytes:
             self._share = min(self._file.tell() / self.bytes, 1.0)
         return self._share

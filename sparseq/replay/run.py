@@ -70,7 +70,7 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one line; `recorded`: the answer was read back from the journal."""
+    """The outcome of one line; `recorded`: the answer was read back from the journal."""
 
     line: int
     id: str
@@ -140,7 +140,7 @@ class AnswerFile:
 
     @property
     def lines(self) -> int:
-        """How many lines have a row."""
+        """Number of lines that have a row."""
         return sum(self.counts.values())
 
     def add(self, result: Result) -> None:
@@ -281,7 +281,7 @@ MOST_REASONS = 1000  # kept apart
 
 @dataclass(frozen=True)
 class Summary:
-    """How a replay went.
+    """The outcome of a replay.
 
     Attributes:
         lines, answered, refused, failed: How many lines, and what became of them.
@@ -395,7 +395,7 @@ def _result(line: Line, outcome: Outcome) -> Result:
 
 @dataclass(frozen=True)
 class Prices:
-    """What a log would cost, on public facts alone.
+    """The cost of a log, on public facts alone.
 
     Attributes:
         lines, answered, refused, failed: How many lines there are, and how many could be answered.

@@ -81,7 +81,7 @@ from sparseq.store.answer_facts import Facts
 
 @dataclass(frozen=True)
 class MeasureMeaning:
-    """What one measure adds up.
+    """The values that one measure adds up.
 
     Attributes:
         adds: What a row adds, and how a person's rows add up.
@@ -101,7 +101,7 @@ class MeasureMeaning:
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a question asks.
+    """The meaning of a question.
 
     Attributes:
         origin: Where rows come from, before any condition on them.
@@ -119,8 +119,8 @@ class Meaning:
 
     def last(self, column: str) -> float:
         """Return the last place that a column can have in its rows; infinite: any."""
-        known = [m.region.values.get(column) for m in self.measures]
-        return max(map(last_place, known), default=math.inf)
+        times = [m.region.values.get(column) for m in self.measures]
+        return max(map(last_place, times), default=math.inf)
 
     def digest(self, options: Options) -> str:
         """Return 128 bits that stand for it, asked with options (the query's own included)."""
@@ -158,11 +158,11 @@ def _grid(query: Query, origin: str, measures: tuple[MeasureMeaning, ...]) -> Gr
     if query.groups > MOST_GROUPS:
         return None
     keys = [grid_key(domain) for domain in query.domains]
-    known = tuple(key for key in keys if key is not None)
-    if len(known) < len(keys):
+    plain = tuple(key for key in keys if key is not None)
+    if len(plain) < len(keys):
         return None
     both = zip(query.measures, measures, strict=True)
-    return Grid(origin, known, tuple(GridMeasure(m.adds, m.region, additive(q)) for q, m in both))
+    return Grid(origin, plain, tuple(GridMeasure(m.adds, m.region, additive(q)) for q, m in both))
 
 
 def _key(domain: Domain, alone: bool) -> tuple[str, str]:
@@ -218,7 +218,7 @@ def pieces_of(
         derive: Makes a piece.
         beta: The most that all pieces may have together.
     """
-    left, found = set(range(groups)), list[Piece]()
+    left, pieces = set(range(groups)), list[Piece]()
     waiting = [(release, covered) for release, covered in candidates if covered.groups]
     while left and waiting:
         sizes = [len(left.intersection(covered.groups)) for _, covered in waiting]
@@ -229,9 +229,9 @@ def pieces_of(
         piece = derive(release, covered.only(left))
         if piece is not None and piece.found.beta <= beta * (1 + 1e-9):
             beta -= piece.found.beta
-            found.append(piece)
+            pieces.append(piece)
             left.difference_update(piece.groups)
-    return found
+    return pieces
 
 
 def joined(query: Query, pieces: Sequence[Piece]) -> DerivedAnswer:
@@ -246,16 +246,16 @@ def joined(query: Query, pieces: Sequence[Piece]) -> DerivedAnswer:
         return [_scattered(query.groups, groups, some) for some in zip(*parts, strict=True)]
 
     bounds = [max(some) for some in zip(*(noised.bounds for noised in of), strict=True)]
-    known = [noised.weighted for noised in of if noised.weighted is not None]
+    weighted = [noised.weighted for noised in of if noised.weighted is not None]
     intervals = None
-    if len(known) == len(of):
+    if len(weighted) == len(of):
         intervals = Intervals(
-            scattered([k.lows for k in known]),
-            scattered([k.highs for k in known]),
-            scattered([k.noised for k in known]),
-            [max(some) for some in zip(*(k.sigmas for k in known), strict=True)],
-            scattered([k.missing for k in known]),
-            [max(some) for some in zip(*(k.z for k in known), strict=True)],
+            scattered([k.lows for k in weighted]),
+            scattered([k.highs for k in weighted]),
+            scattered([k.noised for k in weighted]),
+            [max(some) for some in zip(*(k.sigmas for k in weighted), strict=True)],
+            scattered([k.missing for k in weighted]),
+            [max(some) for some in zip(*(k.z for k in weighted), strict=True)],
         )
     noised = Measurements(
         scattered([n.measures for n in of]),
@@ -291,7 +291,7 @@ def facts_of(pieces: Sequence[Piece]) -> Facts:
 
 @dataclass(frozen=True)
 class Rest:
-    """What is left to ask for a question, and how."""
+    """The rest that is to be asked for a question, and how."""
 
     query: Query
     options: Options
@@ -317,10 +317,10 @@ def rest_of(query: Query, pieces: Sequence[Piece], beta: float) -> Rest | None:
     whole = have.reshape([len(domain.values) for domain in query.domains])
     for axis, domain in enumerate(query.domains):
         others = tuple(i for i in range(whole.ndim) if i != axis)
-        known: list[bool] = np.all(whole, axis=others).tolist()
-        if 2 * sum(known) < len(known):
+        answered: list[bool] = np.all(whole, axis=others).tolist()
+        if 2 * sum(answered) < len(answered):
             continue
-        values = [v for v, there in zip(domain.values, known, strict=True) if not there]
+        values = [v for v, there in zip(domain.values, answered, strict=True) if not there]
         less = narrowed(domain, values)
         if less is None or query.outputs.histogram is not None:
             continue
@@ -413,14 +413,14 @@ class Standing:
         """
         if epoch < self._first:
             return None
-        found: dict[str, float] = {}
+        first_places: dict[str, float] = {}
         for one in self._arrivals:
             if one.epoch <= epoch or (table and table != one.table):
                 continue
             if not (table and one.column):
                 return None
-            found[one.column] = min(one.since, found.get(one.column, math.inf))
-        return found
+            first_places[one.column] = min(one.since, first_places.get(one.column, math.inf))
+        return first_places
 
     def holds(self, epoch: int, question: Meaning) -> bool:
         """Tell whether what was measured for a question in an epoch is still so."""
@@ -450,7 +450,7 @@ _INDEX = {"epoch": "BIGINT", "release": "BIGINT", "digest": "VARCHAR"}
 _QUESTIONS = 1 << 10
 """That are held in memory; more than are staged at once. Older ones are looked up."""
 MEANINGS = NoteTable("meanings", _INDEX)
-"""What was asked in each epoch, and which release answered it: public."""
+"""Questions of each epoch, and the release that answered each: public."""
 MEASURED = NoteTable("meanings", _INDEX | {"measured": "BLOB"})
 """The same, with what was measured: public."""
 
@@ -486,7 +486,7 @@ class Inquiry:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What stands for each of its measures."""
+        """The name that stands for each of its measures."""
         return tuple(
             hashlib.sha256(m.key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
             for m in self.meaning.measures
@@ -522,11 +522,11 @@ class Recall:
 
     def release(self, question: Inquiry) -> int | None:
         """Return the release that answers a question, if there is one."""
-        epoch, found = self._found().get(question.digest, (-1, None))
-        if found is None and not self._all:
+        epoch, release = self._found().get(question.digest, (-1, None))
+        if release is None and not self._all:
             rows = self._ledger.notes(MEANINGS, digest=question.digest).to_pylist()
-            epoch, found = max(((r["epoch"], r["release"]) for r in rows), default=(-1, None))
-        return found if self.standing.holds(epoch, question.meaning) else None
+            epoch, release = max(((r["epoch"], r["release"]) for r in rows), default=(-1, None))
+        return release if self.standing.holds(epoch, question.meaning) else None
 
     def stands(self, question: Inquiry, release: int) -> bool:
         """Tell whether a release is still known to be the answer to a question; from any thread.
@@ -534,8 +534,8 @@ class Recall:
         Nothing is looked up in the ledger: False says nothing.
         """
         releases = self._releases
-        epoch, found = (-1, None) if not releases else releases.get(question.digest, (-1, None))
-        return found == release and self.standing.holds(epoch, question.meaning)
+        epoch, latest = (-1, None) if not releases else releases.get(question.digest, (-1, None))
+        return latest == release and self.standing.holds(epoch, question.meaning)
 
     def answer(self, question: Inquiry, release: int) -> Answer | None:
         """Return the recorded answer of a release to a question that means the same."""
@@ -574,8 +574,8 @@ class Recall:
 
     def _joined_before(self, question: Inquiry, release: int) -> Answer | None:
         """Return the answer that a release, as the last of several, was joined to."""
-        known = [one for one in self._candidates(question) if one[0] <= release]
-        pieces = self._pieces(question, known, lambda: None)
+        earlier = [one for one in self._candidates(question) if one[0] <= release]
+        pieces = self._pieces(question, earlier, lambda: None)
         answer = self.joined(question, pieces, lambda _: True)
         if answer is None:
             return None
@@ -615,9 +615,9 @@ class Recall:
         """
         candidates, groups = self._candidates(question), question.query.groups
         whole = [(r, c) for r, c in candidates if len(c.groups) == groups]
-        found = [self._piece(question, r, c, flush) for r, c in whole]
-        known = [piece for piece in found if piece is not None]
-        best = min(known, key=lambda piece: sum(piece.found.widths), default=None)
+        pieces_of_one = [self._piece(question, r, c, flush) for r, c in whole]
+        derivable = [piece for piece in pieces_of_one if piece is not None]
+        best = min(derivable, key=lambda piece: sum(piece.found.widths), default=None)
         if best is not None:
             return (
                 self._follows(question.query, best.found, best.facts) if fits(best.found) else None
@@ -672,8 +672,8 @@ class Recall:
         query = question.query
         if not pieces or sum(len(piece.groups) for piece in pieces) < query.groups:
             return None
-        found = joined(query, pieces)
-        return self._follows(query, found, facts_of(pieces)) if fits(found) else None
+        answer = joined(query, pieces)
+        return self._follows(query, answer, facts_of(pieces)) if fits(answer) else None
 
     def _candidates(self, question: Inquiry) -> list[tuple[int, Coverage]]:
         """Return the latest releases that cover something of a question, the latest first."""
@@ -688,14 +688,14 @@ class Recall:
         if grid is None or own != (None,) * 3 or options.price not in (None, 1.0):
             return []
         stand: dict[int, list[int]] = {}
-        found = []
-        for known in self._gridded().like(grid):
-            if known.epoch not in stand:
-                stand[known.epoch] = self.standing.groups(known.epoch, question.meaning)
-            if stand[known.epoch]:
-                parts = covered(grid, known.grid).only(stand[known.epoch])
-                found.append((known.release, parts))
-        return [(release, parts) for release, parts in found if parts.groups]
+        covering = []
+        for earlier in self._gridded().like(grid):
+            if earlier.epoch not in stand:
+                stand[earlier.epoch] = self.standing.groups(earlier.epoch, question.meaning)
+            if stand[earlier.epoch]:
+                parts = covered(grid, earlier.grid).only(stand[earlier.epoch])
+                covering.append((earlier.release, parts))
+        return [(release, parts) for release, parts in covering if parts.groups]
 
     def _pieces(
         self,
@@ -725,15 +725,15 @@ class Recall:
         self, question: Inquiry, parts: Coverage, facts: Facts, cells: RecordedCells
     ) -> Piece:
         beta = 1 - facts.confidence
-        found = derived(question.query, cells, parts.sums, beta, self._noise(facts))
+        answer = derived(question.query, cells, parts.sums, beta, self._noise(facts))
         facts = replace(
             facts,
             granularity=tuple(facts.granularity[one.measure] for one in parts.sums),
             scale=tuple(facts.scale[one.measure] for one in parts.sums),
         )
-        return Piece(facts.release, parts.groups, found, facts)
+        return Piece(facts.release, parts.groups, answer, facts)
 
-    def _follows(self, query: Query, found: DerivedAnswer, facts: Facts) -> Answer:
+    def _follows(self, query: Query, answer: DerivedAnswer, facts: Facts) -> Answer:
         facts = replace(
             facts,
             query=query.text,
@@ -742,12 +742,12 @@ class Recall:
             losses=self._losses,
             labels=tuple(m.label for m in query.measures),
             kinds=tuple(m.kind.value for m in query.measures),
-            sigma=found.sigmas,
+            sigma=answer.sigmas,
             coordinates=query.coordinates,
-            confidence=1 - found.beta,
+            confidence=1 - answer.beta,
             notes=query.left_out,
         )
-        return Answer(render(self._plan(query, facts), found.noised), facts)
+        return Answer(render(self._plan(query, facts), answer.noised), facts)
 
     def _cells(self, release: int) -> RecordedCells:
         rows = self._ledger.notes(MEASURED, release=release)["measured"].to_pylist()
@@ -776,20 +776,20 @@ class Recall:
 
     def _noted(self, many: int, table: NoteTable = MEANINGS) -> list[dict[str, Any]]:
         """Return the latest of the notes that may stand, oldest first."""
-        found: list[dict[str, Any]] = []
+        notes: list[dict[str, Any]] = []
         for epoch in range(self.epoch, self.standing.oldest - 1, -1):
-            rows = self._ledger.notes(table, latest=many - len(found), epoch=epoch)
-            found = rows.to_pylist() + found
-            if len(found) >= many:
+            rows = self._ledger.notes(table, latest=many - len(notes), epoch=epoch)
+            notes = rows.to_pylist() + notes
+            if len(notes) >= many:
                 break
-        return found
+        return notes
 
     def _remember(self, digest: str, release: int) -> None:
-        found = self._found()
-        found.pop(digest, None)
-        found[digest] = self.epoch, release
-        if len(found) > _QUESTIONS:
-            found.popitem(last=False)
+        releases = self._found()
+        releases.pop(digest, None)
+        releases[digest] = self.epoch, release
+        if len(releases) > _QUESTIONS:
+            releases.popitem(last=False)
             self._all = False
 
     def _plan(self, query: Query, facts: Facts) -> Plan:

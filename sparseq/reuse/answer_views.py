@@ -125,14 +125,14 @@ def _region(condition: Term) -> Region:
     reading = read(condition)
     if not reading.exact:
         return Region(conditions=frozenset([letters(condition)]))
-    return Region({letters(said.of): said.true for said in reading.said.values()})
+    return Region({letters(one.of): one.true for one in reading.said.values()})
 
 
 def _spelled(values: Values) -> str:
-    known = values.known
-    if isinstance(known, Texts):
-        return repr((sorted(known.listed), known.but, values.null))
-    return repr((known.spans, values.null))
+    places = values.known
+    if isinstance(places, Texts):
+        return repr((sorted(places.listed), places.but, values.null))
+    return repr((places.spans, values.null))
 
 
 # -- answers that follow from cells that were measured before: sums of them, exactly ---------------
@@ -156,7 +156,7 @@ class GridKey:
 
 @dataclass(frozen=True)
 class GridMeasure:
-    """What one measure adds up (`MeasureMeaning.adds`), and over which rows in all groups."""
+    """The values that one measure adds up (`MeasureMeaning.adds`), and the rows in all groups."""
 
     adds: str
     region: Region
@@ -173,7 +173,7 @@ class Grid:
 
     @property
     def groups(self) -> int:
-        """How many groups there are."""
+        """Number of groups."""
         return math.prod(len(key.pieces) for key in self.keys)
 
     def cells(self) -> Iterator[list[dict[str, Values]]]:
@@ -207,13 +207,13 @@ def grid_key(domain: Domain) -> GridKey | None:
         return None
     steps = steps_of(term)
     points = [place_of(term.type, value) for value in domain.values]
-    known = tuple(p for p in points if p is not None)
-    pieces = [inverse(steps, p) for p in known]
+    places = tuple(p for p in points if p is not None)
+    pieces = [inverse(steps, p) for p in places]
     inside = tuple(p for p in pieces if p is not None)
-    if len(known) < len(points):
+    if len(places) < len(points):
         return None
-    if len(inside) < len(known):
-        return GridKey(letters(term), known)
+    if len(inside) < len(places):
+        return GridKey(letters(term), places)
     return GridKey(letters(steps[-1].of if steps else term), inside)
 
 
@@ -236,7 +236,7 @@ class Coverage:
         return Coverage(tuple(self.groups[k] for k in kept), tuple(sums))
 
 
-def covered(question: Grid, known: Grid) -> Coverage:
+def covered(question: Grid, released: Grid) -> Coverage:
     """Return the groups of a question that follow from a release's cells, maybe none.
 
     Example:
@@ -248,42 +248,44 @@ def covered(question: Grid, known: Grid) -> Coverage:
         Coverage(groups=(0,), sums=(Sums(measure=0, groups=((1, 2),)),))
     """
     nothing = Coverage((), ())
-    if question.origin != known.origin or max(question.groups, known.groups) > MOST_GROUPS:
+    if question.origin != released.origin or max(question.groups, released.groups) > MOST_GROUPS:
         return nothing
-    names = {key.name for key in known.keys}
-    if len(names) < len(known.keys):
+    names = {key.name for key in released.keys}
+    if len(names) < len(released.keys):
         return nothing
     groups = set(range(question.groups))
-    found = []
+    sources = []
     for measure in question.measures:
-        parts = ((i, _parts(question, measure, known, i)) for i in range(len(known.measures)))
+        parts = ((i, _parts(question, measure, released, i)) for i in range(len(released.measures)))
         i, places = max(parts, key=lambda part: len(part[1]), default=(0, {}))
-        found.append((i, places))
+        sources.append((i, places))
         groups &= places.keys()
         if not groups:
             return nothing
     inside = tuple(sorted(groups))
-    sums = (Sums(i, tuple(places[group] for group in inside)) for i, places in found)
+    sums = (Sums(i, tuple(places[group] for group in inside)) for i, places in sources)
     return Coverage(inside, tuple(sums))
 
 
-def _parts(question: Grid, measure: GridMeasure, known: Grid, i: int) -> dict[int, tuple[int, ...]]:
+def _parts(
+    question: Grid, measure: GridMeasure, released: Grid, i: int
+) -> dict[int, tuple[int, ...]]:
     """Return the groups of a release that groups of a question are made of, by these."""
-    source = known.measures[i]
+    source = released.measures[i]
     region = measure.region
     if source.adds != measure.adds or source.region.conditions != region.conditions:
         return {}
-    free = {key.name for key in (*question.keys, *known.keys)}
+    free = {key.name for key in (*question.keys, *released.keys)}
     if _besides(region.values, free) != _besides(source.region.values, free):
         return {}
     chosen: dict[tuple[int, Values], tuple[int, ...]] = {}
-    found = {}
+    parts = {}
     for group, pieces in enumerate(product(*(key.pieces for key in question.keys))):
         cell = question.cell(measure, pieces)
-        places = _places(cell, source.region.values, known.keys, chosen)
+        places = _places(cell, source.region.values, released.keys, chosen)
         if places is not None and (len(places) == 1 or source.additive):
-            found[group] = places
-    return found
+            parts[group] = places
+    return parts
 
 
 def _besides(values: Mapping[str, Values], names: set[str]) -> dict[str, Values]:
@@ -402,7 +404,7 @@ class GridOf:
 
     @property
     def keys(self) -> set[_Key]:
-        """What its measures add up: of rows of which table, and under which other conditions."""
+        """The sums of its measures: of rows of which table, and under which other conditions."""
         return _keys(self.grid)
 
     @property
@@ -435,8 +437,8 @@ class Grids:
 
     def of(self, release: int) -> Grid | None:
         """Return the grid of a release, if it is held."""
-        found = self._held.get(release)
-        return None if found is None else found.grid
+        held = self._held.get(release)
+        return None if held is None else held.grid
 
     def like(self, question: Grid) -> Iterator[GridOf]:
         """Yield those with measures that add up what a question does, the latest first."""
@@ -461,7 +463,7 @@ class RecordedCells:
 
     def to_bytes(self) -> bytes:
         """Return it as JSON, a line, and then the numbers."""
-        known = self.noised.weighted
+        intervals = self.noised.weighted
         arrays = [self.noised.measures]
         head = {
             "meanings": self.meanings,
@@ -470,11 +472,14 @@ class RecordedCells:
             "bins": [array.shape[1] for array in self.noised.measures],
             "bounds": list(map(float, self.noised.bounds)),
         }
-        if known is not None:
-            arrays += [known.lows, known.highs, known.noised, known.missing]
-            head |= {"sigmas": list(map(float, known.sigmas)), "z": list(map(float, known.z))}
-            head["statistics"] = list(known.statistics)
-            arrays += list(known.statistics.values())
+        if intervals is not None:
+            arrays += [intervals.lows, intervals.highs, intervals.noised, intervals.missing]
+            head |= {
+                "sigmas": list(map(float, intervals.sigmas)),
+                "z": list(map(float, intervals.z)),
+            }
+            head["statistics"] = list(intervals.statistics)
+            arrays += list(intervals.statistics.values())
         numbers = [np.ascontiguousarray(a, "<f8").tobytes() for some in arrays for a in some]
         return b"\n".join([json.dumps(head).encode(), b"".join(numbers)])
 
@@ -494,50 +499,52 @@ class RecordedCells:
         def one_a_measure() -> list[Floats]:
             return [taken(groups * size).reshape(groups, -1) for size in bins]
 
-        measures, known = one_a_measure(), None
+        measures, intervals = one_a_measure(), None
         if "z" in head:
             lows, highs, summed, missing = (one_a_measure() for _ in range(4))
             statistics = {
                 (role, tuple(places), level): tuple(taken(groups) for _ in range(3))
                 for role, places, level in head.get("statistics", ())
             }
-            known = Intervals(lows, highs, summed, head["sigmas"], missing, head["z"], statistics)
+            intervals = Intervals(
+                lows, highs, summed, head["sigmas"], missing, head["z"], statistics
+            )
         grid = head.get("grid")
         return cls(
             tuple(head["meanings"]),
-            Measurements(measures, head["bounds"], (), groups, known),
+            Measurements(measures, head["bounds"], (), groups, intervals),
             None if grid is None else from_data(grid),
         )
 
     def places(self, meanings: Sequence[str]) -> list[int] | None:
         """Return which of the measures are wanted, in their order; None: one is not there."""
-        found = defaultdict(list)
+        by_meaning = defaultdict(list)
         for place, meaning in enumerate(self.meanings):
-            found[meaning].append(place)
+            by_meaning[meaning].append(place)
         try:
-            return [found[meaning].pop(0) for meaning in meanings]
+            return [by_meaning[meaning].pop(0) for meaning in meanings]
         except IndexError:
             return None
 
     def of(self, places: Sequence[int], domains: Sequence[Domain]) -> Measurements:
         """Return some of the measures, in cells of these keys."""
-        noised, known = self.noised, self.noised.weighted
-        if known is not None:
-            known = Intervals(
-                [known.lows[i] for i in places],
-                [known.highs[i] for i in places],
-                [known.noised[i] for i in places],
-                [known.sigmas[i] for i in places],
-                [known.missing[i] for i in places],
-                [known.z[i] for i in places],
-                dict(known.told(places)),
+        noised, intervals = self.noised, self.noised.weighted
+        if intervals is not None:
+            intervals = Intervals(
+                [intervals.lows[i] for i in places],
+                [intervals.highs[i] for i in places],
+                [intervals.noised[i] for i in places],
+                [intervals.sigmas[i] for i in places],
+                [intervals.missing[i] for i in places],
+                [intervals.z[i] for i in places],
+                dict(intervals.told(places)),
             )
         return Measurements(
             [noised.measures[i] for i in places],
             [noised.bounds[i] for i in places],
             key_columns(domains),
             noised.groups,
-            known,
+            intervals,
         )
 
 
@@ -603,7 +610,7 @@ def derived(
 
 def _in_or_out(
     query: Query,
-    known: Measurements,
+    released: Measurements,
     sums: Sequence[Sums],
     most: Sequence[int],
     beta: float,
@@ -621,13 +628,13 @@ def _in_or_out(
         )
         for one, m in zip(sums, most, strict=True)
     ]
-    values = [_added(known.measures[one.measure], one) for one in sums]
+    values = [_added(released.measures[one.measure], one) for one in sums]
     return Measurements(values, bounds, key_columns(query.domains), query.groups)
 
 
 def _weighted(
     query: Query,
-    known: Measurements,
+    released: Measurements,
     intervals: Intervals,
     sums: Sequence[Sums],
     most: Sequence[int],
@@ -647,9 +654,9 @@ def _weighted(
         low = np.where(several, np.maximum(low, summed - noise - lacks * signed), low)
         high = np.where(several, np.minimum(high, summed + noise + lacks), high)
         high = np.maximum(low, high)
-        again = _added(known.measures[i], one)
+        again = _added(released.measures[i], one)
         if not signed:
-            again = np.where(several, summed * _added_back(known, intervals, i), again)
+            again = np.where(several, summed * _added_back(released, intervals, i), again)
         values.append(np.clip(np.where(several & signed, summed, again), low, high))
         lows.append(low)
         highs.append(high)
@@ -666,13 +673,13 @@ def _weighted(
     )
 
 
-def _added_back(known: Measurements, intervals: Intervals, i: int) -> float:
+def _added_back(released: Measurements, intervals: Intervals, i: int) -> float:
     """Return by what the cells of a release were raised for what was cut: the same for all.
 
     Cells that are mostly noise went towards 0, which is right for each and wrong for their sum: it
     is read off the others, where there are any.
     """
-    value, noised = known.measures[i], intervals.noised[i]
+    value, noised = released.measures[i], intervals.noised[i]
     there = noised > 0
     sure = there & ((intervals.highs[i] - intervals.lows[i]) / 2 <= value)
     of = sure if sure.any() else there

@@ -55,7 +55,7 @@ def _begun_or_new(make: Callable[[int | None], T], horizon: int | None, ticks: T
 
 
 class Watch:
-    """How many people have ever been left out, and the alarm: rows of the series `watch`.
+    """The number of people who were ever left out, and the alarm: rows of the series `watch`.
 
     Args:
         store: Made with a reserve for it.
@@ -206,7 +206,7 @@ def alarming(rows: Sequence[Row]) -> bool:
 
 @dataclass(frozen=True)
 class Beside:
-    """How all series of a monitor are asked, and what is asked beside them.
+    """The method of all series of a monitor, and what is asked beside them.
 
     Attributes:
         alarm_below: The watch raises an alarm there; None: there is none.

@@ -165,7 +165,9 @@ def change(series: NoisySeries, ticks: int = WEEK) -> NoisySeries:
         raise ParameterError(f"a change over {ticks} ticks", "1 or more")
     filter = np.zeros(ticks + 1)
     filter[0], filter[ticks] = 1.0, -1.0
-    return series.filtered(series.values - _shifted(series.values, ticks), filter)
+    before = np.full(len(series.values), np.nan)
+    before[ticks:] = series.values[: max(len(series.values) - ticks, 0)]
+    return series.filtered(series.values - before, filter)
 
 
 def out_of_band(
@@ -212,12 +214,6 @@ def _windows(values: Floats, ticks: int) -> Floats:
     result = np.full(len(values), np.nan)
     if len(values) >= ticks:
         result[ticks - 1 :] = np.lib.stride_tricks.sliding_window_view(values, ticks).sum(axis=1)
-    return result
-
-
-def _shifted(values: Floats, ticks: int) -> Floats:
-    result = np.full(len(values), np.nan)
-    result[ticks:] = values[: max(len(values) - ticks, 0)]
     return result
 
 

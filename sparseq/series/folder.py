@@ -66,7 +66,7 @@ class Arrival:
 
 
 class Inbox:
-    """What has been taken into one table: the store's own record, so that a crash can't forget it.
+    """The files taken into one table: the store's own record, so that a crash can't forget it.
 
     Args:
         store: Where rows go.
@@ -157,7 +157,7 @@ _LONGEST_LINE = 1 << 20
 
 @dataclass(frozen=True)
 class FileState:
-    """What a file was when we looked."""
+    """The state of a file when we looked."""
 
     bytes: int
     modified: int
@@ -209,7 +209,7 @@ class Folder:
         self._seen: dict[str, tuple[FileState, float]] = {}
         self._files: dict[str, str] = {}
         self.set_aside = 0
-        """How many files were set aside."""
+        """Number of files that were set aside."""
 
     def __iter__(self) -> Iterator[Arrival | None]:
         while True:

@@ -92,7 +92,7 @@ class Monitor:
             before = self.table()
         self._planned = [UnlikeThePlan(purpose, before) for purpose in planned]
         self.done = 0
-        """How many ticks are behind us."""
+        """Number of ticks that are behind us."""
 
     def run(self, count: int | None = None) -> Iterator[TickResult]:
         """Answer the first `count` ticks, by default all; yield each when it is done.

@@ -67,7 +67,7 @@ def purpose_of(store: Store, series: str) -> Purpose | None:
 
 
 class RowSource(Protocol):
-    """What gives rows at every tick: a series, or a companion of them.
+    """A source of rows at every tick: a series, or a companion of them.
 
     A source is asked about the ticks in their order; after a restart, first about those whose rows
     the file lacks. What it released before, it gives again: the same rows, from the journal.
@@ -75,7 +75,7 @@ class RowSource(Protocol):
 
     @property
     def name(self) -> str:
-        """What its rows are called, in `Row.series`."""
+        """The name of its rows, in `Row.series`."""
 
     @property
     def strategy(self) -> str:
@@ -127,7 +127,7 @@ class QuerySeries:
 
     @property
     def part(self) -> SeriesPart:
-        """What it is paid from."""
+        """The part that it is paid from."""
         return SeriesPart.of(self.store, self.name)
 
     def __post_init__(self) -> None:
@@ -169,7 +169,9 @@ class QuerySeries:
         label = tick.start.date() if self.ticks.whole_days else tick.start
         columns = _numbers(query)
         table = answer.arrow()
-        keys = [name for name in table.column_names if name in _key_names(query)]
+        of_keys = {o.name for o in query.outputs.columns if isinstance(o.node, KeyNode)}
+        bins = ("bin_low", "bin_high") if query.outputs.histogram is not None else ()
+        keys = [name for name in table.column_names if name in of_keys.union(bins)]
         facts = {name: _noise(answer, node) for name, node in columns}
         return [
             Row(
@@ -229,11 +231,6 @@ def is_of(request: RequestId | None, series: str, label: str) -> bool:
     """Tell whether a request was a series' question at a tick, of this text or another."""
     ours = RequestId.of(Asker.MONITOR, series, label)
     return request is not None and (request.asker, request.text) == (ours.asker, ours.text)
-
-
-def _key_names(query: Query) -> set[str]:
-    names = {o.name for o in query.outputs.columns if isinstance(o.node, KeyNode)}
-    return names | ({"bin_low", "bin_high"} if query.outputs.histogram is not None else set())
 
 
 def _numbers(query: Query) -> list[tuple[str, Any]]:

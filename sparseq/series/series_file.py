@@ -133,7 +133,7 @@ Known = dict[tuple[str, str], set[int]]
 
 
 class Format(Protocol):
-    """How one kind of file is read and written."""
+    """Reader and writer of one kind of file."""
 
     def read(self, path: Path) -> tuple[list[str], Iterator[dict[str, Any]]]:
         """Return the columns, and the rows."""

@@ -65,7 +65,7 @@ class Ticks:
 
     @property
     def length(self) -> dt.timedelta:
-        """How long a tick is."""
+        """The length of a tick."""
         length = length_of(self.every, "--every")
         if not length:
             raise ParameterError("--every 0: a tick must have a length", "1d, 1h, 1w")
@@ -106,7 +106,7 @@ class Ticks:
         return ended if self.last is None else min(ended, len(self))
 
     def __len__(self) -> int:
-        """How many ticks there are; only where there is a last one."""
+        """Return the number of ticks; only where there is a last one."""
         if self.last is None:
             raise ParameterError("the ticks have no end", "give a last one")
         return int((self.last - self.first) // self.length) + 1

@@ -76,7 +76,7 @@ from sparseq.store.store import Store
 
 @dataclass(frozen=True)
 class WatchEstimate:
-    """What a tick has released; its ± hold at once, with the watch's confidence.
+    """The release of a tick; its ± hold at once, with the watch's confidence.
 
     Attributes:
         tick: Its number.
@@ -172,7 +172,7 @@ class ActiveWatch:
 
     @property
     def done(self) -> int:
-        """How many ticks have been released."""
+        """Number of ticks that were released."""
         with self.store.stream.held():
             return self._state.last_tick()
 
@@ -289,7 +289,7 @@ def _share_error(
 # -- an alarm where a series is no longer like the data that it was planned on ---------------------
 
 FAR = 1.5
-"""How far from what was seen a series may go: growth and seasons of another year are no alarm."""
+"""Most that a series may leave what was seen: growth and another year's seasons are no alarm."""
 _WINDOW = 28
 _DIGITS = 3
 

@@ -117,7 +117,7 @@ class WatchDesign:
 
     @cached_property
     def need(self) -> int:
-        """What a user may have to pay, in ledger units.
+        """The most that a user may have to pay, in ledger units.
 
         Both counters' nodes may be the same ones or others, and charges are rounded up together.
         """
@@ -239,7 +239,7 @@ def watch_request(tick: int, what: str = "") -> RequestId:
 
 
 class WatchState:
-    """Which releases and users each tick covers.
+    """The releases and users that each tick covers.
 
     Args:
         store: Open.
@@ -312,7 +312,7 @@ ALARM = NoteTable(
         "fired": "BOOLEAN",
     },
 )
-"""What is written with each comparison: private."""
+"""The note of each comparison: private."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import glob
 import hashlib
 import io
 import json
@@ -36,9 +37,9 @@ except ImportError:  # Windows, where a store can be kept, if not served
     fcntl = None  # type: ignore[assignment]
 
 FIRST = "0" * 64
-"""What stands for the line before the first."""
+"""Stands for the line before the first."""
 SUM = "sum"
-"""What a line is about that says what all lines before it add up to."""
+"""Subject of a line that says what all lines before it add up to."""
 MOST_BYTES = 8 << 20
 """Of a file that is written to, before the next one is begun."""
 MOST_TEXT = 2048
@@ -49,7 +50,7 @@ _BLOCK = 1 << 16  # bytes that are read at once, from the end
 
 @dataclass(frozen=True)
 class Chain:
-    """How far a log is whole: from line `first` to line `lines`, which has the hash `last`."""
+    """The whole part of a log: from line `first` to line `lines`, which has the hash `last`."""
 
     lines: int = 0
     last: str = FIRST
@@ -103,7 +104,7 @@ class AuditLog:
                 facts = {"n": chain.lines + 1, "at": now, **line}
                 if line.get("what") == SUM:
                     facts["follows"] = chain.last
-                text = _text({key: _cut(value) for key, value in facts.items()})
+                text = json.dumps({key: _cut(value) for key, value in facts.items()}, default=str)
                 chain = Chain(chain.lines + 1, _hash(chain.last, text))
                 made.append(f'{text[:-1]}, "hash": "{chain.last}"}}\n'.encode())
             data = b"".join(made)
@@ -184,8 +185,8 @@ class AuditLog:
         """Return the files that are not written to any more, oldest first."""
         if self.path is None:
             return []
-        found = self.path.parent.glob(_escaped(self.path.name) + ".*")
-        return sorted((p for p in found if _number(p)), key=_number)
+        files = self.path.parent.glob(glob.escape(self.path.name) + ".*")
+        return sorted((p for p in files if _number(p)), key=_number)
 
     def _parts(self) -> list[Callable[[], BinaryIO]]:
         """Return what opens each file, oldest first; the last is the one that is written to.
@@ -257,9 +258,9 @@ class AuditLog:
 
 def _after(line: bytes) -> Chain:
     """Return how far a log goes whose last line it is."""
-    text, said = _parted(line)
+    text, digest = _parted(line)
     try:
-        return Chain(int(json.loads(text)["n"]), said)
+        return Chain(int(json.loads(text)["n"]), digest)
     except (ValueError, KeyError, TypeError):
         raise StoreError(
             "the last line of the audit log can't be read", "put the log away; a new one is begun"
@@ -272,11 +273,11 @@ def _followed(chain: Chain | None, lines: Iterable[bytes]) -> Chain:
     Without a chain, it begins with the first line, which says what it follows if it is a sum.
     """
     for line in lines:
-        text, said = _parted(line)
+        text, digest = _parted(line)
         if chain is None:
             chain = _before(text)
         chain = Chain(chain.lines + 1, _hash(chain.last, text), chain.first)
-        if said != chain.last:
+        if digest != chain.last:
             raise StoreError(
                 f"line {chain.lines:,} of the audit log does not follow from those before",
                 "it was changed, or a line before it was taken out or put in",
@@ -294,8 +295,8 @@ def _before(text: str) -> Chain:
 
 def _parted(line: bytes) -> tuple[str, str]:
     """Return a line's text without its hash, and the hash."""
-    text, _, said = line.decode("utf-8", "replace").rpartition(', "hash": "')
-    return text + "}", said.removesuffix('"}')
+    text, _, digest = line.decode("utf-8", "replace").rpartition(', "hash": "')
+    return text + "}", digest.removesuffix('"}')
 
 
 def _whole_lines(parts: Iterable[Callable[[], BinaryIO]]) -> Iterator[bytes]:
@@ -331,18 +332,18 @@ def _whole_end(file: BinaryIO) -> int:
     while at:
         size = min(_BLOCK, at)
         at = file.seek(at - size)
-        found = file.read(size).rfind(b"\n")
-        if found >= 0:
-            return at + found + 1
+        place = file.read(size).rfind(b"\n")
+        if place >= 0:
+            return at + place + 1
     return 0
 
 
 def _read(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     for line in lines:
         with contextlib.suppress(ValueError):
-            found = json.loads(line.decode("utf-8", "replace"))
-            if isinstance(found, dict):
-                yield found
+            line_facts = json.loads(line.decode("utf-8", "replace"))
+            if isinstance(line_facts, dict):
+                yield line_facts
 
 
 def _opener(path: Path) -> Callable[[], BinaryIO]:
@@ -355,10 +356,6 @@ def _number(path: Path) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
 
 
-def _escaped(name: str) -> str:
-    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
-
-
 def _cut(value: Any) -> Any:
     """Return a value; a text that is too long is cut, and says so.
 
@@ -368,10 +365,6 @@ def _cut(value: Any) -> Any:
     if not isinstance(value, str) or len(value) <= MOST_TEXT:
         return value
     return f"{value[:MOST_TEXT]}… ({len(value):,} letters)"
-
-
-def _text(line: Mapping[str, Any]) -> str:
-    return json.dumps(line, default=str, ensure_ascii=True)
 
 
 def _hash(before: str, text: str) -> str:

@@ -58,7 +58,7 @@ PAUSE, AGAIN = 1.0, 60.0
 
 
 class Job(Protocol):
-    """What is to be done.
+    """A job to be done.
 
     Attributes:
         name, kind: As the file of jobs says.
@@ -73,7 +73,7 @@ class Job(Protocol):
 
 @dataclass
 class JobState:
-    """How a job is.
+    """The state of a job.
 
     Attributes:
         name, kind: Which.

@@ -40,7 +40,7 @@ _LOSS = "loss accepted"
 
 @dataclass
 class DayCount:
-    """How often something happened within 24 hours: never less, and of up to ten minutes more.
+    """A count of what happened within 24 hours: never less, and of up to ten minutes more.
 
     Attributes:
         steps: How often, by the ten minutes in which it was.
@@ -85,7 +85,7 @@ def _ends(step: int) -> float:
 
 @dataclass
 class Usage:
-    """What a name has had.
+    """The answers that a name has had.
 
     Attributes:
         answers: New answers, by the day.
@@ -103,7 +103,7 @@ class Usage:
 
 @dataclass
 class QuotaTotals:
-    """What the lines of an audit log add up to.
+    """The sums of the lines of an audit log.
 
     Attributes:
         clock: When the last line was, in seconds that nobody sets; see above.
@@ -124,32 +124,33 @@ class QuotaTotals:
     @classmethod
     def of(cls, log: AuditLog) -> QuotaTotals:
         """Read what a log adds up to."""
-        found = cls()
+        totals = cls()
         for line in log.since_sum():
-            found.take(line)
-        return found
+            totals.take(line)
+        return totals
 
     def begin(self, now: dt.datetime) -> float:
         """Return what `clock` is now, by the machine's clock."""
-        return self.clock if self.at is None else self.clock + _passed(self.at, now)
+        passed = 0.0 if self.at is None else (now - self.at).total_seconds()
+        return self.clock + max(passed, 0.0)
 
     def take(self, line: Mapping[str, Any]) -> None:
         """Add a line. One that nobody can have written counts for nothing."""
         try:
             self._time(line)
-            what, who, release = line["what"], str(line.get("who", "")), line.get("release")
+            event, who, release = line["what"], str(line.get("who", "")), line.get("release")
             if isinstance(release, int):
                 self.release = max(self.release, release)
-            if what == SUM:
+            if event == SUM:
                 self._begin_with(line)
-            elif what in ("asked", "found", "refused") and not line.get("repeat"):
+            elif event in ("asked", "found", "refused") and not line.get("repeat"):
                 usage = self.usage(who)
-                if what == "refused":
+                if event == "refused":
                     usage.refused.add(self.clock)
-                if what != "refused" or "price" in line:  # nobody can tell whether it was answered
+                if event != "refused" or "price" in line:  # nobody can tell whether it was answered
                     usage.answers.add(self.clock)
                     usage.price += float(line.get("price") or 0.0)
-            elif what == _LOSS:
+            elif event == _LOSS:
                 self.losses.add((str(line["since"]), int(line["after"])))
         except (KeyError, TypeError, ValueError, AttributeError):
             return  # `verify` tells that it was changed
@@ -186,17 +187,13 @@ class QuotaTotals:
         }
 
 
-def _passed(since: dt.datetime, until: dt.datetime) -> float:
-    return max((until - since).total_seconds(), 0.0)
-
-
 def _counted(steps: Iterable[tuple[int, int]]) -> DayCount:
     return DayCount({int(step): int(number) for step, number in steps})
 
 
-def tell_losses(log: AuditLog, losses: Iterable[Loss], known: QuotaTotals | None = None) -> None:
+def tell_losses(log: AuditLog, losses: Iterable[Loss], totals: QuotaTotals | None = None) -> None:
     """Write down where a store was opened although charges were missing, unless that is known."""
-    told = (known or QuotaTotals.of(log)).losses
+    told = (totals or QuotaTotals.of(log)).losses
     log.add(
         {"what": _LOSS, "who": "", "since": loss.at, "after": loss.after, "missing": loss.missing}
         for loss in losses
@@ -252,7 +249,7 @@ class Desk:
 
     @property
     def clock(self) -> float:
-        """What time it is, in seconds in which a server ran: see `QuotaTotals`."""
+        """The time, in seconds in which a server ran: see `QuotaTotals`."""
         return self._begun + self.seconds()
 
     def _found(self, one: Release) -> None:
@@ -344,11 +341,11 @@ class Desk:
             usage = self._totals.usage(who.name)
             usage.asking, usage.asking_price = usage.asking - 1, usage.asking_price - price
         if answer is None:
-            said = "failed" if outcome is None else type(outcome.refused).__name__
+            why = "failed" if outcome is None else type(outcome.refused).__name__
             counts = {} if outcome is not None or price is None else {"price": price}
             if price is not None and outcome and isinstance(outcome.refused, QueryCancelError):
                 counts = {"price": 0.0}  # it took time, which rows show in: an answer of its quota
-            self.note("refused", who.name, source=who.source, why=said, **counts, query=sql)
+            self.note("refused", who.name, source=who.source, why=why, **counts, query=sql)
             return
         paid = 0.0
         if price is not None and new:
@@ -365,13 +362,13 @@ class Desk:
     def refuse(self, who: Principal, sql: str, error: BaseException) -> None:
         """Note a question that was not admitted."""
         why = str(error.why) if isinstance(error, ServerError) else type(error).__name__
-        said = why if isinstance(error, SparseqError) else "failed"
-        self.note("refused", who.name, source=who.source, why=said, query=sql)
+        reason = why if isinstance(error, SparseqError) else "failed"
+        self.note("refused", who.name, source=who.source, why=reason, query=sql)
 
     def used(self, name: str) -> tuple[int, float]:
         """Return a name's new answers within 24 hours, and the prices of all its answers."""
-        found = self._totals.used.get(name, Usage())
-        return found.answers.total(self.clock), found.price
+        usage = self._totals.used.get(name, Usage())
+        return usage.answers.total(self.clock), usage.price
 
 
 def _again(seconds: float) -> str:

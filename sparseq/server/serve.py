@@ -128,7 +128,7 @@ LOG = logging.getLogger("sparseq.server")
 
 @dataclass(frozen=True)
 class Address:
-    """Where to listen. Port 0 takes a free one."""
+    """The place to listen at. Port 0 takes a free one."""
 
     host: str
     port: int
@@ -175,7 +175,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Serving:
-    """How to serve a store.
+    """The settings of a server of a store.
 
     Attributes:
         path: Of the store.

@@ -64,7 +64,7 @@ _OPERATOR = Principal("", Role.CURATOR, Quota(), 0)  # no token has this name
 
 @dataclass(frozen=True)
 class Statement:
-    """What somebody asks.
+    """A question of somebody.
 
     Attributes:
         sql: One SELECT that aggregates.
@@ -269,10 +269,10 @@ class Service:
     def _known(self, sql: str, options: Options) -> Answer | None:
         """Return what a question is known to be answered with: it takes no turn."""
         self._still_open()
-        found = self._repeats.get(self._thread.store.stream, sql, options)
-        if found is not None:
+        answer = self._repeats.get(self._thread.store.stream, sql, options)
+        if answer is not None:
             self.counts["repeat"] += 1
-        return found
+        return answer
 
     # -- reading back: free ----------------------------------------------------------------------
 
@@ -287,8 +287,8 @@ class Service:
         held = self.latest.before(before, last)
         if held is not None:
             return held
-        found = await self.call(who, lambda store: store.releases(last, before))
-        return [replace(release, answer=b"") for release in found]
+        releases = await self.call(who, lambda store: store.releases(last, before))
+        return [replace(release, answer=b"") for release in releases]
 
     async def release(self, who: Principal, number: int) -> Answer:
         """Return a recorded answer.
@@ -307,7 +307,7 @@ class Service:
 
     @property
     def waiting(self) -> int:
-        """How much waits for its turn."""
+        """Number of questions that wait for their turn."""
         return len(self._thread.queue)
 
     @property
@@ -326,12 +326,12 @@ class Service:
 
     @property
     def differences(self) -> int:
-        """How often somebody's rows gave another answer alone: private (see `Stream`)."""
+        """Times that somebody's rows gave another answer alone: private (see `Stream`)."""
         return self._thread.store.stream.differences
 
     @property
     def released(self) -> int:
-        """How many answers there are: public."""
+        """Number of answers: public."""
         return self._thread.store.released
 
     async def grown(self, releases: int) -> None:
@@ -464,8 +464,8 @@ async def ended(done: Future[T], work: Cancellation) -> T:
 async def done_in(pool: FairPool, who: Principal, run: Callable[[], T]) -> T:
     """Have something done for somebody in their turn; it can be cancelled."""
     with Cancellation() as work:
-        found: T = await ended(pool.submit(who.name, run), work)
-        return found
+        result: T = await ended(pool.submit(who.name, run), work)
+        return result
 
 
 def _word(error: SparseqError) -> str:

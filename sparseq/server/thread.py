@@ -251,11 +251,11 @@ class FairPool:
             with ExitStack() as stack:
                 if work.cancellation is not None:
                     stack.enter_context(work.cancellation.ambient())
-                found = work.run()
+                result = work.run()
         except BaseException as error:
             work.done.set_exception(error)
         else:
-            work.done.set_result(found)
+            work.done.set_result(result)
 
 
 # -- the health of a server: can it make answers durable? For who watches it, without a token ------
@@ -292,10 +292,10 @@ class Health:
 
     def failed(self, error: BaseException) -> None:
         """Note an error, if it is one of the engine or its disk."""
-        found: BaseException | None = error
-        while found is not None and not isinstance(found, _BROKEN):
-            found = found.__cause__ or found.__context__
-        if found is not None:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, _BROKEN):
+            cause = cause.__cause__ or cause.__context__
+        if cause is not None:
             self._failed = self._seconds()
 
     @property
@@ -322,7 +322,7 @@ LOG = logging.getLogger("sparseq.server")
 
 @dataclass(frozen=True)
 class Ask:
-    """What is asked of the store: see `Store.sql`.
+    """A question for the store: see `Store.sql`.
 
     Attributes:
         query: Its SQL, lowered; or why it can't be.
@@ -448,8 +448,8 @@ class StreamThread:
                 ends.append(partial(turn.done.set_exception, error))
         done = 0
         try:
-            found = self.store.ask_many([request for _, _, request in asked])
-            for (turn, ask, request), outcome in zip(asked, found, strict=True):
+            outcomes = self.store.ask_many([request for _, _, request in asked])
+            for (turn, ask, request), outcome in zip(asked, outcomes, strict=True):
                 done += 1
                 if outcome.unread is not None:
                     refused = self._read_beside(turn, outcome.unread)

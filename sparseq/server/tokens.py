@@ -50,7 +50,7 @@ _VALID = "revoked IS NULL AND (expires IS NULL OR expires > ?)"
 
 
 class Role(enum.StrEnum):
-    """What the holder of a token may do."""
+    """The rights of the holder of a token."""
 
     ANALYST = "analyst"
     """Ask, and read what was answered."""
@@ -129,7 +129,7 @@ class Principal:
 
 @dataclass(frozen=True)
 class Verifier:
-    """What SCRAM-SHA-256 is checked with (RFC 5802)."""
+    """The keys that SCRAM-SHA-256 is checked with (RFC 5802)."""
 
     salt: bytes
     iterations: int
@@ -147,7 +147,7 @@ class Verifier:
 
 @dataclass(frozen=True)
 class TokenFacts:
-    """What is known of a token; never the token itself."""
+    """The facts of a token; never the token itself."""
 
     name: str
     role: Role

@@ -35,7 +35,7 @@ _ONE_OF = (
     exp.Filter,
     exp.IgnoreNulls,
 )
-"""What lies within the bounds of what is inside."""
+"""Functions whose values lie within the bounds of their argument."""
 _LONGEST = {"YEAR": 366, "QUARTER": 92, "MONTH": 31, "WEEK": 7}
 _SHORTEST = {"YEAR": 365, "QUARTER": 90, "MONTH": 28, "WEEK": 7, "DAY": 1}
 EPOCH = dt.date(1970, 1, 1)

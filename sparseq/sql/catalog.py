@@ -31,7 +31,7 @@ Bound = float | str | dt.date
 FOUND = "found keys"
 """The fact that a ledger keeps of the keys that were found: public. By table, then by column."""
 OTHER = "(other)"
-"""What stands for the rows that have none of the found keys."""
+"""The key of rows that have none of the found keys."""
 _EPOCH = dt.date(1970, 1, 1)
 TIME_TYPES = frozenset(["DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"])
 
@@ -67,7 +67,7 @@ WINDOWS = ("day", "week", "month", "quarter", "year")
 
 @dataclass(frozen=True)
 class AccountWindow:
-    """What of a person has an account of its own: the rows of one stretch of time.
+    """The part of a person that has an account of its own: the rows of one stretch of time.
 
     Attributes:
         unit: One of `WINDOWS`.
@@ -90,7 +90,7 @@ class AccountWindow:
 
     @property
     def promised(self) -> str:
-        """Whom a store's promise is for.
+        """The subject of a store's promise.
 
         >>> AccountWindow("month", "customer_id", 5.0).promised
         'one customer_id in one month; 5-zCDP for all of one customer_id'
@@ -185,12 +185,12 @@ class Catalog:
 
     @property
     def unit(self) -> str:
-        """Whom an account is for, where it is not a person; "": it is."""
+        """The subject of an account, where it is not a person; "": it is."""
         return "" if self.window is None else self.window.promised
 
     @property
     def window(self) -> AccountWindow | None:
-        """What of a person has an account; None: all of a person."""
+        """The part of a person that has an account; None: all of a person."""
         return next((t.window for t in self.private if t.window is not None), None)
 
     def to_dict(self) -> dict[str, Any]:

@@ -75,7 +75,7 @@ USER_ID = "_user#id"
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """What is publicly known about a column of a source.
+    """Public facts of a column of a source.
 
     Attributes:
         type: DuckDB's type, or "" if not known.

@@ -306,9 +306,9 @@ _PARTS: dict[type, str] = {
         (exp.ApproxDistinct, exp.CurrentDate, exp.CurrentTimestamp, exp.Date, exp.TsOrDsToDate), ""
     ),
 }
-"""What these may have beside `this`; who reads such a node reads all of it, and nothing else."""
+"""Arguments of these beside `this`; who reads such a node reads all of it, and nothing else."""
 _OPERANDS = "expression expressions"
-"""What any other may have: arguments by place."""
+"""Arguments of any other, by place."""
 _DIALECT: dict[type, str] = {
     exp.Array: "bracket_notation",
     exp.Coalesce: "is_nvl is_null",
@@ -327,7 +327,7 @@ _DIALECT: dict[type, str] = {
     exp.RegexpExtract: "null_if_pos_overflow",
     exp.RegexpReplace: "single_replace",
 }
-"""What DuckDB's parser notes of its dialect: it is the same whatever a query says."""
+"""Notes of DuckDB's parser on its dialect: they are the same whatever a query says."""
 _BEFORE = (
     exp.Lateral,
     exp.Limit,
@@ -339,7 +339,7 @@ _BEFORE = (
     exp.CurrentDate,
     exp.CurrentTimestamp,
 )
-"""What the rules below put something else in the place of."""
+"""Nodes that the rules below replace."""
 MAX_CONCAT = 20
 _OUTSIDE = ("read_", "glob", "duckdb_", "pragma_", "query")
 _BECAUSE = {

@@ -91,11 +91,11 @@ def parts(e: exp.Expr) -> Iterator[exp.Expr]:
 
 
 ENDS_FUNCTION = "sparseq_ends"
-"""What DuckDB calls for `EndsOf`."""
+"""The function that DuckDB calls for `EndsOf`."""
 
 
 class EndsOf(exp.Expression, exp.Func):
-    """Where a function's value lies (`this`, its name), by the pairs and numbers that it is of."""
+    """The interval of a function (`this`, its name), by the pairs and numbers that it is of."""
 
     arg_types: ClassVar = {"this": True, "expressions": True}
     is_var_len_args = True

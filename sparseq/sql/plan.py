@@ -52,7 +52,7 @@ DENSE_NORM_STEPS = 2**16
 
 
 class Kind(enum.StrEnum):
-    """How rows of one user in one group become the user's value."""
+    """Ways in which rows of one user in one group become the user's value."""
 
     ROWS = "rows"
     """The number of rows."""
@@ -134,7 +134,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Cap:
-    """Who is taken out of one join before it is made (see `sparseq.sql.from_clause`).
+    """People who are taken out of one join before it is made (see `sparseq.sql.from_clause`).
 
     Attributes:
         name: The table of their indices, `temp."name"`, which the join's SQL looks at. It is made
@@ -194,7 +194,7 @@ KNOBS = ("sigma", "accuracy", "precision", "price")
 """Options that say how fine the noise is: one at most."""
 PROVED, ALIKE = "proved", "alike"
 RESTS_ON = (PROVED, ALIKE)
-"""What an interval may be asked to rest on: declared maxima, or a stated assumption."""
+"""Grounds that an interval may be asked to rest on: declared maxima, or a stated assumption."""
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ def _option(about: str, letter: str, **more: Any) -> Any:
 
 @dataclass(frozen=True)
 class Options:
-    """What a caller may ask of one query; None: the store's default. The one table of options.
+    """Wishes of a caller for one query; None: the store's default. The one table of options.
 
     sigma is C · sigma_0 / sqrt(price) in weighted answers, where C is `scale`; `accuracy` is for
     every value at once, at `confidence`, which is that of every interval: 1 - beta.
@@ -363,7 +363,7 @@ class OptionWords(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Statistic:
-    """What is made of measures that are measured for it alone, in a weighted answer.
+    """A statistic of measures that are measured for it alone, in a weighted answer.
 
     Attributes:
         role: Which: an average (of its number and its total), quantiles (of one measure), a
@@ -385,7 +385,7 @@ class Statistic:
 
 AVERAGE, QUANTILE, VARIANCE, PAIR = "average", "quantile", "variance", "pair"
 COVARIANCE, CORRELATION, SLOPE = "covariance", "correlation", "slope"
-"""What a pair of values has, beside averages and variances."""
+"""Statistics of a pair of values, beside averages and variances."""
 
 
 @dataclass(frozen=True)
@@ -484,7 +484,7 @@ class Plan:
 
     @property
     def worst_case_charge(self) -> float:
-        """What a user with a full contribution to every measure pays, in squared norm."""
+        """The squared norm that a user with a full contribution to every measure pays."""
         return sum(
             (n.scale / n.norm_step)
             * (n.scale / n.norm_step)

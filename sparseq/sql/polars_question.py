@@ -324,7 +324,7 @@ def _refuse(message: str, hint: str = "") -> NoReturn:
 
 
 class Queryable(Protocol):
-    """What can be asked: a store."""
+    """Anything that can be asked: a store."""
 
     catalog: Catalog
 

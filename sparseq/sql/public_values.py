@@ -98,7 +98,7 @@ _ONE_OF = (
     exp.Paren,
     exp.Distinct,
 )
-"""What is one of the values of what is inside, or NULL."""
+"""Functions whose value is one of those of their argument, or NULL."""
 
 
 class PublicValues:

@@ -247,7 +247,7 @@ class Scope:
 
     @property
     def user_name(self) -> str:
-        """What the query may call the user."""
+        """The name that the query may use for the user."""
         return min(self.private[0].users or {"user"})
 
     def is_user(self, e: exp.Expr | None) -> bool:
@@ -352,7 +352,7 @@ class Scope:
 
     @property
     def caps(self) -> tuple[Cap, ...]:
-        """Who is taken out of the joins: of those inside, and of this one."""
+        """People who are taken out of the joins: of those inside, and of this one."""
         own = self._own_cap()
         inside = [c for s in self.sources.values() for c in s.caps]
         return tuple(dict.fromkeys([*inside, *([own] if own is not None else [])]))

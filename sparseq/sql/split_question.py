@@ -43,11 +43,11 @@ _SHOWN = (
     exp.Ordered,
     exp.Column,
 )
-"""What `sparseq.released.outputs` computes itself, beside functions of numbers that have a rule."""
+"""Nodes that `sparseq.released.outputs` computes, beside functions of numbers that have a rule."""
 
 
 class RowKind(Enum):
-    """What the rows of a query are."""
+    """The kinds of rows that a query can have."""
 
     PEOPLE = "rows about people"
     RELEASED = "made of released answers"

@@ -61,7 +61,7 @@ _KEYS = {
     Family.INTEGER: "CAST({0} AS HUGEINT)",
     Family.DOUBLE: "{0}",
 }
-"""What a distance can be taken from, and added to, without going over an end."""
+"""Types that a distance can be taken from, and added to, without going over an end."""
 
 
 def has_offsets(spec: exp.Expr | None) -> bool:
@@ -288,7 +288,7 @@ _TRUTHS = (exp.CountIf, exp.LogicalAnd, exp.LogicalOr)
 _TO_DECIMAL = (exp.Sum, exp.Avg)
 _WHOLE = (Family.INTEGER, Family.BOOLEAN)
 _EXACT = "DECIMAL(27, 10)"
-"""What is added up in a subquery: 10^11 rows of the largest don't leave 38 digits."""
+"""The type that is added up in a subquery: 10^11 rows of the largest don't leave 38 digits."""
 _COUNT = T.integer(0, T.INT64[1])
 _NAMES = {exp.LogicalAnd: "bool_and", exp.LogicalOr: "bool_or"}
 _NULLS = ("FIRST", "LAST")

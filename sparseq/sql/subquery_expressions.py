@@ -33,7 +33,7 @@ _FLIPPED: dict[type, type] = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, 
 
 @dataclass
 class _Correlation:
-    """What a subquery says about the outer row.
+    """Conditions of a subquery on the outer row.
 
     Attributes:
         pairs: (inner, outer) that must be equal.

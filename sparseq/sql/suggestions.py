@@ -55,13 +55,13 @@ class Refusal:
 
     @property
     def name(self) -> str:
-        """What the message quotes, or which function it names."""
+        """The word that the message quotes, or the function that it names."""
         found = re.search(r"(?:^|\s)'([^']+)'|function (\S+)\(\)", self.message)
         return (found[1] or found[2]) if found else ""
 
     @cached_property
     def options(self) -> str:
-        """What is written of options, to be put back."""
+        """The options as they are written, to be put back."""
         without, _ = split_options(self.text)
         differ = [i for i, (a, b) in enumerate(zip(self.text, without, strict=True)) if a != b]
         return self.text[differ[0] : differ[-1] + 1] + " " if differ else ""

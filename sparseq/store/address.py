@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 LAKE = "lake://"
 SERVED = ".served"
-"""What is added to the name of a store's file: there stands where it is served, while it is."""
+"""Ending of the file beside a store that says where it is served, while it is."""
 CONTROL = "control "
-"""What the line of that file begins with that says where its operator may ask the server."""
+"""Beginning of that file's line that says where its operator may ask the server."""
 
 
 def backend_at(

@@ -175,7 +175,7 @@ class Answer:
 
     @property
     def interval(self) -> AnswerInterval:
-        """What its intervals are about and rest on: `.kind`, `.confidence`, and a line of words.
+        """The ground of its intervals: `.kind`, `.confidence`, and a line of words.
 
         Example:
             >>> import sparseq, pyarrow as pa

@@ -12,7 +12,7 @@ from sparseq.pictures.tables import percent
 
 @dataclass(frozen=True)
 class Facts:
-    """What is public about one answer; sigma, granularity, scale, labels, kinds: one a measure.
+    """The public facts of one answer; sigma, granularity, scale, labels, kinds: one a measure.
 
     Attributes:
         release: Its number in the store's history.
@@ -102,13 +102,13 @@ WHY = {
     "": "people whose budget is used up are left out; to count everybody, make the store without "
     "in-or-out",
 }
-"""What an interval rests on, and what to do where that is not so."""
+"""The grounds that intervals rest on, and what to do where that is not so."""
 _IN_ONE_WORD = {"exact": " (proved)", "bounded": " (proved)", "assumed": " (assumed)"}
 
 
 @dataclass(frozen=True)
 class AnswerInterval:
-    """What all intervals of an answer are about; as a text, it says so in a sentence or two.
+    """The subject of all intervals of an answer; as a text, it says so in a sentence or two.
 
     Attributes:
         kind: "exact", "bounded", "assumed", "capped", "active" (docs/intervals.md); "" where people
@@ -130,7 +130,7 @@ class AnswerInterval:
 
     @property
     def what(self) -> str:
-        """What is in them, and how surely."""
+        """The subject of the intervals, and how sure they are."""
         several = f"all {self.values:,} intervals contain"
         few = ("every interval contains", "the interval contains", "both intervals contain")
         subject = several if self.values > 2 else few[self.values]
@@ -142,12 +142,12 @@ class AnswerInterval:
 
     @property
     def why(self) -> str:
-        """What that rests on, and what to do where that is not so."""
+        """The ground of it, and what to do where that is not so."""
         return WHY[self.kind]
 
     @property
     def line(self) -> str:
-        """What stands under an answer: what it rests on, in a word; in a sentence if unusual."""
+        """The line under an answer: its ground in a word, or in a sentence if unusual."""
         return f"{self.what}{_IN_ONE_WORD.get(self.kind) or f'; {self.why}'}"
 
     def __str__(self) -> str:

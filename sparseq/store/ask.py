@@ -26,7 +26,7 @@ Params = Sequence[Any] | Mapping[str, Any]
 
 
 class Asking(ABC):
-    """What has tables, and answers lowered queries about them, can be asked in words."""
+    """Questions in words, of whatever has tables and answers lowered queries about them."""
 
     guarantee: Budget
     catalog: Catalog

@@ -43,7 +43,7 @@ class Backend(Protocol):
 
     @property
     def ledger(self) -> Ledger:
-        """Who has spent what, and every release: private."""
+        """Accounts and releases: private."""
 
     @property
     def half_done(self) -> bool:
@@ -107,7 +107,7 @@ class Backend(Protocol):
 
     @property
     def revision(self) -> int:
-        """How often rows have come in that may be about what was asked before: public."""
+        """Number of times that rows came which may be about an earlier question: public."""
 
     def schema(self, table: Table) -> Schema:
         """Return how the rows of a private table are read: public."""

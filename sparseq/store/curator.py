@@ -21,7 +21,6 @@ from sparseq.accounting._numbers import count
 from sparseq.base.arguments import checked
 from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.engine._duckdb.people import person_of
-from sparseq.engine._duckdb.storage import Storage
 from sparseq.engine._duckdb.tables import dictionary_table
 from sparseq.engine.protocol import USER, first_line, quote
 from sparseq.ledger.notes import LoggedLine
@@ -38,7 +37,7 @@ NEAR_THE_END = 0.9
 
 @dataclass(frozen=True)
 class Counts:
-    """How many people and rows there are; rows by private table."""
+    """Numbers of people and of rows; rows by private table."""
 
     users: int
     rows: dict[str, int]
@@ -46,7 +45,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Spend:
-    """How far people have spent one pot of their budgets.
+    """The spending of one pot of people's budgets.
 
     Attributes:
         users: How many people.
@@ -96,7 +95,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Erasure:
-    """What an erasure took: rows by private table, and people whose identifiers were there."""
+    """The result of an erasure: rows by private table, and people whose identifiers were there."""
 
     people: int
     rows: dict[str, int]
@@ -147,7 +146,7 @@ def _windows_of(store: Store, person: str) -> list[str]:
     """Return the identifiers of a person: several, where each window has an account."""
     if not store.catalog.unit:
         return [person]
-    found = _storage(store).people().beginning_with(f"{person},")
+    found = as_duckdb(store.backend).storage.people().beginning_with(f"{person},")
     return [one for one in found if person_of(one) == person] or [person]
 
 
@@ -263,7 +262,7 @@ def exact_sql(store: Store, text: str) -> pa.Table:
 @contextmanager
 def _views(store: Store) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection on which every table looks as it was loaded, and nothing can be written."""
-    connection = _database(store).cursor()
+    connection = as_duckdb(store.backend).database.cursor()
     try:
         for table in store.catalog.tables:
             connection.execute(f"CREATE TEMP VIEW {quote(table.name)} AS {_as_loaded(table)}")
@@ -297,14 +296,6 @@ def _as_loaded(table: Table) -> str:
 def _price_of_count(store: Store) -> int:
     """Return what one count at full weight costs, in ledger units."""
     return Price.of(store.guarantee.sigma_0, 1.0, store.guarantee).charge_one(1)
-
-
-def _storage(store: Store) -> Storage:
-    return as_duckdb(store.backend).storage
-
-
-def _database(store: Store) -> duckdb.DuckDBPyConnection:
-    return as_duckdb(store.backend).database
 
 
 def _share(spent: NDArray[np.int64], budgets: NDArray[np.int64]) -> NDArray[np.float64]:

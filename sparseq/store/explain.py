@@ -41,7 +41,7 @@ _SHOWN_VALUES = 5
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """What a query would be; a prompt shows it in words.
+    """The explanation of a query; a prompt shows it in words.
 
     Attributes:
         facts: The same as plain data.

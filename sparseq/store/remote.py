@@ -139,7 +139,7 @@ class Remote:
 
     @property
     def guarantee(self) -> Budget:
-        """What is promised about all answers together."""
+        """The promise about all answers together."""
         facts = self.budget()
         return Budget(
             facts["kappa"],
@@ -150,7 +150,7 @@ class Remote:
 
     @property
     def released(self) -> int:
-        """How many answers have been released: public."""
+        """Number of answers that were released: public."""
         return int(self.budget()["releases"])
 
     def releases(self, last: int = 100, before: int | None = None) -> list[dict[str, Any]]:

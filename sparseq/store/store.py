@@ -225,7 +225,7 @@ class Store(Asking):
 
     @property
     def lowering(self) -> Lowering:
-        """What lowers this store's queries, with all that is public about its tables."""
+        """The lowering of this store's queries, with all that is public about its tables."""
         if self._lowering is None:
             from sparseq.sql.select import Lowering
 
@@ -314,7 +314,7 @@ class Store(Asking):
 
     @property
     def released(self) -> int:
-        """How many answers have been released. Public."""
+        """Number of answers that were released: public."""
         return len(self.stream.ledger)
 
     def releases_of(self, requests: Iterable[RequestId]) -> dict[RequestId, int]:
@@ -421,7 +421,7 @@ class Store(Asking):
 
     @property
     def parts(self) -> dict[Pot, float]:
-        """What each pot has of norm_budget: public."""
+        """Each pot's part of norm_budget: public."""
         return self.promise.parts
 
     # -- the end -----------------------------------------------------------------------------------

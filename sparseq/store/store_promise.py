@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -74,7 +74,7 @@ class StorePromise:
 
     @property
     def parts(self) -> dict[Pot, float]:
-        """What each pot has of norm_budget."""
+        """Each pot's part of norm_budget."""
         whole = Pots(np.array([budget_units(self.budget.norm_budget)]), self.reserves)
         parts = {pot: int(part.budgets[0]) / UNITS_PER_NORM for pot, part in whole.items()}
         series = sum(p.kappa for p in self.purposes) / self.budget.kappa
@@ -82,7 +82,7 @@ class StorePromise:
 
     @cached_property
     def begun(self) -> Course | None:
-        """What a stream of weighted answers begins with; None: people are in or out."""
+        """The beginning of a stream of weighted answers; None: people are in or out."""
         if self._weights is None:
             return None
         tau, least = self._weights["tau"], self._weights["least"]
@@ -90,24 +90,24 @@ class StorePromise:
 
     @property
     def for_questions(self) -> Fraction:
-        """What of every budget a new store has for questions."""
+        """Share of every budget that a new store has for questions."""
         shares = [*self.reserves.values(), *(p.share for p in self.purposes if not p.came)]
         return 1 - sum(map(Fraction, shares), Fraction())
 
     @property
     def course(self) -> Course | None:
-        """How far the stream of weighted answers has come, by what is durable."""
+        """The progress of the stream of weighted answers, by what is durable."""
         kept = None if self.begun is None else self._ledger.fact(COURSE)
         return self.begun if kept is None else Course.from_dict(kept)
 
     @property
     def watch(self) -> dict[str, Any] | None:
-        """What the watch was begun with; None: it was not."""
+        """The settings that the watch was begun with; None: it was not."""
         return watch_begun(self._ledger)
 
     @property
     def releases(self) -> int:
-        """How many answers have been released."""
+        """Number of answers that were released."""
         return len(self._ledger)
 
     @property
@@ -237,7 +237,7 @@ NOTES = {
     "level": "why this level",
     "others": "what else is published about the same people",
 }
-"""What a card has that only its curator knows."""
+"""Entries of a card that only its curator knows."""
 
 
 def _basic(promise: StorePromise, notes: dict[str, str]) -> dict[str, Any]:
@@ -420,23 +420,9 @@ def _epsilon(budget: Budget) -> float:
 
 
 def release_facts(release: Release) -> dict[str, Any]:
-    """Return a release, without its answer, as plain data."""
+    """Return a release, without its answer, as plain data: see `RELEASE_FACTS`."""
     answer = Answer.from_bytes(release.answer)
-    bounds, corollary = both_bounds(answer)
-    return {
-        "release": release.id,
-        "released_at": release.released_at.isoformat(timespec="seconds") + "Z",
-        "request_id": release.request_id,
-        "asked_by": release.asker.value,
-        "pot": answer.facts.series or release.pot.name.lower(),
-        "query": release.query,
-        "coordinates": release.coordinates,
-        "sigma": list(release.sigma),
-        "bound": list(bounds),
-        "half_width": half_widths(answer),
-        "corollary_bound": list(corollary),
-        "confidence": release.confidence,
-    }
+    return {name: fact(release, answer) for name, fact in RELEASE_FACTS.items()}
 
 
 def half_widths(answer: Answer) -> list[float]:
@@ -448,3 +434,20 @@ def half_widths(answer: Answer) -> list[float]:
             known = [(b.as_py() - a.as_py()) / 2 for a, b in ends if a.is_valid and b.is_valid]
             found.append(float(np.median(known)) if known else math.inf)
     return found
+
+
+RELEASE_FACTS: Mapping[str, Callable[[Release, Answer], Any]] = {
+    "release": lambda release, _: release.id,
+    "released_at": lambda release, _: release.released_at.isoformat(timespec="seconds") + "Z",
+    "request_id": lambda release, _: release.request_id,
+    "asked_by": lambda release, _: release.asker.value,
+    "pot": lambda release, answer: answer.facts.series or release.pot.name.lower(),
+    "query": lambda release, _: release.query,
+    "coordinates": lambda release, _: release.coordinates,
+    "sigma": lambda release, _: list(release.sigma),
+    "bound": lambda _, answer: list(both_bounds(answer)[0]),
+    "half_width": lambda _, answer: half_widths(answer),
+    "corollary_bound": lambda _, answer: list(both_bounds(answer)[1]),
+    "confidence": lambda release, _: release.confidence,
+}
+"""The columns of `sparseq history`: facts of a release and its answer, by name, in order."""

@@ -31,7 +31,7 @@ from sparseq.version import __version__
 
 @dataclass(frozen=True)
 class Participation:
-    """Who was asked and who was active in a release: private."""
+    """The people asked, and those active, in a release: private."""
 
     release: int
     users: Index
@@ -40,7 +40,7 @@ class Participation:
 
 @dataclass(frozen=True)
 class Terms:
-    """What is true of every answer of a stream: public.
+    """Facts that are true of every answer of a stream: public.
 
     Attributes:
         budget: Of the store.

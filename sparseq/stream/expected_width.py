@@ -80,7 +80,7 @@ def outlook(
     except _UnforeseenError:
         return {}
     table = render(answer.plan, answer.measurements())
-    found = {}
+    by_name = {}
     for name in columns_of(table):
         if name + ERROR_SUFFIX not in table.column_names:
             continue
@@ -90,8 +90,8 @@ def outlook(
         )
         if len(value) == len(low) == len(high) > 0:
             half = [(b - a) / 2 for a, b in zip(low, high, strict=True)]
-            found[name] = Outlook(statistics.median(value), statistics.median(half), min(low) < 0)
-    return found
+            by_name[name] = Outlook(statistics.median(value), statistics.median(half), min(low) < 0)
+    return by_name
 
 
 def refuse_no_use(
@@ -182,7 +182,7 @@ class _UnforeseenError(Exception):
 
 
 class _Foreseen(WeightedSums):
-    """What is expected, in place of what is released: nothing is drawn or charged.
+    """Expected numbers in place of released ones: nothing is drawn or charged.
 
     Args:
         budget, course, rows: See `WeightedSums`.
@@ -196,25 +196,25 @@ class _Foreseen(WeightedSums):
 
     def column(self, query: Query, pilot: ColumnPilot) -> ColumnValues:
         """Return what is known of a column's values."""
-        known = self.course.parents.get(pilot.key)
-        if known is None or query.relation.caps:
+        asked = self.course.parents.get(pilot.key)
+        if asked is None or query.relation.caps:
             raise _UnforeseenError
         noise = self.budget.sigma_0 / math.sqrt(pilot.price)
-        self._column = column_of(pilot.edges, np.array(known.people), noise)
+        self._column = column_of(pilot.edges, np.array(asked.people), noise)
         return self._column
 
     def parents(self, query: Query) -> Callable[[Joint], Parent]:
         """Return what the parents say of a question."""
         if self.course.life is not None:
             raise _UnforeseenError
-        known = {key: self._parent(key) for key in parents_of(query)}
-        return lambda asked: parent_in(known, asked)
+        parents = {key: self._parent(key) for key in parents_of(query)}
+        return lambda asked: parent_in(parents, asked)
 
     def _parent(self, key: str) -> Parent:
-        known = self.course.parents.get(key)
-        if known is None:
+        asked = self.course.parents.get(key)
+        if asked is None:
             raise _UnforeseenError
-        return replace(self.course, epoch=known.epoch).parent(key, self.budget.sigma_0)
+        return replace(self.course, epoch=asked.epoch).parent(key, self.budget.sigma_0)
 
     def chosen(
         self,
@@ -253,10 +253,10 @@ class _Foreseen(WeightedSums):
         """Return people by their rows in the table."""
         if not query.relation.stored:
             raise _UnforeseenError
-        found = self._parent(rows_of(query.relation.stored))
-        if found.samples is None:
+        parent = self._parent(rows_of(query.relation.stored))
+        if parent.samples is None:
             raise _UnforeseenError
-        return found
+        return parent
 
     def _expected(self, one: JointMeasure, asked: Joint, rows: Parent, parent: Parent) -> Floats:
         """Return a measure's values in joint units, were all rows of the table in the question."""
@@ -299,7 +299,7 @@ def _norms(parent: Parent) -> float:
 def _in_groups(rows: Parent) -> Parent:
     """Return people by the root of their rows: who has r rows is in r groups at most."""
     assert rows.samples is not None
-    found = np.zeros_like(rows.samples)
+    samples = np.zeros_like(rows.samples)
     for cell in range(CELLS):
-        found[:, (cell + 1) // 2] += rows.samples[:, cell]
-    return Parent(found)
+        samples[:, (cell + 1) // 2] += rows.samples[:, cell]
+    return Parent(samples)

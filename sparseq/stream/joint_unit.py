@@ -107,7 +107,8 @@ class Joint:
 
     def before(self, beta: float) -> Plan:
         """Return the plan of what everybody contributes, before any noise is known."""
-        return Plan(self.query, tuple(_lattice(part) for part in self.parts), beta)
+        noise = tuple(Noise(1.0, part.step, 1.0, part.step, _FREE) for part in self.parts)
+        return Plan(self.query, noise, beta)
 
     def after(self, scale: float, price: float, budget: Budget, beta: float) -> Plan:
         """Return the plan of the weighted answer: its noise, and its finer lattice."""
@@ -177,7 +178,8 @@ def joint(
     most = math.sqrt(query.coordinates) if by_type else math.inf
     if declared and rows is not None:
         most = min(most, rows * math.hypot(*(_row(part) for part in parts)))
-    top = _most_scale(parts, budget)
+    steps = 2.0 ** (_NOISE_BITS - 1) * math.sqrt(LEAST_PRICE) / budget.sigma_0
+    top = steps * min(part.step / part.unit for part in parts)
     return Joint(
         query,
         parts,
@@ -213,11 +215,6 @@ def _row(part: JointMeasure) -> float:
     return math.inf if part.measure.bounds is None else (part.measure.scale or 0.0) / part.unit
 
 
-def _most_scale(parts: Sequence[JointMeasure], budget: Budget) -> float:
-    steps = 2.0 ** (_NOISE_BITS - 1) * math.sqrt(LEAST_PRICE) / budget.sigma_0
-    return steps * min(part.step / part.unit for part in parts)
-
-
 def _scale(parts: Sequence[JointMeasure], options: Options, most: float) -> float | None:
     """Return a caller's C in joint units; it is of the sums, or else of the counts."""
     if options.scale is None:
@@ -225,10 +222,6 @@ def _scale(parts: Sequence[JointMeasure], options: Options, most: float) -> floa
     sums = [part for part in parts if part.measure.kind is Kind.SUM]
     rows = [part for part in parts if part.measure.kind is Kind.ROWS]
     return min(options.scale / (sums or rows or parts)[0].unit, 2.0 ** (CELLS - 1), most)
-
-
-def _lattice(part: JointMeasure) -> Noise:
-    return Noise(1.0, part.step, 1.0, part.step, _FREE)
 
 
 def _noise(part: JointMeasure, scale: float, price: float, budget: Budget) -> Noise:

@@ -279,4 +279,4 @@ MEASURED: Mapping[str, Callable[[WeightedSums, Query, Statistic, Options, float]
     PAIR: pair,
     QUANTILE: quantiles,
 }
-"""How a statistic is measured, by its role."""
+"""The measurement of each statistic, by its role."""

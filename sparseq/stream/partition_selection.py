@@ -38,7 +38,7 @@ from sparseq.sql.plan import Kind, Measure, Plan, Query, Relation
 # -- privately found keys --------------------------------------------------------------------------
 
 DELTAS = NoteTable("found_deltas", {"release": "BIGINT", USER: "INTEGER", "units": "BIGINT"})
-"""What each person paid of delta: private. It is the account."""
+"""Delta that each person paid: private. It is the account."""
 UNITS_PER_DELTA = 2**62
 STEPS = 2**16
 """Of the lattice, to a weight of 1."""
@@ -49,7 +49,7 @@ _MARGIN = Fraction(2**40 + 1, 2**40)  # the error of erfc, and of its argument, 
 
 @dataclass(frozen=True)
 class Threshold:
-    """What a key's noised weight must be above, and what that costs a person: all public.
+    """The limit for a key's noised weight, and its cost to a person: all public.
 
     Attributes:
         steps: T, in steps of the lattice.
@@ -115,7 +115,7 @@ def threshold_for(sigma: float, most: int, delta: float) -> Threshold:
 
 @dataclass(frozen=True)
 class Picks:
-    """Which keys each person has picked: private. Row by row, in order of person.
+    """The keys that each person has picked: private. Row by row, in order of person.
 
     Attributes:
         keys: The texts, in canonical order, which is that of their code points.

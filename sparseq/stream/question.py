@@ -144,13 +144,13 @@ def parents_of(query: Query) -> dict[str, Query]:
     kinds = {m.kind for m in query.measures}
     if not table or kinds == {Kind.USERS}:
         return {}
-    found = {}
+    parents = {}
     if kinds != {Kind.SUM}:
-        found[rows_of(table)] = _parent(query, Measure(Kind.ROWS, None, "rows"))
+        parents[rows_of(table)] = _parent(query, Measure(Kind.ROWS, None, "rows"))
     for measure in query.measures:
         if measure.kind is Kind.SUM and _column(measure):
-            found[_sum_of(measure, table)] = _parent(query, replace(measure, edges=(), bin=None))
-    return found
+            parents[_sum_of(measure, table)] = _parent(query, replace(measure, edges=(), bin=None))
+    return parents
 
 
 def people_of(query: Query) -> dict[str, Query]:
@@ -170,24 +170,24 @@ def _sum_of(measure: Measure, table: str) -> str:
     return f"sum of {_column(measure)} in {table} up to {measure.scale!r}"
 
 
-def parent_in(known: Mapping[str, Parent], asked: Joint) -> Parent:
+def parent_in(parents: Mapping[str, Parent], asked: Joint) -> Parent:
     """Return what parents say of a question, in its joint unit: people of each of its measures.
 
     A sum without a parent of its own is taken for up to twice a person's rows, at the size of a
     value that is its unit.
     """
     table = asked.query.relation.stored
-    rows, found = known.get(rows_of(table), NO_PARENT), NO_PARENT
+    rows, together = parents.get(rows_of(table), NO_PARENT), NO_PARENT
     for part in asked.parts:
         measure = part.measure
-        own = known.get(_sum_of(measure, table)) if measure.kind is Kind.SUM else rows
+        own = parents.get(_sum_of(measure, table)) if measure.kind is Kind.SUM else rows
         if measure.kind is not Kind.SUM:
-            found = found.add(rows)
+            together = together.add(rows)
             continue
         greatest = math.ceil(math.log2((measure.scale or part.unit) / part.unit) - 1e-9)
         mine = rows.shift(min(greatest, 1)) if own is None else own.shift(greatest - BELOW)
-        found = found.add(mine)
-    return found
+        together = together.add(mine)
+    return together
 
 
 def centred_total(total: Measure, centre: float, spread: float) -> tuple[Measure, float]:
@@ -392,7 +392,7 @@ class WeightedPart:
 
     @property
     def costs(self) -> tuple[float, int]:
-        """How many answers it is at most, in price, and how many times it has pilots."""
+        """Most answers that it is, in price, and the number of its pilots."""
         if self.statistic is None:
             return 1.0, 1
         costs = {AVERAGE: (1.0, 2), VARIANCE: (1.5, 3), PAIR: (2.5, 7)}
@@ -457,9 +457,10 @@ class WeightGroup:
 
     def ends(self) -> Ends:
         """Return value, low and high of the one measure, by group, in its own unit."""
-        found = self.interval
+        interval = self.interval
         value, low, high = (
-            self.joint.in_units(some)[0][:, 0] for some in (found.value, found.low, found.high)
+            self.joint.in_units(some)[0][:, 0]
+            for some in (interval.value, interval.low, interval.high)
         )
         return value, low, high
 
@@ -537,7 +538,7 @@ class WeightedAnswer:
 
     @property
     def kind(self) -> IntervalKind:
-        """What the least sure of the intervals rests on."""
+        """The ground of the least sure of the intervals."""
         kinds = [part.interval.kind for part in self.measured]
         kinds += [IntervalKind.ASSUMED] * bool(self.statistics)
         return max(kinds, key=list(IntervalKind).index)
@@ -549,7 +550,7 @@ class WeightedAnswer:
 
     @property
     def faint(self) -> Index:
-        """Whose weight is below one half in some measure: private."""
+        """The people whose weight is below one half in some measure: private."""
         parts = [part.faint for part in self.measured]
         return parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
 
@@ -580,5 +581,7 @@ class WeightedAnswer:
         )
 
     def _in_order(self, of: Callable[[WeightGroup], Sequence[Any]]) -> list[Any]:
-        found = {i: x for part in self.measured for i, x in zip(part.which, of(part), strict=True)}
-        return [found[i] for i in range(len(found))]
+        by_place = {
+            i: x for part in self.measured for i, x in zip(part.which, of(part), strict=True)
+        }
+        return [by_place[i] for i in range(len(by_place))]

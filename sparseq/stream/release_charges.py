@@ -129,7 +129,7 @@ def _rounded_compiled(charges: Ints) -> Ints:
 
 @dataclass(frozen=True)
 class Dues:
-    """What some people owe for the parts of one release so far: private.
+    """The debts of some people for the parts of one release so far: private.
 
     Charges are added up exactly, and rounded up once for all parts.
 
@@ -161,7 +161,7 @@ class Dues:
 
 
 class Bill:
-    """What everybody owes for the parts of one release: private.
+    """Everybody's debts for the parts of one release: private.
 
     Example:
         >>> bill = Bill(Accounts(np.array([10, 10])))
@@ -198,8 +198,8 @@ class Bill:
         active = charges <= left
         if self._lifetimes is not None:
             able = np.flatnonzero(active)
-            found = self._lifetimes.admits(users[able], charges[able], apart)
-            active[able], self._wholly = found
+            able_for_life = self._lifetimes.admits(users[able], charges[able], apart)
+            active[able], self._wholly = able_for_life
         self.users, self._owed, self._final = users, charges, True  # read only: others keep them
         if not active.all():
             self._owed = np.where(active, charges, left if self._accounts.halt else 0)
@@ -219,7 +219,7 @@ class Bill:
 
     @property
     def lifetimes(self) -> LifetimeDues | None:
-        """What everybody is charged over all windows."""
+        """Everybody's charges over all windows."""
         if self._wholly is None and self._life is not None:
             return self._life.dues
         return self._wholly
@@ -246,17 +246,17 @@ class Bill:
     def _owed_by(self, users: Index) -> Ints:
         if self._are(users):
             return self._owed
-        found = np.zeros(len(users), np.int64)
+        owed = np.zeros(len(users), np.int64)
         if len(self.users) and len(users):
             at = np.minimum(np.searchsorted(self.users, users), len(self.users) - 1)
-            known = self.users[at] == users
-            found[known] = self._owed[at[known]]
-        return found
+            there = self.users[at] == users
+            owed[there] = self._owed[at[there]]
+        return owed
 
 
 @dataclass(frozen=True)
 class Admission:
-    """Whom a release counts wholly: private.
+    """The people whom a release counts wholly: private.
 
     Attributes:
         users, active: Who contributes, ascending, and who of them can pay.
@@ -328,7 +328,7 @@ def joint_norms(norms: Sequence[Ints], exponents: Sequence[int]) -> Floats:
 
 @dataclass(frozen=True)
 class Hats:
-    """What each person adds to a pilot: two neighbouring cells, in 2**-PILOT_BITS of a person.
+    """Each person's part of a pilot: two neighbouring cells, in 2**-PILOT_BITS of a person.
 
     `low` goes to `cell` - 1, `high` to `cell`.
     """
@@ -431,8 +431,8 @@ def weighted_norms(norms: Ints, mantissa: Ints, exponent: Ints, finer: int) -> I
     up = np.clip(-shift, 0, 63).astype(np.uint64)
     near = (top << left) + ((bottom >> spare) << up) + ((bottom & ((one << spare) - one)) != 0)
     gone = shift - 31 > 63
-    found = np.where(gone, (top | bottom) != 0, np.where(shift >= 31, far, near))
-    return np.asarray(found, np.int64)
+    squares = np.where(gone, (top | bottom) != 0, np.where(shift >= 31, far, near))
+    return np.asarray(squares, np.int64)
 
 
 def finer_steps(lattice_scale: float) -> int:
@@ -455,7 +455,7 @@ def countable(norms: Ints) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Lighter:
-    """Who counts less than wholly: private.
+    """The people who count less than wholly: private.
 
     Attributes:
         users, mantissa, exponent: Whose weight is not 1, and the weight.
@@ -502,9 +502,9 @@ class Contributors:
 
     def tally(self, edges: Floats, start: int, price: Price) -> Ints:
         """Bill everybody's two cells of a pilot, and return the sums over those who can pay."""
-        found = hats(self.r, self.a, edges, start)
-        active = self.dues.admit(price.charge(found.norms))
-        return found.only(active).histogram(len(edges))
+        all_hats = hats(self.r, self.a, edges, start)
+        active = self.dues.admit(price.charge(all_hats.norms))
+        return all_hats.only(active).histogram(len(edges))
 
     def weigh(
         self, scale: float, measures: Sequence[tuple[Price, int]], apart: bool = False
@@ -600,12 +600,12 @@ def together(parts: list[tuple[Index, Ints]]) -> tuple[Index, list[Ints]]:
     if all(np.array_equal(first, users) for users, _ in parts[1:]):
         return first, [norms for _, norms in parts]
     users = np.unique(np.concatenate([u for u, _ in parts]))
-    found = []
+    aligned = []
     for some, norms in parts:
         whole = np.zeros(len(users), np.int64)
         whole[np.searchsorted(users, some)] = norms
-        found.append(whole)
-    return users, found
+        aligned.append(whole)
+    return users, aligned
 
 
 def _loops() -> Any:

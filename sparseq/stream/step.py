@@ -115,12 +115,12 @@ class Stream:
 
     @property
     def accounts(self) -> Accounts:
-        """What queries are paid from: private."""
+        """The accounts that queries are paid from: private."""
         return self.pots[Pot.QUERIES]
 
     @property
     def course(self) -> Course | None:
-        """How far the questions' stream of weighted answers has come: public; None: none has."""
+        """The progress of the questions' weighted answers: public; None: there are none."""
         return self.parts[Pot.QUERIES].course
 
     @property
@@ -130,12 +130,12 @@ class Stream:
 
     @property
     def departures(self) -> Departures:
-        """Who was left out of a query, and of which first: private."""
+        """The people left out of a query, and of which first: private."""
         return self.ledger.departures
 
     @property
     def people(self) -> int:
-        """How many people have an account: private."""
+        """Number of people who have an account: private."""
         return len(self.pots)
 
     @property
@@ -552,7 +552,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one query: an answer, or why there is none.
+    """The outcome of one query: an answer, or why there is none.
 
     Attributes:
         recorded: The answer is an old one, read back from the journal.

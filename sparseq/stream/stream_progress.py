@@ -41,13 +41,13 @@ _UNITS = 16 / UNITS_PER_NORM
 _MOST_WINDOWS = 1024
 _COME_AGAIN = 3.0  # who has spent more is in a question more often: by a power from 0 to this
 _UNKNOWN = 2.0**-10
-"""Where nothing is known of what is left, fading is taken to be sqrt of this over tau."""
+"""Stands for what is left where nothing is known: fading is sqrt of this over tau."""
 QUESTION = 1 + 1 / RULES.first + 1 / RULES.second
-"""What a question costs a person at full weight, pilots and all."""
+"""Cost of a question to a person at full weight, pilots and all."""
 LEAST_TAU = 2.0
 """Of tau: so that a question with its pilots, at any price, fits into what everybody has left."""
 PARENT_PAYS = 8.0
-"""What questions may have cost before a parent pilot is asked anew after rows have arrived, and
+"""Most that questions cost before a parent pilot is asked anew after rows have arrived, and
 before it is asked for the first time how people have faded."""
 WEIGHTS = "people of "
 """Before the name of a table: its people by 1/a."""
@@ -238,7 +238,7 @@ class Course:
 
     @property
     def _many(self) -> int:
-        """How many windows the next answer is about at most; of any 0: it is about no people."""
+        """Most windows that the next answer is about; of any 0: it is about no people."""
         return 0 if self.span is None else self.span[1] - self.span[0] + 1
 
     @property
@@ -315,7 +315,7 @@ class Course:
 
     @property
     def full_answers(self) -> int:
-        """How many more questions somebody who is wholly in all of them takes part in fully."""
+        """Number of questions left to somebody who is wholly in all, at full weight."""
         course = self.about(None)
         spare = min(course.least_left - course.cautious(1.0), 1e9)
         return max(math.floor(spare / ((1 + GROWTH) * QUESTION)), 0)
@@ -324,27 +324,27 @@ class Course:
 
     def wants(self, key: str) -> bool:
         """Tell whether a parent pilot is to be asked (again)."""
-        known = self.parents.get(key)
+        asked = self.parents.get(key)
         clock = self._latest
         if key.startswith(WEIGHTS):
             faded = self.about(None).least_allowance(1.0) < 1
-            return faded and clock >= (2 * PARENT_PAYS if known is None else OFTEN * known.clock)
-        if known is None:
+            return faded and clock >= (2 * PARENT_PAYS if asked is None else OFTEN * asked.clock)
+        if asked is None:
             return True
-        return known.epoch != self.epoch and clock - known.clock >= PARENT_PAYS
+        return asked.epoch != self.epoch and clock - asked.clock >= PARENT_PAYS
 
     def with_parent(self, key: str, people: np.typing.NDArray[np.float64]) -> Course:
         """Return the course with a parent pilot that is released now."""
         least = self.least_allowance(1.0)
-        known = Known(tuple(people.tolist()), self._latest, self.epoch, least)
-        return replace(self, parents={**self.parents, key: known})
+        asked = Known(tuple(people.tolist()), self._latest, self.epoch, least)
+        return replace(self, parents={**self.parents, key: asked})
 
     def parent(self, key: str, sigma_0: float) -> Parent:
         """Return what a parent pilot says, if there is one of today's rows."""
-        known = self.parents.get(key)
-        if known is None or known.epoch != self.epoch:
+        asked = self.parents.get(key)
+        if asked is None or asked.epoch != self.epoch:
             return NO_PARENT
-        return parent_seen(known.people, sigma_0)
+        return parent_seen(asked.people, sigma_0)
 
     @property
     def _latest(self) -> float:
@@ -379,19 +379,19 @@ class Course:
         spent more was in more questions, and is in the next one more often: how much more so is
         another guess in each sample.
         """
-        known = self.parents.get(key)
-        if known is None:
+        asked = self.parents.get(key)
+        if asked is None:
             return NO_PARENT
-        since = math.sqrt(self.cautious(1.0) / (self.tau + GROWTH * known.clock))
-        whole = _parent(known.people, math.sqrt(RULES.weights) * sigma_0)
-        found = whole.stretch(max(since, 1.0))
-        if found.samples is None:
-            return found
+        since = math.sqrt(self.cautious(1.0) / (self.tau + GROWTH * asked.clock))
+        whole = _parent(asked.people, math.sqrt(RULES.weights) * sigma_0)
+        faded = whole.stretch(max(since, 1.0))
+        if faded.samples is None:
+            return faded
         edges = np.ldexp(1.0, np.arange(CELLS))
         left = np.minimum(self.cautious(1.0) / edges**2 / (4 * self.tau), 1.0)
         spent = np.maximum(1 - left, 0.02)
-        often = _COME_AGAIN * (np.arange(len(found.samples)) * 7 % 100 + 0.5) / 100
-        return Parent(found.samples[:, :CELLS] * spent ** often[:, None])
+        often = _COME_AGAIN * (np.arange(len(faded.samples)) * 7 % 100 + 0.5) / 100
+        return Parent(faded.samples[:, :CELLS] * spent ** often[:, None])
 
     def faded(self, key: str, least_allowance: float, sigma_0: float) -> int:
         """Return by how many cells fading may have moved people up, but for a few.
@@ -414,12 +414,12 @@ class Course:
             1
         """
         most = max(math.log2(1 / least_allowance), 0.0)
-        known = self.parents.get(key)
-        if known is not None:
+        asked = self.parents.get(key)
+        if asked is not None:
             sd = np.full(CELLS, math.sqrt(RULES.weights) * sigma_0)
-            top = visible_top(np.array(known.people), sd, RULES)
+            top = visible_top(np.array(asked.people), sd, RULES)
             if top >= 0:
-                most = min(most, top + max(math.log2(known.allowance / least_allowance), 0.0))
+                most = min(most, top + max(math.log2(asked.allowance / least_allowance), 0.0))
         return math.ceil(most - 1e-9)
 
     # -- in a ledger -----------------------------------------------------------------------------
@@ -445,9 +445,9 @@ class Course:
 @lru_cache(maxsize=64)
 def parent_seen(people: tuple[float, ...], sigma_0: float) -> Parent:
     """Return what a parent pilot says of all rows, be they of many people or of few."""
-    found = _parent(people, sigma_0)
-    if found.samples is not None:
-        return found
+    parent = _parent(people, sigma_0)
+    if parent.samples is not None:
+        return parent
     return few_people(np.array(people), sigma_0, ladder(math.inf, 1.0), RULES)
 
 

@@ -52,7 +52,7 @@ _ALL_PARTS = 1.5
 
 
 class WeightedSums:
-    """What a question is answered with, part after part.
+    """The sums that a question is answered with, part after part.
 
     Args:
         budget: The store's.

@@ -71,7 +71,7 @@ class FewActive:
 
     @property
     def limit(self) -> int:
-        """How many must have run out for less than the threshold to be active: public."""
+        """Number of people who must have run out for the alarm: public."""
         return max(math.floor((1 - Fraction(self.threshold)) * Fraction(self.people)) + 1, 1)
 
     def fired(self, step: int) -> bool:

@@ -322,7 +322,8 @@ def _one_each(residual: Floats, batch: RecordBatch, records: Records) -> tuple[F
         norms = np.abs(residual[0]) if outputs == 1 else np.sqrt((residual**2).sum(axis=0))
         norms *= batch.lengths
     if not norms.max(initial=0.0) < _HUGE:
-        _leave_out(~(norms < _HUGE), norms, residual)
+        bad = ~(norms < _HUGE)  # left out before anything is weighted
+        norms[bad], residual[:, bad] = 0.0, 0.0
 
     def pull(weights: Floats, step: float) -> WeightedSum:
         return WeightedSum(
@@ -398,9 +399,3 @@ def _scaled(gradients: Matrix, factors: Floats) -> Matrix:
         scaled.data = np.trunc(scaled.data * np.repeat(factors, np.diff(scaled.indptr)))
         return scaled
     return np.trunc(gradients * factors[:, None])
-
-
-def _leave_out(bad: Any, norms: Floats, values: Floats) -> None:
-    """Set the gradients that are not finite to 0, before anything is weighted."""
-    norms[bad] = 0.0
-    values[:, bad] = 0.0

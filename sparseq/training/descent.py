@@ -34,7 +34,7 @@ from sparseq.training.query import ask_dense, gradient_of, step_request
 from sparseq.training.training_cost import Spending, checked_clip, run_kappa
 
 COUNT_COST = 0.01
-"""What counting users costs, as a share of the run."""
+"""Cost of counting users, as a share of the run."""
 EXHAUSTED = 0.01
 """Whoever can't pay for this share of a full gradient counts as no longer active."""
 MARGIN = 2.0
@@ -43,7 +43,7 @@ MARGIN = 2.0
 
 @dataclass(frozen=True)
 class TrainingStep:
-    """What is public about one step, for logs and progress bars.
+    """The public facts of one step, for logs and progress bars.
 
     Attributes:
         step: From 1.
@@ -67,7 +67,7 @@ class TrainingStep:
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What came out. All of it is public, made from releases.
+    """The result of a run. All of it is public, made from releases.
 
     Attributes:
         params: The parameters taken.
@@ -190,7 +190,7 @@ class PrivateGD:
 
     @property
     def questions(self) -> float:
-        """What everything but the steps costs, as a share of the run."""
+        """Cost of everything but the steps, as a share of the run."""
         a_check = self.check_cost * (2 if self.least_active > 0 else 1)
         alarm = self.stop_cost if self.stop_active else 0.0
         return (COUNT_COST if self.people is None else 0.0) + self.checks * a_check + alarm

@@ -53,7 +53,7 @@ class Feature:
 
     @property
     def names(self) -> list[str]:
-        """What each feature is."""
+        """The name of each feature."""
         if self.keys is not None:
             return [f"{self.column}={key}" for key in self.keys]
         if self.ranges and self.bounds is not None:
@@ -86,7 +86,7 @@ class Feature:
 
 @dataclass(frozen=True)
 class Target:
-    """What is to be predicted.
+    """The target that is to be predicted.
 
     Attributes:
         column: Its name.

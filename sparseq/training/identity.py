@@ -30,7 +30,7 @@ _LONGEST = 60  # characters of a fact that an error shows
 
 @dataclass(frozen=True)
 class Identity:
-    """What a run depends on, by name: public.
+    """The facts that a run depends on, by name: public.
 
     Example:
         >>> a, b = Identity("r", {"table": "a"}), Identity("r", {"table": "b"})

@@ -94,7 +94,7 @@ class GradientEngine(Protocol):
 
 
 Clipped = Callable[[Floats, Any, Floats | float, float], WeightedSum | None]
-"""What an engine may have besides, as `clipped(params, batch, limits, step)`: query and pull at
+"""A function of some engines, `clipped(params, batch, limits, step)`: query and pull at
 once, for an engine that would rather go over its records a single time. Limits, one a user or one
 for all, are known before norms are. It returns what the two would, to the bit, at the weights that
 `accountant.weights` makes of limits and norms; or None: they shall do it."""

@@ -51,7 +51,7 @@ Matrix = Any
 """Integers (rows, features): NDArray[float64 or float32], or a scipy CSR array of float64."""
 
 STORED: Any = np.float32 if importlib.util.find_spec("numba") else np.float64
-"""How rows of integers are kept."""
+"""The type in which rows of integers are kept."""
 
 _EXACT = 2.0**53
 _BLOCK = 1 << 12  # rows made float64 at a time
@@ -508,7 +508,7 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PartialResult(Generic[T]):
-    """What came of it.
+    """Results of parts of the work, and the places where it failed.
 
     Attributes:
         parts: Results whose sum is that of everybody who can be worked on.

@@ -40,7 +40,7 @@ MOST_SHARE = 0.97
 
 @dataclass(frozen=True)
 class Question:
-    """What is public about a question, in its joint unit.
+    """The public facts of a question, in its joint unit.
 
     Attributes:
         coordinates: d.
@@ -86,7 +86,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Missing:
-    """What a scale C leaves out, in the joint unit: released.
+    """The part that a scale C leaves out, in the joint unit: released.
 
     Attributes:
         scale, noise: C, and the standard deviation of the answer's noise.

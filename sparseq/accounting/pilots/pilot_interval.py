@@ -37,7 +37,7 @@ from sparseq.accounting.pilots.posterior import RULES, Floats, Rules
 
 
 class IntervalKind(enum.StrEnum):
-    """What an interval rests on."""
+    """The ground that an interval rests on."""
 
     EXACT = "exact"
     """Nobody can be above the scale: noise alone."""

@@ -71,7 +71,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Failure:
-    """What became of work that failed: private."""
+    """The end of work that failed: private."""
 
     error: Exception
 

@@ -256,7 +256,8 @@ class DuckEngine:
 
     def _asked_again(self, table: str, plan: Plan) -> bool:
         """Tell whether these vectors were asked for before; a public fact."""
-        key = (table, _group_key(plan), *(_value_key(plan, i) for i in _measures(plan)))
+        values = (_value_key(plan, i) for i in range(len(plan.query.measures)))
+        key = (table, _group_key(plan), *values)
         known = key in self._asked
         if len(self._asked) >= _REMEMBERED:
             self._asked.clear()
@@ -453,10 +454,6 @@ def _give_up() -> None:
 
 def _group_key(plan: Plan) -> Hashable:
     return tuple((d.values, d.position.sql) for d in plan.query.domains)
-
-
-def _measures(plan: Plan) -> range:
-    return range(len(plan.query.measures))
 
 
 def _vector(i: int, which: int, batch: RowBatch) -> Any:

@@ -74,7 +74,7 @@ def person_of(identifier: str) -> str:
 
 @dataclass(frozen=True)
 class BudgetFaults:
-    """What was odd about new users' own budgets: private.
+    """Faults of new users' own budgets: private.
 
     Attributes:
         odd: New users who had a budget that makes no sense.
@@ -86,15 +86,15 @@ class BudgetFaults:
 
     def messages(self) -> list[str]:
         """Return it in words."""
-        said = []
+        lines = []
         if self.odd:
-            said.append(
+            lines.append(
                 f"{self.odd:,} new people have a budget that is not a number from 0 to the store's "
                 "norm_budget; it counts for nothing"
             )
         if self.several:
-            said.append(f"{self.several:,} new people have several budgets; the smallest counts")
-        return said
+            lines.append(f"{self.several:,} new people have several budgets; the smallest counts")
+        return lines
 
 
 class People:
@@ -145,20 +145,20 @@ class People:
         """
         check_text("the identifier", identifier)
         text = _spelled(identifier) if self._kind == "UUID" else identifier
-        found = self._con.execute(
+        rows = self._con.execute(
             f"SELECT {USER} FROM ledger.users WHERE CAST(id AS VARCHAR) = ?", [text]
         ).fetchall()
-        if found:
-            return Person(found[0][0], erased=False)
+        if rows:
+            return Person(rows[0][0], erased=False)
         user = self._forgotten().get(hash_of(self._key, text)) if self._key else None
         return None if user is None else Person(user, erased=True)
 
     def beginning_with(self, text: str) -> list[str]:
         """Return the identifiers that begin with a text; of a kind that is text."""
-        found = self._con.execute(
+        rows = self._con.execute(
             "SELECT id FROM ledger.users WHERE starts_with(id, ?) ORDER BY 1", [text]
         ).fetchall()
-        return [identifier for (identifier,) in found]
+        return [identifier for (identifier,) in rows]
 
     def _forgotten(self) -> dict[bytes, int]:
         rows = self._con.execute(f"SELECT hash, {USER} FROM ledger.forgotten").fetchall()
@@ -363,7 +363,7 @@ def numbers_of(connection: duckdb.DuckDBPyConnection, identifiers: pa.Array) -> 
     """
     connection.register("handed", pa.table({"user": identifiers}))
     try:
-        found = connection.sql(
+        answer = connection.sql(
             f"SELECT coalesce(u.{USER}, -1)::BIGINT AS u FROM (SELECT user, row_number() OVER () "
             "AS place FROM handed) AS h LEFT JOIN ledger.users AS u ON u.id = h.user ORDER BY place"
         ).to_arrow_table()
@@ -371,5 +371,5 @@ def numbers_of(connection: duckdb.DuckDBPyConnection, identifiers: pa.Array) -> 
         raise DataError(f"the identifiers don't fit: {first_line(error)}") from None
     finally:
         connection.unregister("handed")
-    numbers: Ints = found["u"].to_numpy()
+    numbers: Ints = answer["u"].to_numpy()
     return numbers

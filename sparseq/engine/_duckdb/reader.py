@@ -86,11 +86,11 @@ def window(conditions: Sequence[Term]) -> Window | None:
     """
     column, rest, low, high = None, [], -FOREVER, FOREVER
     for condition in conditions:
-        said = _span_of(condition)
-        if said is None or said.of.sql != (column or said.of).sql:
+        span = _span_of(condition)
+        if span is None or span.of.sql != (column or span.of).sql:
             rest.append(condition)
             continue
-        column, (first, last) = said.of, said.true.known.ends  # type: ignore[union-attr]
+        column, (first, last) = span.of, span.true.known.ends  # type: ignore[union-attr]
         least, most = places_of(_TYPES[column.type.sql])
         low = max(low, -FOREVER if first <= least else int(first))
         high = min(high, FOREVER if last >= most else int(last) + 1)
@@ -104,10 +104,10 @@ def _span_of(condition: Term) -> Said | None:
     reading = read(condition)
     if not reading.exact:
         return None
-    (said,) = reading.said.values()
-    known, column = said.true.known, said.of.type.is_time and not said.of.function
-    one = column and isinstance(known, Spans) and len(known.spans) == 1 and not said.true.null
-    return said if one else None
+    (only,) = reading.said.values()
+    values, column = only.true.known, only.of.type.is_time and not only.of.function
+    one = column and isinstance(values, Spans) and len(values.spans) == 1 and not only.true.null
+    return only if one else None
 
 
 def days_of(window: Window) -> float:
@@ -211,7 +211,7 @@ Read = Callable[[Plan, list[Window]], tuple[NDArray[Any], PlanRows]]
 
 
 class Scans:
-    """What has been read ahead, the oldest dropped first.
+    """Results that were read ahead, the oldest dropped first.
 
     Args:
         count, read: Count, or return with their times, the rows of a plan from the first of some
@@ -232,8 +232,8 @@ class Scans:
         """Read ahead for plans that are likely to be asked next."""
         asked: dict[Hashable, tuple[Plan, dict[tuple[int, int], Window]]] = {}
         for plan in plans:
-            if (found := self._window(plan)) is not None:
-                key, window = found
+            if (shape := self._window(plan)) is not None:
+                key, window = shape
                 _, windows = asked.setdefault(key, (plan, {}))
                 windows[window.low, window.high] = window
         room = self._most_rows
@@ -245,8 +245,8 @@ class Scans:
 
     def rows(self, plan: Plan) -> PlanRows | None:
         """Return the rows of a plan, if they have been read."""
-        found = self._find(plan)
-        return None if found is None else found[1].between(*found[0][1:])
+        scan = self._find(plan)
+        return None if scan is None else scan[1].between(*scan[0][1:])
 
     def made_of(self, plan: Plan, make: Callable[[bool], Made]) -> Made:
         """Return what `make` makes of a plan's rows; kept, if the rows have been read ahead.
@@ -255,10 +255,10 @@ class Scans:
 
         The same rows are asked for again and again: by dashboards, by other people.
         """
-        found = self._find(plan)
-        if found is None:
+        place = self._find(plan)
+        if place is None:
             return make(False)
-        at, scan = found
+        at, scan = place
         if at in self._made:
             return cast(Made, self._made[at])
         made = make(True)
@@ -268,9 +268,9 @@ class Scans:
         return made
 
     def _find(self, plan: Plan) -> tuple[tuple[Hashable, int, int], Scan] | None:
-        if not self._scans or (found := self._window(plan)) is None:
+        if not self._scans or (shape := self._window(plan)) is None:
             return None
-        key, window = found
+        key, window = shape
         scan = self._covering(key, window)
         return None if scan is None else ((key, window.low, window.high), scan)
 
@@ -283,12 +283,12 @@ class Scans:
     def _window(self, plan: Plan) -> tuple[Hashable, Window] | None:
         """Return the plan's window, and what it shares with the plans of the same shape."""
         relation = plan.query.relation
-        found = window(relation.conditions)
-        if found is None:
+        stretch = window(relation.conditions)
+        if stretch is None:
             return None
         steps = tuple(n.granularity for n in plan.noise)
-        shape = (relation.sql, relation.user, found.column, found.rest)
-        return (shape, plan.query.domains, plan.query.measures, steps), found
+        shape = (relation.sql, relation.user, stretch.column, stretch.rest)
+        return (shape, plan.query.domains, plan.query.measures, steps), stretch
 
     def _covering(self, key: Hashable, w: Window) -> Scan | None:
         for (other, low, high), scan in self._scans.items():
@@ -433,7 +433,7 @@ class Reader:
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """What it reads through."""
+        """The connection that it reads through."""
         return self._con
 
     def reopened(self) -> None:
@@ -537,8 +537,8 @@ class StoredColumns:
             span = self._span(table, sql, leaf.type.family)
             if span is not None:
                 return StepValues(self._kept(table, span.codes), ALL, span.table)
-        known = self.cache.get((table, "known", sql), lambda: self._known(table, sql))
-        return StepValues(self._kept(table, sql), known if len(known) else ALL)
+        not_null = self.cache.get((table, "known", sql), lambda: self._known(table, sql))
+        return StepValues(self._kept(table, sql), not_null if len(not_null) else ALL)
 
     def warm(self, table: str, column: Column) -> None:
         """Keep what most questions about a column read, if there is room."""
@@ -597,10 +597,10 @@ class StoredColumns:
 
     def _known(self, table: str, sql: str) -> NDArray[Any]:
         """Return which values of a column are not NULL; nothing where none is."""
-        known, order = self._fetch(table, f"{sql} IS NOT NULL"), self._layout(table)[2]
-        if known.all():
+        not_null, order = self._fetch(table, f"{sql} IS NOT NULL"), self._layout(table)[2]
+        if not_null.all():
             return np.zeros(0, np.bool_)
-        return known if order is None else known[order]
+        return not_null if order is None else not_null[order]
 
     def _last_code(self, table: str, column: str) -> int:
         """Return the code that stands for NULL, above all others; remembered."""
@@ -617,17 +617,17 @@ class StoredColumns:
             return Vector(self._reader.place(codes, leaf.said))
         name = quote(leaf.column)
         alias = leaf.name[: -len(name) - 1]
-        said, codes = self._reader.columns(
+        results, codes = self._reader.columns(
             f'SELECT {leaf.said} AS said, "#code" FROM (SELECT code AS "#code", value AS {name} '
             f"FROM {strings} UNION ALL SELECT {last}, NULL) AS {alias}"
         )
-        values = np.zeros(last + 1, values_of(said).dtype)
-        known = np.zeros(last + 1, np.bool_)
-        values[values_of(codes)] = values_of(said)
-        known[values_of(codes)] = said.is_valid().to_numpy(zero_copy_only=False)
-        if not self._has_null(table, leaf.column) and known[:-1].all():  # asked of any column
+        values = np.zeros(last + 1, values_of(results).dtype)
+        not_null = np.zeros(last + 1, np.bool_)
+        values[values_of(codes)] = values_of(results)
+        not_null[values_of(codes)] = results.is_valid().to_numpy(zero_copy_only=False)
+        if not self._has_null(table, leaf.column) and not_null[:-1].all():  # asked of any column
             return Vector(values)
-        return Vector(values, ALL if known.all() else known)
+        return Vector(values, ALL if not_null.all() else not_null)
 
     def _has_null(self, table: str, column: str) -> bool:
         """Tell whether a coded column has a NULL; remembered."""
@@ -648,8 +648,8 @@ def _column_span(
     number = f"CAST({sql} AS BIGINT)" if family is Family.INTEGER else f"({sql} - {_FIRST_DATE})"
     code = f"CAST(coalesce({number} - ({first}), {count}) AS {_code_type(count)})"
     values = np.append(first + np.arange(count), 0).astype(kind)  # last + 1 may be 2^63
-    known = np.arange(count + 1) < count if lacks_some else ALL
-    return Span(code, Vector(values, known))
+    not_null = np.arange(count + 1) < count if lacks_some else ALL
+    return Span(code, Vector(values, not_null))
 
 
 def _code_type(last: int) -> str:
@@ -675,5 +675,5 @@ def _low_words(chunk: pa.Decimal128Array) -> NDArray[np.int64]:
     """Return decimals of at most 18 digits, which are the low halves of what they are held in."""
     words = np.frombuffer(chunk.buffers()[1], np.int64)[0::2]
     words = words[chunk.offset : chunk.offset + len(chunk)]
-    known = chunk.is_valid().to_numpy(zero_copy_only=False)
-    return np.where(known, words, 0)
+    not_null = chunk.is_valid().to_numpy(zero_copy_only=False)
+    return np.where(not_null, words, 0)

@@ -336,7 +336,7 @@ class Storage:
 
     @property
     def revision(self) -> int:
-        """How often rows have come in that may be about what was asked before. Public."""
+        """Number of times that rows came which may be about an earlier question: public."""
         return int(self.get("revision") or 0)
 
     def revise(self) -> None:

@@ -63,7 +63,7 @@ _TITLE = "sparseq session record"
 
 @dataclass(frozen=True)
 class HighWaterMark:
-    """How far a store has come: releases, and other changes of it."""
+    """The progress of a store: releases, and other changes of it."""
 
     releases: int = 0
     writes: int = 0
@@ -75,7 +75,7 @@ class HighWaterMark:
 
 @dataclass(frozen=True)
 class Record:
-    """What lies beside a store while it is open.
+    """The record that lies beside a store while it is open.
 
     Attributes:
         store: Which store; every copy of it has the same.
@@ -141,8 +141,8 @@ def lacks(has: HighWaterMark, needs: HighWaterMark) -> str:
     'lacks 2 answers and 1 change, with all charges for it'
     """
     missing = (needs.releases - has.releases, "answer"), (needs.writes - has.writes, "change")
-    said = " and ".join(f"{n:,} {what}{'s' if n > 1 else ''}" for n, what in missing if n > 0)
-    return f"lacks {said}, with all charges for it"
+    both = " and ".join(f"{n:,} {noun}{'s' if n > 1 else ''}" for n, noun in missing if n > 0)
+    return f"lacks {both}, with all charges for it"
 
 
 class Lock:
@@ -253,10 +253,10 @@ class MarkFile:
             self._lock = Lock(self.path)
         except OSError:
             return None
-        found = Record.from_bytes(os.pread(self._lock.fd, RECORD_BYTES + 1, 0))
-        if found is None:
+        record = Record.from_bytes(os.pread(self._lock.fd, RECORD_BYTES + 1, 0))
+        if record is None:
             self.release()  # something else: it is not written over
-        return found
+        return record
 
     def write(self, record: Record) -> None:
         """Say how far the store has come, durably.
@@ -343,10 +343,10 @@ class MarkObject:
     def take(self) -> Record | None:
         """Return what the mark says; None: it is not there, or is no mark."""
         data = self._read()
-        found = None if data is None else Record.from_bytes(data[:RECORD_BYTES])
-        if found is None:
+        record = None if data is None else Record.from_bytes(data[:RECORD_BYTES])
+        if record is None:
             self._version = None  # something else: it is not written over
-        return found
+        return record
 
     def write(self, record: Record) -> None:
         """Say how far the store has come, durably, if nobody else has meanwhile.
@@ -379,8 +379,8 @@ class MarkObject:
         import obstore
 
         try:
-            found = obstore.get(self._store, self._key)
-            data, self._version = bytes(found.bytes()), _version(found.meta)
+            stored = obstore.get(self._store, self._key)
+            data, self._version = bytes(stored.bytes()), _version(stored.meta)
         except FileNotFoundError:
             self._version = None
             return None
@@ -388,10 +388,10 @@ class MarkObject:
             raise self._failed("read", error) from None
         return data
 
-    def _failed(self, what: str, error: Exception) -> StoreError:
+    def _failed(self, verb: str, error: Exception) -> StoreError:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         return StoreError(
-            f"the store's high-water mark, {self.place}, can't be {what}: {lines[0][:200]}",
+            f"the store's high-water mark, {self.place}, can't be {verb}: {lines[0][:200]}",
             "no answer leaves without it: see that it can be, and open the store again",
         )
 

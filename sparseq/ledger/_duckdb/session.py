@@ -46,7 +46,7 @@ from pathlib import Path
 import duckdb
 
 from sparseq.base.errors import StoreError
-from sparseq.base.whole_files import PRIVATE, make_private
+from sparseq.base.whole_files import PRIVATE
 from sparseq.engine._duckdb.connection import not_judged
 from sparseq.ledger._duckdb import notes
 from sparseq.ledger._duckdb.mark import (
@@ -134,10 +134,10 @@ def files_beside(path: Path) -> Iterator[Path]:
     with os.scandir(path.parent) as entries:
         for entry in entries:
             try:
-                found = entry.stat(follow_symlinks=False)
+                status = entry.stat(follow_symlinks=False)
             except OSError:
                 continue
-            if stat.S_ISREG(found.st_mode) and (found.st_dev, found.st_ino) not in held:
+            if stat.S_ISREG(status.st_mode) and (status.st_dev, status.st_ino) not in held:
                 yield Path(entry.path)
 
 
@@ -149,25 +149,25 @@ def _held() -> set[tuple[int, int]]:
         return held
     for number in numbers:
         try:
-            found = os.fstat(number)
+            status = os.fstat(number)
         except OSError:
             continue
-        held.add((found.st_dev, found.st_ino))
+        held.add((status.st_dev, status.st_ino))
     return held
 
 
 def logs_beside(path: Path, head: Head) -> list[Path]:
     """Return the files in a store's folder that begin as its log does, one name each."""
-    found: dict[tuple[int, int], Path] = {}
+    logs: dict[tuple[int, int], Path] = {}
     for file in files_beside(path):
         try:
             with open(file, "rb") as opened:
                 if head.matches(opened.read(_LOG_HEAD)):
                     status = os.fstat(opened.fileno())
-                    found.setdefault((status.st_dev, status.st_ino), file)
+                    logs.setdefault((status.st_dev, status.st_ino), file)
         except OSError:
             continue
-    return sorted(found.values())
+    return sorted(logs.values())
 
 
 def adopt(log: Path, name: Path) -> None:
@@ -215,7 +215,7 @@ _MOST_SESSIONS = 1000  # that are remembered: a mark of an earlier one is taken 
 
 @dataclass(frozen=True)
 class SessionMark:
-    """What a store's file says of its last session: which, and whether it was closed."""
+    """The last session, as a store's file has it: which, and whether it was closed."""
 
     id: str
     open: bool
@@ -342,14 +342,15 @@ class StoreSession:
             old.releases if releases is None else releases, old.writes if writes is None else writes
         )
         self._record = replace(self._record, reached=new)
-        make_private(log_of(self._path))
+        with contextlib.suppress(FileNotFoundError):
+            os.chmod(log_of(self._path), PRIVATE)
         os.pwrite(self._lock.fd, self._record.to_bytes(), 0)
         if self.mark is not None:
             self.mark.write(self._record)
 
     @property
     def has_reached(self) -> HighWaterMark:
-        """How far the store has come, once it has begun."""
+        """The progress of the store, once it has begun."""
         return self._record.reached
 
     def keep_mark(self, mark: StoreMark, session: str = "") -> None:
@@ -367,8 +368,8 @@ class StoreSession:
         self.mark = mark
 
     def _remember(self, session: str) -> None:
-        known = notes.get(self._con, SESSIONS) or []
-        notes.put(self._con, SESSIONS, [*known, session][-_MOST_SESSIONS:])
+        sessions = notes.get(self._con, SESSIONS) or []
+        notes.put(self._con, SESSIONS, [*sessions, session][-_MOST_SESSIONS:])
 
     def count_write(self) -> int:
         """Count a change, in its own transaction; return its number, for `reached`."""
@@ -420,6 +421,6 @@ class StoreSession:
             lock.release()
         self._earlier = []
         for file in beside.parent.glob(f"{glob.escape(beside.name)}.{'[0-9a-f]' * 8}"):
-            found = read_record(file)  # of a session that was killed while it began
-            if found is None or found.store == self._record.store:
+            record = read_record(file)  # of a session that was killed while it began
+            if record is None or record.store == self._record.store:
                 file.unlink(missing_ok=True)

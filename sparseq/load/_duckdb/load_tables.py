@@ -104,7 +104,8 @@ class Loading:
             words = rows.words(column.name)
             with self._staged(column.name, words.dictionary):
                 self._extend_dictionary(column)
-            code = self._dictionary(column)
+            sql = f"SELECT value, code FROM {dictionary_table(self.table.name, column.name)}"
+            code = dict(self._con.execute(sql).fetchall())
             codes = pa.array([code[text] for text in words.dictionary.to_pylist()], pa.uint32())
             arrays[column.name] = codes.take(words.indices)
         time = arrays[self.table.time] if self.table.time else None
@@ -129,11 +130,6 @@ class Loading:
         numbers = np.full(identifiers + 1, -1, np.int32)
         numbers[found["place"]] = found["number"]
         return numbers
-
-    def _dictionary(self, column: Column) -> dict[str, int]:
-        """Return the code of each string."""
-        sql = f"SELECT value, code FROM {dictionary_table(self.table.name, column.name)}"
-        return dict(self._con.execute(sql).fetchall())
 
     @contextmanager
     def _staged(self, column: str, values: pa.Array) -> Iterator[None]:
@@ -251,7 +247,7 @@ class Loading:
 
 @dataclass(frozen=True)
 class Outside:
-    """How much in a table is not as declared; by column, with the number of values that it has.
+    """Values of a table that are not as declared; by column, with the number of values that it has.
 
     Attributes:
         keys: Values that are not among a column's keys.

@@ -22,7 +22,7 @@ LECUYER_ORDERS = np.array([*np.arange(1.25, 10.01, 0.25), 16.0, 32.0])
 
 @dataclass(frozen=True, slots=True)
 class FilterComparison:
-    """How many copies of each query one rule admits, and the paper's formula does.
+    """Numbers of copies of each query that one rule admits, and the paper's formula.
 
     Attributes:
         rule: Name of the rule, and its variant.

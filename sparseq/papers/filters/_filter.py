@@ -109,7 +109,7 @@ class Rule(ABC):
     """
 
     overdraws: ClassVar[bool] = False
-    """Whether a step can be admitted although one of its columns passes its limit."""
+    """Says that a step can be admitted although one of its columns passes its limit."""
 
     known: ClassVar[dict[str, type[Rule]]] = {}
 

@@ -15,7 +15,7 @@ from sparseq.pgwire.messages import WireError
 MOST_TEXT = 10_000
 """Characters of a text, or items of a list, that is put together."""
 MOST_TIMES = 1_000
-"""How often a text is repeated, and how long it is padded to."""
+"""Most times that a text is repeated, and most characters that it is padded to."""
 MOST_REPEATED = 100
 """Characters of what is repeated, or put in the place of others."""
 MOST_SERIES = 1_000_000

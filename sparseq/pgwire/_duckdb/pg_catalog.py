@@ -419,7 +419,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Postgresql:
-    """What a fresh PostgreSQL says of itself.
+    """The catalogue of a fresh PostgreSQL.
 
     Attributes:
         columns: Name and type of the columns of each table; those of information_schema have its

@@ -253,7 +253,6 @@ _PROCS = {
     "oprjoin",
     "prosupport",
 }
-_SYSTEM = {"tableoid", "xmin", "ctid", "cmin", "cmax", "xmax"}
 _TABLEOIDS = {
     "pg_class": 1259,
     "pg_namespace": 2615,
@@ -325,30 +324,30 @@ class Rewriter:
         """
         tree = _parsed(sql, duckdb=True)
         self._check_functions(tree)
-        known = {ANSWER, *(cte.alias.lower() for cte in tree.find_all(exp.CTE))}
+        names = {ANSWER, *(cte.alias.lower() for cte in tree.find_all(exp.CTE))}
         for table in tree.find_all(exp.Table):
-            if table.db or table.name.lower() not in known:
+            if table.db or table.name.lower() not in names:
                 raise WireError("42P01", f'relation "{table.name}" does not exist')
         return _changed(tree, bounded).sql("duckdb")
 
     def _name_tables(self, tree: exp.Expr, people: bool) -> None:
-        known = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+        local = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
         for table in list(tree.find_all(exp.Table)):
             name, schema = table.name.lower(), table.db.lower()
             if isinstance(table.this, exp.Func):
                 table.set("db", None)
                 table.set("catalog", None)
                 continue
-            if not schema and name in known:
+            if not schema and name in local:
                 continue
-            found = self._schema(schema, name, people)
+            place = self._schema(schema, name, people)
             if not table.alias:
                 alias = exp.to_identifier(table.name, quoted=table.this.quoted)
                 table.set("alias", exp.TableAlias(this=alias))
-            if found == "pg_catalog_" and name in _TABLEOIDS:
+            if place == "pg_catalog_" and name in _TABLEOIDS:
                 table.set("alias", table.args["alias"])
-            table.set("db", exp.to_identifier(found, quoted=True))
-            table.set("this", exp.to_identifier(self._spelled(found, name), quoted=True))
+            table.set("db", exp.to_identifier(place, quoted=True))
+            table.set("this", exp.to_identifier(self._spelled(place, name), quoted=True))
             table.set("catalog", None)
 
     def _schema(self, schema: str, name: str, people: bool) -> str:
@@ -359,9 +358,9 @@ class Rewriter:
             for each in (schema,) if schema else ("pg_catalog", "public"):
                 if name in {t.lower() for t in self._tables.get(each, ())} and each != "people":
                     return _SCHEMAS.get(each, each)
-        said = f"{schema}.{name}" if schema else name
+        full_name = f"{schema}.{name}" if schema else name
         hint = did_you_mean(name, self._tables["people"] | self._tables["public"])
-        raise WireError("42P01", f'relation "{said}" does not exist', hint)
+        raise WireError("42P01", f'relation "{full_name}" does not exist', hint)
 
     def _spelled(self, schema: str, name: str) -> str:
         plain = schema.removesuffix("_") if schema in _SCHEMAS.values() else schema
@@ -377,9 +376,9 @@ class Rewriter:
                 name = node.name.lower()
                 if _macro(name) in OWN or name in _RENAMED or name in _HARMLESS:
                     continue
-                known = name in self._functions
-                said = "is not answered here" if known else "does not exist"
-                raise WireError("0A000" if known else "42883", f"function {name} {said}")
+                exists = name in self._functions
+                problem = "is not answered here" if exists else "does not exist"
+                raise WireError("0A000" if exists else "42883", f"function {name} {problem}")
             if isinstance(node, exp.Func) and type(node).__name__ in _READERS:
                 raise WireError("42883", f"function {node.sql_name().lower()} does not exist")
 
@@ -393,15 +392,15 @@ def _macro(name: str) -> str:
 
 def _parsed(sql: str, duckdb: bool = False) -> exp.Expr:
     try:
-        found = [s for s in sqlglot.parse(sql, dialect=Dialect if duckdb else "postgres") if s]
+        statements = [s for s in sqlglot.parse(sql, dialect=Dialect if duckdb else "postgres") if s]
     except SqlglotError as error:
         first = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).split("\n")[0]
         raise WireError(SYNTAX_ERROR, f"syntax error: {first}") from None
     except RecursionError:
         raise WireError("54001", "the statement is nested too deeply") from None
-    if len(found) != 1 or not isinstance(found[0], exp.Query | exp.Subquery | exp.Values):
+    if len(statements) != 1 or not isinstance(statements[0], exp.Query | exp.Subquery | exp.Values):
         raise WireError(SYNTAX_ERROR, "this is no SELECT")
-    return found[0]
+    return statements[0]
 
 
 def _prepared(sql: str) -> str:
@@ -434,9 +433,9 @@ def _changed(tree: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr
     return tree
 
 
-def _array(found: re.Match[str]) -> str:
-    items = [item.strip().strip('"') for item in found[1].split(",") if item.strip()]
-    return "ARRAY[" + ", ".join(f"'{item}'" for item in items) + "]" + (found[2] or "::text[]")
+def _array(match: re.Match[str]) -> str:
+    items = [item.strip().strip('"') for item in match[1].split(",") if item.strip()]
+    return "ARRAY[" + ", ".join(f"'{item}'" for item in items) + "]" + (match[2] or "::text[]")
 
 
 def _registers(node: exp.Expr) -> exp.Expr:
@@ -540,8 +539,8 @@ def _is_whole(node: exp.Expr) -> bool:
 
 
 def _class(name: str) -> tuple[type, ...]:
-    found = getattr(exp, name, None)
-    return (found,) if found is not None else ()
+    node = getattr(exp, name, None)
+    return (node,) if node is not None else ()
 
 
 _CLASSES = (

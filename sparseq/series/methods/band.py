@@ -33,12 +33,12 @@ from sparseq.stream.release_charges import charges_of
 
 Ints = NDArray[np.int64]
 Left = Callable[[Ints], Ints]
-"""What some people have left, in ledger units, beside what this band has reserved."""
+"""Function: units that some people have left, beside what this band has reserved."""
 
 
 @dataclass(frozen=True)
 class Taken:
-    """What one tick takes in: cells in order of person and coordinate, and what they reserve.
+    """The intake of one tick: cells in order of person and coordinate, and what they reserve.
 
     Attributes:
         cells: Of whoever is taken in.
@@ -104,7 +104,9 @@ class Band:
         there = np.flatnonzero(values)
         users, coordinates = self._apart(self._keys[there])
         self._now += 1
-        self._expire(gone)
+        if gone.any():
+            self._free = np.append(self._free, self._slots[gone])
+            self._keys, self._slots = self._keys[~gone], self._slots[~gone]
         return Cells(users, coordinates, values[there])
 
     def _taken_out(self) -> tuple[Ints, NDArray[np.bool_]]:
@@ -218,12 +220,6 @@ class Band:
         slots, self._free = self._free[: len(new)], self._free[len(new) :]
         at = np.searchsorted(self._keys, new)
         self._keys, self._slots = np.insert(self._keys, at, new), np.insert(self._slots, at, slots)
-
-    def _expire(self, gone: NDArray[np.bool_]) -> None:
-        """Let go of the cells that nothing lies ahead of."""
-        if gone.any():
-            self._free = np.append(self._free, self._slots[gone])
-            self._keys, self._slots = self._keys[~gone], self._slots[~gone]
 
     def _key(self, cells: Cells) -> Ints:
         return cells.users.astype(np.int64) * self._places + cells.coordinates

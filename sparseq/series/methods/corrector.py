@@ -74,7 +74,7 @@ _DEVIATIONS = 2.0  # of the forecast's error
 
 @dataclass(frozen=True)
 class PostProcessing:
-    """How the running sum is used.
+    """The use that is made of the running sum.
 
     Args:
         smoothing: a, in (0, 1]; 1 smooths nothing. It averages noise away, and lags by 1/a ticks.
@@ -112,7 +112,7 @@ class Correction:
 
     @property
     def error(self) -> Floats:
-        """How far the values may be from the sums over everybody: see the module, (d,)."""
+        """Most that the values may be off the sums over everybody: see the module, (d,)."""
         spread = _DEVIATIONS * np.nan_to_num(self.forecast_error)
         return self.noise_error + np.maximum(spread, self.off * np.abs(self.forecast))
 
@@ -271,7 +271,7 @@ class Form:
 
     @property
     def decay(self) -> float:
-        """What a contribution counts for a tick later."""
+        """The weight of a contribution a tick later."""
         return 2.0 ** (-1 / self.half_life) if self.name == RECENT else 1.0
 
     def means(

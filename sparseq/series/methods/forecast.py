@@ -36,12 +36,10 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sparseq.accounting import budget_units
 from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.engine.contributions import Cells, Contributions, Index, contributions_from
-from sparseq.ledger.accounts import Ints
 from sparseq.ledger.notes import Note, RequestId
 from sparseq.mechanisms.toeplitz_counter import coefficients
 from sparseq.released.outputs import OutputColumn, Outputs, key, measure
@@ -273,7 +271,9 @@ class Forecast:
         """Return forecasts left at a counter's tick, on the lattice and within the reserve."""
         users, owner = np.unique(left.users, return_inverse=True)
         ticks = np.full(len(users), tick)
-        steps = self._columns.fitted(owner, left.rates, self._units(users), ticks)
+        different, which = np.unique(self._reserve.budgets[users], return_inverse=True)
+        units = np.array([self._slice(int(b)) for b in different], np.int64)[which]
+        steps = self._columns.fitted(owner, left.rates, units, ticks)
         return CounterRows(
             left.users, left.coordinates, np.full(len(steps), tick), left.rates, steps
         )
@@ -395,10 +395,6 @@ class Forecast:
     def _slice(self, units: int) -> int:
         """Return what of a reserve one counter of this series may spend."""
         return int(units * Fraction(self._settings["share"]) / self._settings["slices"])
-
-    def _units(self, users: NDArray[np.integer]) -> Ints:
-        different, which = np.unique(self._reserve.budgets[users], return_inverse=True)
-        return np.array([self._slice(int(b)) for b in different], np.int64)[which]
 
     def _row_query(self, number: int) -> Query:
         settings = self._settings

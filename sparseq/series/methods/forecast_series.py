@@ -131,8 +131,8 @@ def _of_purpose(series: str, given: Mapping[str, Any], purpose: Purpose) -> dict
         ParameterError: It was said otherwise.
     """
     fixed = {"ticks": purpose.ticks, "cap": purpose.cap}
-    said = {name: given[name] for name in fixed if given[name] is not None}
-    check_same(series, fixed, said)
+    asked = {name: given[name] for name in fixed if given[name] is not None}
+    check_same(series, fixed, asked)
     return {**given, **fixed}
 
 
@@ -254,7 +254,7 @@ def forget_forecasts(ledger: Ledger, users: Sequence[int]) -> None:
 
 @dataclass(frozen=True)
 class CounterRows:
-    """What departed users have left in one counter, a row a user and coordinate, users ascending.
+    """The remains of departed users in one counter, a row a user and coordinate, users ascending.
 
     `ticks` are the counter's own, from 0; `rates` in the query's unit, `steps` on the lattice.
     """
@@ -306,8 +306,8 @@ class ForecastNotes:
 
     def releases(self, rows: bool) -> dict[int, int]:
         """Return the release of every tick: the answers, or the counter's rows."""
-        found = self._ledger.notes(RELEASED, series=self.series, is_row=rows).sort_by("tick")
-        return dict(zip(found["tick"].to_pylist(), found["release"].to_pylist(), strict=True))
+        notes = self._ledger.notes(RELEASED, series=self.series, is_row=rows).sort_by("tick")
+        return dict(zip(notes["tick"].to_pylist(), notes["release"].to_pylist(), strict=True))
 
     def released(self, tick: int, is_row: bool, release: int) -> NoteRows:
         """Return what remembers which release a tick's answer or row is."""
@@ -315,19 +315,19 @@ class ForecastNotes:
 
     def seen(self, users: Index) -> tuple[Index, Ints, Index, NDArray[np.float64]]:
         """Return what `users` have contributed: user, tick, coordinate, value, in that order."""
-        found = self._ledger.notes(SEEN, users, series=self.series)
-        found = found.sort_by([(name, "ascending") for name in (USER, "coordinate", "tick")])
+        notes = self._ledger.notes(SEEN, users, series=self.series)
+        notes = notes.sort_by([(name, "ascending") for name in (USER, "coordinate", "tick")])
         user, tick, coordinate, value = (
-            found[name].to_numpy() for name in (USER, "tick", "coordinate", "value")
+            notes[name].to_numpy() for name in (USER, "tick", "coordinate", "value")
         )
         return user, tick, coordinate, value
 
     def left(self, counter: int) -> CounterRows:
         """Return what departed users have left in a counter."""
-        found = self._ledger.notes(LEFT, series=self.series, counter=counter)
-        found = found.sort_by([(USER, "ascending"), ("coordinate", "ascending")])
+        notes = self._ledger.notes(LEFT, series=self.series, counter=counter)
+        notes = notes.sort_by([(USER, "ascending"), ("coordinate", "ascending")])
         names = (USER, "coordinate", "tick", "rate", "steps")
-        return CounterRows(*(found[name].to_numpy() for name in names))
+        return CounterRows(*(notes[name].to_numpy() for name in names))
 
     def remember_seen(
         self, tick: int, users: Index, coordinates: Index, values: NDArray[np.float64]
@@ -352,9 +352,9 @@ class ForecastNotes:
 
     @property
     def counted(self) -> int:
-        """Which revision of the rows the ticks have been counted in."""
-        found = self._ledger.notes(COUNTED, series=self.series)["revision"].to_pylist()
-        return max(found, default=0)
+        """The revision of the rows in which the ticks were counted."""
+        revisions = self._ledger.notes(COUNTED, series=self.series)["revision"].to_pylist()
+        return max(revisions, default=0)
 
     def count_of(self, revision: int) -> NoteRows:
         """Return what remembers which revision of the rows the ticks have been counted in."""

@@ -117,7 +117,8 @@ class CorrelatedSeries:
         self._store, self.series = store, series
         self._part = part
         self._ledger, self._accounts = stream.ledger, stream.pots[part.answers]
-        self._settings = self._begun()
+        rows = self._ledger.notes(BEGUN, series=self.series).to_pylist()
+        self._settings = json.loads(rows[0]["settings"]) if rows else None
         self._text = strategy or ""
         self.strategy = self._strategy(strategy)
         self._go_on()
@@ -236,10 +237,6 @@ class CorrelatedSeries:
 
     # -- settings --------------------------------------------------------------------------------
 
-    def _begun(self) -> dict[str, Any] | None:
-        rows = self._ledger.notes(BEGUN, series=self.series).to_pylist()
-        return json.loads(rows[0]["settings"]) if rows else None
-
     @property
     def _fixed(self) -> dict[str, Any]:
         assert self._settings is not None
@@ -247,7 +244,7 @@ class CorrelatedSeries:
 
     @property
     def column(self) -> str:
-        """What the series' number is called; known once it is begun."""
+        """The name of the series' number; known once it is begun."""
         return str(self._fixed["column"])
 
     def _begin(self, query: Query, options: Options) -> Plan:
@@ -324,7 +321,8 @@ class CorrelatedSeries:
         notes = taken(self._ledger, self.series, block_of(max(len(self._done) - 1, 0), band))
         ticks = notes["tick"].to_numpy()
         for tick in range(max(len(self._done) - band, 0), len(self._done)):
-            rows = notes.slice(*_range(ticks, tick))
+            low, high = np.searchsorted(ticks, [tick, tick + 1]).tolist()
+            rows = notes.slice(low, high - low)
             names = (USER, "coordinate", "steps")
             self._band.measure(Cells(*(rows[name].to_numpy() for name in names)))
         owing, owed = self._band.owed()
@@ -346,9 +344,3 @@ def _step_for(scale: float, strategy: Strategy, integral: bool) -> float:
     """Return the lattice step of a sum: a power of two, with room for some full contributions."""
     step = math.ldexp(1.0, math.ceil(math.log2(_ROOM * scale / most_steps(strategy))))
     return max(step, 1.0) if integral else step
-
-
-def _range(ticks: Ints, tick: int) -> tuple[int, int]:
-    """Return where a tick's rows begin, and how many there are."""
-    low, high = np.searchsorted(ticks, [tick, tick + 1]).tolist()
-    return low, high - low

@@ -91,13 +91,13 @@ class KnownStream:
 
     @cached_property
     def starts(self) -> NDArray[np.intp]:
-        """Where each (tick, user) begins among the rows."""
+        """The first row of each (tick, user)."""
         new = (np.diff(self.users) != 0) | (np.diff(self.tick) != 0)
         return np.concatenate(([0], np.flatnonzero(new) + 1))[: len(self.users)]
 
     @cached_property
     def pairs(self) -> Ints:
-        """Which (tick, user) each row is of."""
+        """The (tick, user) of each row."""
         lengths = np.diff(self.starts, append=len(self.users))
         return np.repeat(np.arange(len(self.starts)), lengths)
 
@@ -146,7 +146,7 @@ class KnownStream:
 
     @cached_property
     def first_ticks(self) -> Ints:
-        """When each user first contributes; the number of ticks for who never does."""
+        """The first tick of each user; the number of ticks for who never contributes."""
         first = np.full(self.people, self.ticks)
         first[self.users[::-1]] = self.tick[::-1]
         return first
@@ -174,7 +174,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Charges:
-    """What every pair is charged: few different ones, `table`, and which of them, `codes`."""
+    """The charge of every pair: few different ones, `table`, and which of them, `codes`."""
 
     table: Ints
     codes: Ints
@@ -206,12 +206,12 @@ class KnownPairs:
 
     @cached_property
     def begin(self) -> Ints:
-        """Where the pairs of each user begin who has any."""
+        """The first pair of each user who has any."""
         return np.flatnonzero(np.diff(self.user, prepend=-1))
 
     @cached_property
     def lengths(self) -> Ints:
-        """How many pairs each of these users has."""
+        """The number of pairs of each of these users."""
         return np.diff(self.begin, append=len(self.user))
 
     def charges(self, plans: Sequence[Plan]) -> Charges:

@@ -64,7 +64,7 @@ class Candidate:
 
     @property
     def worth(self) -> bool:
-        """Whether it would be below worst-case composition with twice the bias, too."""
+        """It would be below worst-case composition with twice the bias, too."""
         return self.cautious <= WORTH
 
     @property
@@ -175,7 +175,8 @@ class _Trials:
         for paying in sorted(known):
             found += self.all_of(paying, forecasts)
         best = min(found, key=lambda c: c.order)
-        for paying in sorted(_around(best) - known):
+        near = {max(round(best.setting.paying * factor), 1) for factor in _FINER}
+        for paying in sorted(near - known):
             found += self.all_of(paying, forecasts)
         sizes = tuple((float(s.truth.mean()), s.root_mean_square) for s in self._streams)
         return PlanSearch(self._kappa, self._streams[0].ticks, tuple(found), sizes=sizes)
@@ -234,12 +235,6 @@ def _coarse(full: float) -> Iterator[int]:
     """
     for k in range(math.ceil(math.log(max(full, 1.0)) / math.log(_RATIO)) + 1):
         yield max(round(full / _RATIO**k), 1)
-
-
-def _around(best: Candidate) -> set[int]:
-    """Return what users would have for answers at budgets near a good one."""
-    paid = best.setting.paying
-    return {max(round(paid * factor), 1) for factor in _FINER}
 
 
 def _nice(norm_budget: float) -> float:

@@ -200,7 +200,7 @@ def costs_of(stream: KnownStream, text: str, kappa: float) -> NDArray[np.float64
 
 
 class _Costs:
-    """What strategies would cost the people of a stream if nobody were left out.
+    """The cost of strategies to the people of a stream if nobody were left out.
 
     What is measured of a person is the convolution of what the person does with the taps.
 

@@ -175,13 +175,13 @@ class BudgetSplit:
 
     @property
     def paying(self) -> float:
-        """What everybody has for answers."""
+        """The part of everybody's budget for answers."""
         return self.norm_budget * (1 - self.forecast)
 
 
 @dataclass(frozen=True)
 class Gate:
-    """Who is active in a stream, and what who departs would leave if it could pay for all of it.
+    """The people active in a stream, and what those who depart would leave if they could pay.
 
     Attributes:
         out: The (tick, user) that are not, by their numbers.
@@ -382,7 +382,7 @@ class MeasuredStream:
 
     @cached_property
     def missing(self) -> Floats:
-        """What is not taken in, (ticks, d)."""
+        """The sums that are not taken in, (ticks, d)."""
         taken = decoded(self.measured * (self.step / 2**STRATEGY_BITS), self.strategy)
         return np.asarray(self.stream.truth - taken)
 

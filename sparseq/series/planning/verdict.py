@@ -78,7 +78,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was looked at; plain first.
+    """The ways that were looked at; plain first.
 
     Attributes:
         methods: The best of each kind.

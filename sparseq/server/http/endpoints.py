@@ -165,7 +165,7 @@ class Endpoint:
 
     @property
     def about(self) -> str:
-        """What it does, in a line."""
+        """Its purpose, in a line."""
         return (self.handler.__doc__ or "").strip().split("\n")[0]
 
 
@@ -234,14 +234,11 @@ def failure(error: BaseException) -> Response:
         status, kind = 503, "cancelled"
     else:
         LOG.error("a request failed", exc_info=error)
-        error, status, kind, charged = _broken(), 500, "failed", None
+        error = SparseqError("the server failed", "its operator finds the reason in its log")
+        status, kind, charged = 500, "failed", None
     assert isinstance(error, SparseqError)
     facts = {"type": kind, "message": error.message, "hint": error.hint, "charged": charged}
     return as_json({"error": facts}, status, headers)
-
-
-def _broken() -> SparseqError:
-    return SparseqError("the server failed", "its operator finds the reason in its log")
 
 
 async def while_connected(request: Request, work: Awaitable[Any]) -> Any:

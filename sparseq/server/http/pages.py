@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from importlib.resources import files
 
@@ -72,24 +71,22 @@ _SQL = InputField(InputType.TEXT, default="")
 _ASKED = {"sql": _SQL, "price": _PRICE}
 _NOBODY = Principal("", Role.MONITOR, Quota(), 0)  # who has not signed in yet
 
-Page = Callable[[Call], Awaitable[Response]]
-
 
 async def home(call: Call) -> Response:
     """The editor; with `?sql=` what a question would be, as a part of a page if `?part=1`."""
     sql, price = call.given["sql"], call.given["price"]
-    said = refused = ""
+    shown = refused = ""
     if sql.strip():
         try:
-            found = await call.service.explain(call.who, _statement(sql, price))
-            said = markup.explained(repr(found))
+            explanation = await call.service.explain(call.who, _statement(sql, price))
+            shown = markup.explained(repr(explanation))
         except SparseqError as error:
             if isinstance(error, ServerError) and error.why is Why.SIGN_IN:
                 raise
-            said = markup.problem(error.message, error.hint)
+            shown = markup.problem(error.message, error.hint)
     if call.given["part"]:
-        return _html(said)
-    return _page(call, "Ask", markup.ask(call.service.catalog, sql, price, said, refused), "/")
+        return _html(shown)
+    return _page(call, "Ask", markup.ask(call.service.catalog, sql, price, shown, refused), "/")
 
 
 async def ask(call: Call) -> Response:
@@ -100,15 +97,15 @@ async def ask(call: Call) -> Response:
     except SparseqError as error:
         if isinstance(error, ServerError) and error.why is Why.SIGN_IN:
             raise
-        said = markup.problem(error.message, error.hint)
-        body = markup.ask(call.service.catalog, sql, price, refused=said)
+        problem = markup.problem(error.message, error.hint)
+        body = markup.ask(call.service.catalog, sql, price, refused=problem)
         return _page(call, "Ask", body, "/", 422)
     number = reply.answer.facts.release
     return _to(f"/answers/{number}" + "?repeat=1" * reply.repeat)
 
 
 async def answers(call: Call) -> Response:
-    """What was answered, newest first."""
+    """Show the answers, newest first."""
     before = call.given["before"] or len(call.service.latest) + 1
     shown = await call.service.listed(call.who, before, _LISTED)
     earlier = shown[0].id if shown and shown[0].id > 1 else None
@@ -119,14 +116,14 @@ async def answers(call: Call) -> Response:
 async def answer(call: Call) -> Response:
     """One answer: a table, a figure, and files."""
     number, kind = call.given["number"], call.given["as"]
-    found = await call.service.release(call.who, number)
+    released = await call.service.release(call.who, number)
     if kind is not None:
-        return await encoded(found, _KINDS[kind], True)
+        return await encoded(released, _KINDS[kind], True)
 
     def drawn() -> str:
-        table = html_table(found.arrow(), found.facts)
-        query, repeat = found.facts.query, call.given["repeat"]
-        return markup.answer(number, query, table, _figure(found), repeat)
+        table = html_table(released.arrow(), released.facts)
+        query, repeat = released.facts.query, call.given["repeat"]
+        return markup.answer(number, query, table, _figure(released), repeat)
 
     body = await asyncio.to_thread(drawn)
     return _page(call, f"Answer {number}", body, "/answers")
@@ -148,14 +145,14 @@ async def one_series(call: Call) -> Response:
     def read(store: Store) -> list[Answer]:
         return [store.release(tick["release"]) for tick in last]
 
-    found = await call.service.call(call.who, read)
-    figure = await asyncio.to_thread(_series_figure, [t["tick"] for t in last], found)
+    answers = await call.service.call(call.who, read)
+    figure = await asyncio.to_thread(_series_figure, [t["tick"] for t in last], answers)
     body = markup.one_series(name, last, figure)
     return _page(call, name, body, "/series")
 
 
 async def budget(call: Call) -> Response:
-    """What is promised, and how far the stream has come."""
+    """Show the promise, and how far the stream has come."""
     facts = await call.service.call(call.who, Store.budget)
     answers, price = call.service.desk.used(call.who.name)
     quota = f"Your quota is {call.who.quota}. " if str(call.who.quota) else "You have no quota. "
@@ -338,21 +335,21 @@ def _statement(sql: str, price: str) -> Statement:
     return Statement(sql, options=Options(price=None if price == "1" else float(price)))
 
 
-def _figure(found: Answer) -> str:
+def _figure(released: Answer) -> str:
     """Draw an answer over its one ordered key; "": it has none."""
     try:
-        return drawing(answer_figure(found.arrow(), found.facts))
+        return drawing(answer_figure(released.arrow(), released.facts))
     except ParameterError:
         return ""
 
 
-def _series_figure(ticks: list[str], found: list[Answer]) -> str:
+def _series_figure(ticks: list[str], answers: list[Answer]) -> str:
     """Draw the answers of a series over its ticks; "": its ticks are no times, or it changed."""
     try:
         places = [dt.datetime.fromisoformat(tick) for tick in ticks]
     except ValueError:
         return ""
-    tables = [answer.arrow() for answer in found]
+    tables = [answer.arrow() for answer in answers]
     same = [table.column_names == tables[-1].column_names for table in tables]
     if not all(same) or any("tick" in table.column_names for table in tables):
         return ""
@@ -362,7 +359,7 @@ def _series_figure(ticks: list[str], found: list[Answer]) -> str:
     ]
     whole = pa.concat_tables(rows, promote_options="permissive")
     try:
-        return drawing(answer_figure(whole, found[-1].facts))
+        return drawing(answer_figure(whole, answers[-1].facts))
     except ParameterError:
         return ""
 
@@ -406,17 +403,17 @@ def _page(call: Call, title: str, body: str, here: str, status: int = 200) -> Re
 def _wrong(error: Exception) -> Response:
     """Return a page that says what was wrong."""
     told = failure(error)
-    known = isinstance(error, SparseqError) and told.status_code < 500
-    said = (
+    ours = isinstance(error, SparseqError) and told.status_code < 500
+    problem = (
         (error.message, error.hint)
-        if known and isinstance(error, SparseqError)
+        if ours and isinstance(error, SparseqError)
         else (
             "The server could not do this.",
             "Try again; its operator finds the reason in its log.",
         )
     )
     back = '<p><a href="/">Back</a></p>'
-    return _html(markup.page("Error", markup.problem(*said) + back), told.status_code)
+    return _html(markup.page("Error", markup.problem(*problem) + back), told.status_code)
 
 
 def _html(text: str, status: int = 200) -> Response:

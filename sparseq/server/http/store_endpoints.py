@@ -22,9 +22,9 @@ from starlette.responses import Response, StreamingResponse
 from sparseq.base.cancellation import Cancellation
 from sparseq.base.errors import ParameterError, ServerError, Why
 from sparseq.base.texts import json_text
-from sparseq.base.whole_files import format_of
 from sparseq.ledger.notes import Asker
 from sparseq.ledger.protocol import Release
+from sparseq.load.open_sources import readable_format
 from sparseq.pictures.answer_texts import answer_csv, said
 from sparseq.server.fields import OPTION_FIELDS, InputField, InputType
 from sparseq.server.http.endpoints import Call, as_json, parts_of, while_connected
@@ -134,7 +134,7 @@ async def catalog(call: Call) -> Response:
 
 
 async def releases(call: Call) -> Response:
-    """What was answered, newest first; `?last=`, `?before=` a release."""
+    """List the answers, newest first; `?last=`, `?before=` a release."""
     before = call.given["before"] or len(call.service.latest) + 1
     found = await call.service.listed(call.who, before, call.given["last"])
     return as_json([release_data(r) for r in reversed(found)])
@@ -152,7 +152,7 @@ async def series(call: Call) -> Response:
 
 
 async def budget(call: Call) -> Response:
-    """What is promised about all answers together, and how far the stream has come."""
+    """Return what is promised about all answers together, and how far the stream has come."""
     return as_json(await call.service.call(call.who, Store.budget))
 
 
@@ -244,7 +244,7 @@ async def ingest(call: Call) -> Response:
     """
     table, once = call.given["table"], call.given["once"]
     named = Path(call.given["name"]).name
-    if not format_of(Path(named))[0]:
+    if not readable_format(Path(named)):
         raise ParameterError(
             f"name is {named[:60]!r}",
             "give the file's, such as ?name=march.parquet: it says how the body is read",
@@ -306,7 +306,7 @@ async def revoked(call: Call) -> int:
 
 
 async def jobs(call: Call) -> Response:
-    """What the server does by itself, and how far it is."""
+    """List what the server does by itself, and how far it is."""
     return as_json([asdict(state) for state in call.service.jobs])
 
 

@@ -39,7 +39,7 @@ from sparseq.store._duckdb.open_file import check_free, publish
 
 @dataclass(frozen=True)
 class Declaration:
-    """What a store is made of and what its curator says of it: see `sparseq.create`.
+    """The rows that a store is made of, and its curator's declarations: see `sparseq.create`.
 
     Attributes:
         coded: Of each table, the columns whose strings have codes; None: its rows decide.

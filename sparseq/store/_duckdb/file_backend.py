@@ -53,7 +53,7 @@ MEMORY = "SPARSEQ_MEMORY"
 LEAST = 512 << 20
 _UNITS = {"MB": 20, "MIB": 20, "GB": 30, "GIB": 30, "TB": 40, "TIB": 40}
 _LEAST_MB, _MB_A_CORE, _BYTES_A_PERSON = 384, 128, 256
-"""What DuckDB may hold of an open store: pages of the file, which else it keeps for as long as
+"""Memory of DuckDB for an open store: pages of the file, which else it keeps for as long as
 there is memory; what a query needs, which beyond this goes to `STORE.tmp`; and what can't go there,
 the charges of a release (about 2 bytes a person) and those read when a store is opened."""
 

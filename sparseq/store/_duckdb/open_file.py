@@ -17,7 +17,7 @@ from typing import ClassVar
 import duckdb
 
 from sparseq.base.errors import SparseqError, StoreError, StoreInUse
-from sparseq.base.whole_files import make_private
+from sparseq.base.whole_files import PRIVATE
 from sparseq.engine._duckdb.connection import connected, is_damage
 from sparseq.engine._duckdb.storage import Storage
 from sparseq.engine.protocol import first_line
@@ -253,8 +253,10 @@ def damaged(path: Path, error: BaseException) -> StoreError:
     """Return what is said of a store that can't be read."""
     if is_full(error):
         return not_written(error, f"{path} was not opened")
-    said = first_line(error) if isinstance(error, duckdb.Error) else type(error).__name__
-    return StoreError(f"{path} is damaged: {said}", "restore a backup: `sparseq backup` makes them")
+    reason = first_line(error) if isinstance(error, duckdb.Error) else type(error).__name__
+    return StoreError(
+        f"{path} is damaged: {reason}", "restore a backup: `sparseq backup` makes them"
+    )
 
 
 def open_database(path: Path) -> duckdb.DuckDBPyConnection:
@@ -316,8 +318,8 @@ def _is_free(part: Path, end: str, path: Path) -> bool:
 
 def _records_beside(path: Path, mark: SessionMark) -> list[tuple[Path, Record]]:
     """Return the records of the marked session in the store's folder."""
-    found = ((file, read_record(file)) for file in files_beside(path))
-    return [(file, r) for file, r in found if r is not None and r.session == mark.id]
+    records = ((file, read_record(file)) for file in files_beside(path))
+    return [(file, r) for file, r in records if r is not None and r.session == mark.id]
 
 
 def _check_whole(
@@ -362,8 +364,8 @@ def _check_whole(
 
 
 def _mark_of(connection: duckdb.DuckDBPyConnection, now: StoreMark | None) -> StoreMark | None:
-    known = notes.get(connection, PLACE)
-    return None if known is None else now or mark_at(known)
+    place = notes.get(connection, PLACE)
+    return None if place is None else now or mark_at(place)
 
 
 def _taken(mark: StoreMark, store: str) -> Record | None:
@@ -373,21 +375,21 @@ def _taken(mark: StoreMark, store: str) -> Record | None:
         StoreError: It is another store's.
         StoreInUse: A copy of the store is open.
     """
-    found = mark.take()
-    if found is not None and found.store != store:
+    record = mark.take()
+    if record is not None and record.store != store:
         mark.release()
         raise StoreError(
             f"{mark.place} is the high-water mark of another store",
             "`sparseq mark STORE FILE` says where its own lies",
         )
-    return found
+    return record
 
 
 def _check_mark(
     connection: duckdb.DuckDBPyConnection,
     path: Path,
     mark: StoreMark,
-    found: Record | None,
+    record: Record | None,
     session: StoreSession,
 ) -> None:
     """Compare a store with its mark outside of it, and bring the mark up to it.
@@ -395,19 +397,19 @@ def _check_mark(
     Raises:
         MissingPart: The store is behind the mark, or the mark is missing.
     """
-    if found is None:
+    if record is None:
         raise MissingPart(
             f"the high-water mark of {path.name}, {mark.name}, is missing or damaged: nobody "
             "can tell what this copy lacks",
             f"bring {mark.place}; `sparseq mark STORE FILE` says where it lies now; {_LAST}",
         )
     has, sessions = read_reached(connection), notes.get(connection, SESSIONS) or []
-    if said := behind(found, sessions, has):
+    if lag := behind(record, sessions, has):
         raise MissingPart(
-            f"{path.name} {said}: its high-water mark, {mark.name}, is ahead of it",
+            f"{path.name} {lag}: its high-water mark, {mark.name}, is ahead of it",
             f"bring the copy that was asked last; {_LAST}; after that, no other copy opens",
         )
-    if has == found.reached:
+    if has == record.reached:
         session.mark = mark
     else:
         session.keep_mark(mark, sessions[-1])
@@ -416,14 +418,14 @@ def _check_mark(
 def _short(
     path: Path, has: HighWaterMark, needs: HighWaterMark, closed: bool, others: str
 ) -> MissingPart:
-    log, said = log_of(path).name, f"{path.name} {lacks(has, needs)}"
+    log, lag = log_of(path).name, f"{path.name} {lacks(has, needs)}"
     if closed:
         return MissingPart(
-            f"{said}: it is an earlier state of its store", f"bring the latest {path.name}; {_LAST}"
+            f"{lag}: it is an earlier state of its store", f"bring the latest {path.name}; {_LAST}"
         )
     how = "is cut short or of another session" if has_log(path) else f"is missing{others}"
     return MissingPart(
-        f"{said}: it was not closed, and its log {log} {how}",
+        f"{lag}: it was not closed, and its log {log} {how}",
         f"bring {log} from where the store was; {_LAST}",
     )
 
@@ -471,7 +473,7 @@ def publish(working: Path, path: Path) -> None:
     Raises:
         StoreError: Something has come to be there.
     """
-    make_private(working)
+    working.chmod(PRIVATE)
     with open(working, "rb") as file:
         os.fsync(file.fileno())
     try:

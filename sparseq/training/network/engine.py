@@ -46,7 +46,7 @@ from sparseq.training.records import despite_failures
 
 
 class _HookState(threading.local):
-    """What hooks keep of the batch that their thread is at."""
+    """The state that hooks keep of the batch that their thread is at."""
 
     def __init__(self) -> None:
         self.inputs: dict[str, Tensor] = {}
@@ -109,15 +109,15 @@ class OnePass:
             total = (losses if bool(there.all()) else losses[there]).sum()
             self._check()
             gradients = torch.autograd.grad(total, list(kept.outputs.values()))
-            found: dict[str, Part] = {}
+            by_name: dict[str, Part] = {}
             for (name, a), g in zip(kept.inputs.items(), gradients, strict=True):
                 layer = self.layers[name]
                 make = recipe(layer)
                 assert make is not None
                 prefix = f"{name}." if name else ""
                 parts = make(layer, a, g, users)
-                found |= {prefix + k: v for k, v in parts.items() if prefix + k in self.names}
-            return found
+                by_name |= {prefix + k: v for k, v in parts.items() if prefix + k in self.names}
+            return by_name
         finally:
             kept.clear()
 
@@ -198,10 +198,10 @@ class PerExamplePass:
             self._own.module = copy.deepcopy(self.module)
         params = {n: p.detach() for n, p in self.module.named_parameters() if n in self.names}
         x, y, there = (t.reshape(users, -1, *t.shape[1:]) for t in (x, y, there))
-        found = self._gradient(params, x, y, there)
+        gradients = self._gradient(params, x, y, there)
         return {
             n: ExplicitGradient(g.detach().reshape(users, -1).contiguous())
-            for n, g in found.items()
+            for n, g in gradients.items()
         }
 
 
@@ -282,16 +282,16 @@ def _numbers(engine: Any, x: Tensor, y: Tensor, users: Any) -> list[np.ndarray[A
     """Return norms and sums of each of some users alone."""
     flat, targets = x.flatten(0, 1), y.flatten(0, 1)
     everything = torch.ones(len(flat), dtype=torch.bool, device=flat.device)
-    found = []
+    numbers = []
     for where, part in engine.parts(flat, targets, everything, len(x)):
-        found.append(part.squares()[users])
+        numbers.append(part.squares()[users])
         for user in users[:8]:
             factors = np.zeros(len(x))
             factors[user] = 2.0**30
             sums = np.zeros(where.stop - where.start, np.int64)
             part.add(factors, sums)
-            found.append(sums)
-    return found
+            numbers.append(sums)
+    return numbers
 
 
 def _same(left: list[Any], right: list[Any]) -> bool:
@@ -305,7 +305,7 @@ T = TypeVar("T")
 _LONGEST = (float(NORM_LIMIT) / 4) ** 0.5 * DENSE_NORM_STEPS
 """In lattice steps: what is longer costs more than any budget, and is not added."""
 _SHARDS = 2
-"""How many micro-batches a batch has: as many threads, with one thread of PyTorch's each."""
+"""Number of micro-batches of a batch: as many threads, with one thread of PyTorch's each."""
 
 
 @cache
@@ -567,10 +567,10 @@ class Network:
             return np.asarray((values.sum(1) / counted).cpu().numpy())
 
         def shard(rows: NDArray[np.int64]) -> Floats:
-            found: Floats = np.zeros(len(rows))
+            means_of_users: Floats = np.zeros(len(rows))
             for part in self._despite_failures(means, rows):
-                found = found + part  # who is not in it has 0 there
-            return found
+                means_of_users = means_of_users + part  # who is not in it has 0 there
+            return means_of_users
 
         return np.concatenate(self._at_once(shard, batch.shards()))[: len(batch.users)]
 
@@ -603,10 +603,10 @@ class Network:
 
     def parts(self, x: Tensor, y: Tensor, there: Tensor, users: int) -> list[tuple[slice, Part]]:
         """Return every parameter's part, and where it lies in the gradient."""
-        found = self._pass(x, y, there, users)
+        by_name = self._pass(x, y, there, users)
         stops = np.cumsum([int(np.prod(s)) for s in self._shapes])
         return [
-            (slice(int(stop) - int(np.prod(shape)), int(stop)), found[name])
+            (slice(int(stop) - int(np.prod(shape)), int(stop)), by_name[name])
             for name, shape, stop in zip(self._names, self._shapes, stops, strict=True)
         ]
 
@@ -644,12 +644,14 @@ class Network:
 
 def _zeros(rows: int, like: Tensor) -> Tensor:
     """Return zeros, laid out in memory as the data is."""
-    found = torch.zeros(rows, *like.shape[1:], dtype=like.dtype)
+    zeros = torch.zeros(rows, *like.shape[1:], dtype=like.dtype)
     channels_last = like.dim() == 4 and like.is_contiguous(memory_format=torch.channels_last)
-    return found.contiguous(memory_format=torch.channels_last) if channels_last else found
+    return zeros.contiguous(memory_format=torch.channels_last) if channels_last else zeros
 
 
 def _tensor(values: Any) -> Tensor:
     """Return a tensor: float32, or integers as they are."""
-    found = values if isinstance(values, Tensor) else torch.from_numpy(np.ascontiguousarray(values))
-    return found.float() if found.is_floating_point() else found
+    tensor = (
+        values if isinstance(values, Tensor) else torch.from_numpy(np.ascontiguousarray(values))
+    )
+    return tensor.float() if tensor.is_floating_point() else tensor

@@ -61,7 +61,7 @@ from sparseq.training.sgd.sampled_steps import SampledGaussian, everybody_of
 
 @dataclass(frozen=True)
 class SgdResult:
-    """What came out. All of it is public but `individual`.
+    """The result of a run. All of it is public but `individual`.
 
     Attributes:
         params: The parameters.

@@ -208,7 +208,7 @@ GROWN = 3.0
 
 @dataclass(frozen=True)
 class StepCost:
-    """What a step costs: `noise` over clip, and each user's probability `sampling`."""
+    """The cost of a step: `noise` over clip, and each user's probability `sampling`."""
 
     noise: float
     sampling: float

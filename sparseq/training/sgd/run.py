@@ -48,7 +48,7 @@ _NUMBER_CLIP = 1 + 2.0**-8
 
 @dataclass(frozen=True)
 class SgdSettings:
-    """What a run does. All of it is public.
+    """The settings of a run. All of them are public.
 
     Attributes:
         steps: At full norm, everybody can take part in so many: this sets the noise.
@@ -126,7 +126,7 @@ class SgdSettings:
 
     @property
     def question(self) -> SampledGaussian:
-        """What a noised count of users is."""
+        """The mechanism of a noised count of users."""
         return SampledGaussian(CHANCES, self.question_noise / _NUMBER_CLIP, _NUMBER_CLIP)
 
     def questions(self, steps: int) -> int:
@@ -252,7 +252,7 @@ _NEVER = -1.0  # in a checkpoint: no such number yet
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What is public of a run at one time.
+    """The public state of a run at one time.
 
     Attributes:
         step: Steps taken.
