@@ -75,7 +75,8 @@ CHANGES = {
         (
             (
                 '_add("pow", "pow({0}, {1})", (N, N),',
-                '_add("cbrt", "cbrt({0})", (N,), T.DOUBLE, "cbrt({0})", _IEEE)\n'
+                '_add("cbrt", "cbrt({0})", (N,), T.DOUBLE, "cbrt({0})", _IEEE,'
+                " rule=I.rising(np.cbrt))\n"
                 '_add("pow", "pow({0}, {1})", (N, N),',
             ),
         ),
@@ -83,6 +84,15 @@ CHANGES = {
         + """
 count = "SELECT count(*) AS n FROM t WHERE "
 assert shop().sql(count + "cbrt(x) > 1").value() == shop().sql(count + "x > 1").value()
+plain, after = (
+    shop().sql(sql).rows()[0]
+    for sql in (
+        "SELECT cbrt(count(*)) AS c FROM t",
+        "SELECT cbrt(n) AS c FROM (SELECT count(*) AS n FROM t)",
+    )
+)
+assert plain == after
+assert plain["c_low"] < plain["c"] < plain["c_high"]
 """,
     ),
     "endpoint": Change(
@@ -248,13 +258,13 @@ except sparseq.ParameterError as error:
         "sparseq/sql/suggestions.py",
         (
             (
-                '@rule("^give it once")\n',
-                '@rule("^a quantile lies between 0 and 1$")\n'
+                '@rule("^give it once", same=True)\n',
+                '@rule("^a quantile lies between 0 and 1$", same=True)\n'
                 "def share(refusal: Refusal) -> Iterator[str]:\n"
                 '    """Write percent as a share."""\n'
                 '    yield re.sub(r"(?<=, )\\d+(?=[,)])", lambda n: f"{int(n[0]) / 100:g}",'
                 " refusal.text)\n\n\n"
-                '@rule("^give it once")\n',
+                '@rule("^give it once", same=True)\n',
             ),
         ),
         SHOP
@@ -316,8 +326,7 @@ assert "highest price" in table and "sigma" in table
 """,
     ),
 }
-FAST = {"strategy", "column of history"}
-NOT_YET = {"function": "a function's word and kernel are in other files"}
+FAST = {"function", "column of history"}
 
 
 @pytest.fixture(scope="module")
@@ -347,14 +356,7 @@ def run(copy: Path, script: str, folder: Path) -> subprocess.CompletedProcess[st
     [
         pytest.param(
             name,
-            marks=[
-                *([] if name in FAST else [pytest.mark.deep]),
-                *(
-                    [pytest.mark.xfail(reason=NOT_YET[name], strict=True)]
-                    if name in NOT_YET
-                    else []
-                ),
-            ],
+            marks=[] if name in FAST else [pytest.mark.deep],
         )
         for name in CHANGES
     ],
@@ -383,4 +385,4 @@ def test_the_map_names_one_file_for_it(name: str) -> None:
     (where,) = [where for what, where, _ in ROWS if what == change.row]
     named = re.findall("`([^`]+)`", where)
     assert change.file in named
-    assert name in NOT_YET or named == [change.file]
+    assert named == [change.file]

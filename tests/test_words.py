@@ -21,8 +21,8 @@ TERMS = [term.lower() for term in re.findall(r"\*\*([^*]+)\*\*", GLOSSARY)]
 PUBLIC = ["sparseq", *(f"sparseq.{p}" for p in ("accounting", "mechanisms", "monitor", "training"))]
 PLAIN = (
     "accept add all answer anyway averaging backup batch below checks column compare complete "
-    "config convert create csv data demo derive dry epochs error events every examples explain "
-    "family file follow forget format from history ingest last late lateness least log loss "
+    "config convert create csv data dates demo derive dry epochs error events every examples "
+    "explain family file follow forget format from history ingest last late lateness least log loss "
     "momentum most memory name noise output over param parameter patience plot public quiet rate "
     "recover refused replay report resume result seed settle shell show spend summary table time "
     "to top train type upgrade weighted yes sum id in use modes once orders queries accounting "

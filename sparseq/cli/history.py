@@ -27,7 +27,7 @@ _ALWAYS = object()
 
 
 @dataclass(frozen=True)
-class Column:
+class HistoryColumn:
     """One column of the table of releases.
 
     Attributes:
@@ -49,15 +49,21 @@ def _fact(name: str) -> Callable[[dict[str, Any]], str]:
 
 _NOT_SHOWN = ("coordinates", "half_width", "corollary_bound", "confidence", "query")
 COLUMNS = {
-    **{n: Column(n.replace("_", " "), _fact(n)) for n in RELEASE_FACTS if n not in _NOT_SHOWN},
-    "release": Column("release", _fact("release"), "r"),
-    "released_at": Column("time (UTC)", lambda r: r["released_at"].replace("T", " ")),
-    "request_id": Column("request", _fact("request_id"), usual=None),
-    "asked_by": Column("asked by", _fact("asked_by"), usual="analyst"),
-    "pot": Column("paid from", _fact("pot"), usual="queries"),
-    "sigma": Column("sigma", lambda r: _numbers(number, r["sigma"]), "r"),
-    "bound": Column("±", lambda r: _numbers(format_bound, r["half_width"] or r["bound"]), "r"),
-    "query": Column("query", lambda r: one_line(r["query"])),
+    **{
+        n: HistoryColumn(n.replace("_", " "), _fact(n))
+        for n in RELEASE_FACTS
+        if n not in _NOT_SHOWN
+    },
+    "release": HistoryColumn("release", _fact("release"), "r"),
+    "released_at": HistoryColumn("time (UTC)", lambda r: r["released_at"].replace("T", " ")),
+    "request_id": HistoryColumn("request", _fact("request_id"), usual=None),
+    "asked_by": HistoryColumn("asked by", _fact("asked_by"), usual="analyst"),
+    "pot": HistoryColumn("paid from", _fact("pot"), usual="queries"),
+    "sigma": HistoryColumn("sigma", lambda r: _numbers(number, r["sigma"]), "r"),
+    "bound": HistoryColumn(
+        "±", lambda r: _numbers(format_bound, r["half_width"] or r["bound"]), "r"
+    ),
+    "query": HistoryColumn("query", lambda r: one_line(r["query"])),
 }
 """The table's columns: a fact that nothing else is said of has one of its own name."""
 

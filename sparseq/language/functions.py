@@ -213,7 +213,7 @@ class Function:
     meaning: str
     fixed: tuple[int, ...] = ()
     samples: tuple[tuple[str, ...], ...] = (("0",), ("2",), ("-2",), ("400",), ("-400",))
-    rule: I.Rule | None = None
+    rule: I.ArrayRule | None = None
 
 
 FUNCTIONS: list[Function] = []
@@ -842,7 +842,7 @@ FORMS = {
 """Forms that SQL has beside functions: choices of any number of values, and casts."""
 
 
-def rule_of(name: str, arguments: int) -> I.Rule | None:
+def rule_of(name: str, arguments: int) -> I.ArrayRule | None:
     """Return the values and intervals of a function of so many numbers; None: it has none.
 
     Example:

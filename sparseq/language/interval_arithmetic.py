@@ -26,7 +26,7 @@ Ends = tuple[Floats, Floats]
 
 
 @dataclass(frozen=True)
-class Rule:
+class ArrayRule:
     """A function of numbers on arrays.
 
     Attributes:
@@ -38,7 +38,7 @@ class Rule:
     ends: Callable[..., Ends]
 
 
-def lies_in(rule: Rule, *arguments: Ends | tuple[float, float]) -> Ends:
+def lies_in(rule: ArrayRule, *arguments: Ends | tuple[float, float]) -> Ends:
     """Return where a function's values lie.
 
     Args:
@@ -56,23 +56,23 @@ def lies_in(rule: Rule, *arguments: Ends | tuple[float, float]) -> Ends:
     return low, high
 
 
-def rising(f: Callable[[Floats], Floats]) -> Rule:
+def rising(f: Callable[[Floats], Floats]) -> ArrayRule:
     """Return the rule of a function of one number that never falls.
 
     Example:
         >>> [float(end) for end in lies_in(rising(np.floor), (1.5, 2.5))]
         [1.0, 2.0]
     """
-    return Rule(f, lambda x: (f(x[0]), f(x[1])))
+    return ArrayRule(f, lambda x: (f(x[0]), f(x[1])))
 
 
-def rising_to_digits(f: Callable[[Floats, Floats], Floats]) -> Rule:
+def rising_to_digits(f: Callable[[Floats, Floats], Floats]) -> ArrayRule:
     """Return the rule of a function that never falls, with a number of decimals beside it."""
 
     def ends(x: Ends, digits: Ends) -> Ends:
         return f(x[0], digits[0]), f(x[1], digits[1])
 
-    return Rule(f, ends)
+    return ArrayRule(f, ends)
 
 
 def rounded(x: Floats, digits: Floats | float = 0.0) -> Floats:
@@ -156,31 +156,31 @@ def _logarithm(base: Ends, x: Ends) -> Ends:
     return np.where(sure, low, -np.inf), np.where(sure, high, np.inf)
 
 
-PLUS = Rule(np.add, lambda a, b: (a[0] + b[0], a[1] + b[1]))
-MINUS = Rule(np.subtract, lambda a, b: (a[0] - b[1], a[1] - b[0]))
-TIMES = Rule(np.multiply, lambda a, b: _corners(lambda x, y: _known(x * y, x, y), a, b))
-OVER = Rule(_divided, _quotient)
-REMAINDER = Rule(np.fmod, _remainder)
-NEGATIVE = Rule(lambda x: 0.0 - x, lambda x: (0.0 - x[1], 0.0 - x[0]))
-ABSOLUTE = Rule(np.abs, _absolute)
-POWER = Rule(np.power, _power)
-LOGARITHM = Rule(_to_base, _logarithm)
+PLUS = ArrayRule(np.add, lambda a, b: (a[0] + b[0], a[1] + b[1]))
+MINUS = ArrayRule(np.subtract, lambda a, b: (a[0] - b[1], a[1] - b[0]))
+TIMES = ArrayRule(np.multiply, lambda a, b: _corners(lambda x, y: _known(x * y, x, y), a, b))
+OVER = ArrayRule(_divided, _quotient)
+REMAINDER = ArrayRule(np.fmod, _remainder)
+NEGATIVE = ArrayRule(lambda x: 0.0 - x, lambda x: (0.0 - x[1], 0.0 - x[0]))
+ABSOLUTE = ArrayRule(np.abs, _absolute)
+POWER = ArrayRule(np.power, _power)
+LOGARITHM = ArrayRule(_to_base, _logarithm)
 ROOT = rising(lambda x: np.sqrt(np.maximum(x, 0.0)))
-GREATEST = Rule(
+GREATEST = ArrayRule(
     lambda *x: np.fmax.reduce(x),
     lambda *x: (np.maximum.reduce([e[0] for e in x]), np.maximum.reduce([e[1] for e in x])),
 )
-LEAST = Rule(
+LEAST = ArrayRule(
     lambda *x: np.fmin.reduce(x),
     lambda *x: (np.minimum.reduce([e[0] for e in x]), np.minimum.reduce([e[1] for e in x])),
 )
-EITHER = Rule(
+EITHER = ArrayRule(
     lambda *x: x[0],
     lambda *x: (np.minimum.reduce([e[0] for e in x]), np.maximum.reduce([e[1] for e in x])),
 )
 """Any of some values."""
 
 
-def logarithm(f: Callable[[Floats], Floats]) -> Rule:
+def logarithm(f: Callable[[Floats], Floats]) -> ArrayRule:
     """Return the rule of a logarithm: of what is below zero it has no value."""
     return rising(lambda x: f(np.maximum(x, 0.0)))

@@ -44,8 +44,8 @@ from sparseq.load.read_schema import NAME, Declarations, Schema, fit_name
 from sparseq.load.text_lines import Letters, ahead
 from sparseq.load.tidy import (
     ColumnRead,
-    Expected,
     Guess,
+    TextHints,
     as_word,
     check_dates,
     duck_type,
@@ -627,7 +627,7 @@ def _by_texts(
             name: guess(
                 con,
                 pa.concat_arrays(arrays),
-                Expected(
+                TextHints(
                     name.lower() == user.lower(),
                     name in words,
                     all(source.separator in COMMA_FREE for source, _ in columns[name]),

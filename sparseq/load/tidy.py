@@ -282,7 +282,7 @@ _TIMES = (
 
 
 @dataclass(frozen=True)
-class Expected:
+class TextHints:
     """Facts of the texts of a column, known before they are looked at.
 
     Attributes:
@@ -322,7 +322,7 @@ class Guess:
 
 
 def guess(
-    con: duckdb.DuckDBPyConnection, texts: pa.Array, expected: Expected | None = None
+    con: duckdb.DuckDBPyConnection, texts: pa.Array, expected: TextHints | None = None
 ) -> Guess:
     """Return what texts are taken for.
 
@@ -340,7 +340,7 @@ def guess(
     >>> guess(con, pa.array(["01/02/2024"])).also
     '%m/%d/%Y'
     """
-    known, nulls = expected or Expected(), tuple[str, ...]()
+    known, nulls = expected or TextHints(), tuple[str, ...]()
     if not known.user:
         said = pc.is_in(texts, pa.array(PLACEHOLDERS, texts.type))
         nulls = tuple(sorted(pc.unique(texts.filter(said)).to_pylist()))
@@ -414,7 +414,7 @@ _ENGLISH = r"regexp_full_match(x, '[+-]?[0-9]{1,3}(,[0-9]{3})+\.[0-9]+')"
 _NESTED = r"regexp_matches(x, '^[\[{].*[\]}]$', 's')"
 
 
-def _like(con: duckdb.DuckDBPyConnection, known: Expected) -> str:
+def _like(con: duckdb.DuckDBPyConnection, known: TextHints) -> str:
     """Return what most texts look like; of words, whether some are written as lists are."""
     if known.words and _any(con, _NESTED):
         return "lists"
@@ -433,7 +433,7 @@ def _all_pass(con: duckdb.DuckDBPyConnection, test: str, texts: str) -> bool:
     return con.execute(f"{passed} WHERE x IS NOT NULL").fetchall() == [(True,)]
 
 
-def _usual(known: Expected) -> Iterator[tuple[str, str, str]]:
+def _usual(known: TextHints) -> Iterator[tuple[str, str, str]]:
     """Return types and formats that are no dates in other formats, each with a test in SQL."""
     if not known.words:
         yield "BOOLEAN", "", "lower(x) IN ('true', 'false')"

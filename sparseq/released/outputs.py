@@ -40,8 +40,8 @@ from sparseq.language.interval_arithmetic import (
     PLUS,
     POWER,
     TIMES,
+    ArrayRule,
     Floats,
-    Rule,
     lies_in,
     rising,
 )
@@ -290,7 +290,7 @@ def _estimates(args: Sequence[Estimate | NDArray[Any]]) -> list[Estimate]:
     ]
 
 
-def applied(rule: Rule, *parts: Node) -> Node:
+def applied(rule: ArrayRule, *parts: Node) -> Node:
     """Return a function of numbers, with intervals."""
 
     def node(noised: Measurements) -> Estimate:
@@ -488,7 +488,7 @@ def _last_edge(grid: Floats, not_passed: NDArray[np.bool_]) -> float:
     return float(grid[min(j + 1, len(grid) - 1)])
 
 
-def combined(rule: Rule, left: Node, right: Node, weighs: bool) -> Node:
+def combined(rule: ArrayRule, left: Node, right: Node, weighs: bool) -> Node:
     """Return a function of two nodes. A measure times a number is a measure, and two have a ratio.
 
     Args:

@@ -708,7 +708,7 @@ def options_written(refusal: Refusal) -> Iterator[str]:
     )
 
 
-@rule(r"^for example (0\.95)$", same=True)
+@rule(r"^for example (0\.\d+)$", same=True)
 def usual_confidence(refusal: Refusal) -> Iterator[str]:
     """Write the usual confidence."""
     yield re.sub(r"(confidence\s*=>?\s*)[^,)\s]+", rf"\g<1>{refusal.hint[1]}", refusal.text)
