@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sparseq.sql.polars_question import Aggregation, Events
     from sparseq.store._duckdb.backup import backup, upgrade
     from sparseq.store.answer import Answer
+    from sparseq.store.ask import AnyStore
     from sparseq.store.create import connect, create
     from sparseq.store.remote import Remote
     from sparseq.store.store import Store
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Aggregation",
     "Answer",
+    "AnyStore",
     "DataError",
     "Events",
     "ParameterError",
@@ -58,6 +60,7 @@ __getattr__ = lazy(
     {
         "Aggregation": "sparseq.sql.polars_question",
         "Answer": "sparseq.store.answer",
+        "AnyStore": "sparseq.store.ask",
         "Events": "sparseq.sql.polars_question",
         "Purpose": "sparseq.ledger.purposes",
         "Questions": "sparseq.ledger.purposes",

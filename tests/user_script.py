@@ -44,6 +44,19 @@ def by_kind(store: sparseq.Store) -> tuple[pl.DataFrame, pa.Table]:
     return answer.pl(), answer.arrow()
 
 
+def people(con: sparseq.AnyStore) -> float:
+    """Ask a file, a lake or a server; return the recorded answer."""
+    con.sql("SELECT count(DISTINCT who) AS people FROM t", fresh=True)
+    assert con.tables == ("t",)
+    assert con.explain("SELECT count(*) AS n FROM t").facts
+    return con.release(con.released).value()
+
+
+def ways(path: Path, address: str) -> tuple[sparseq.AnyStore, sparseq.AnyStore]:
+    """Return a store of this machine, and one that is served: they are asked alike."""
+    return sparseq.connect(path), sparseq.connect(address, token="sq_…")
+
+
 def refused(store: sparseq.Store) -> str:
     """Ask what is not answered; return what is said."""
     try:
@@ -68,9 +81,10 @@ def main(folder: Path) -> None:
         numbers = monthly(store)
         frame, table = by_kind(store)
         assert refused(store)
+        assert people(store) > -100
     assert (len(numbers), frame.height, table.num_rows) == (3, 2, 2)
     with sparseq.connect(path) as store:
         assert store.recorded("january") is not None
-        assert [release.id for release in store.releases()] == [1, 2, 3, 4]
+        assert [release.id for release in store.releases()] == [1, 2, 3, 4, 5]
         assert store.ingest(ROWS.slice(0, 1)) == 1
     assert Budget(kappa=0.5, norm_budget=20).epsilon(1e-6) > 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack, overload
 
 from sparseq.accounting import Budget
 from sparseq.base.arguments import checked
@@ -23,6 +24,71 @@ if TYPE_CHECKING:
 
 Params = Sequence[Any] | Mapping[str, Any]
 """Values of a query's parameters, by place or by name."""
+
+
+class AnyStore(Protocol):
+    """The ways to ask that a file, a lake and a server share: a script for one runs on all.
+
+    Example:
+        >>> import sparseq, pyarrow as pa
+        >>> def people(con: sparseq.AnyStore) -> float:
+        ...     return con.sql("SELECT count(DISTINCT who) AS people FROM t").value()
+        >>> con = sparseq.create(None, {"t": pa.table({"who": ["a", "b"]})}, user="who", seed=1)
+        >>> people(con) == con.sql("SELECT count(DISTINCT who) AS people FROM t").value()
+        True
+    """
+
+    @property
+    def guarantee(self) -> Budget:
+        """The promise about all answers together."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """Its tables: public."""
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of its tables: public."""
+
+    @property
+    def released(self) -> int:
+        """Number of answers that were released: public."""
+
+    def sql(
+        self,
+        sql: str,
+        params: Params | None = None,
+        *,
+        request_id: str | None = None,
+        fresh: bool = False,
+        timeout: float | None = None,
+        **options: Unpack[OptionWords],
+    ) -> Answer:
+        """Answer an SQL query."""
+
+    def explain(
+        self, query: str, options: Options | None = None, params: Params | None = None
+    ) -> Explanation:
+        """Return what SQL would ask: nothing is asked, nothing charged."""
+
+    def budget(self) -> dict[str, Any]:
+        """Return what is promised, and how far the stream has come: public plain data."""
+
+    def release(self, number: int) -> Answer:
+        """Return a recorded answer; free."""
+
+    def close(self) -> None:
+        """Let go of what is open."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None: ...
 
 
 class Asking(ABC):
