@@ -7,43 +7,11 @@
    - it [pays]: somebody's account falls by no less than what that person adds costs;
    - an account is never worth less than nothing. *)
 From Coq Require Import Reals Lra List ZArith Lia.
-From Sparseq Require Import Sums Filter Gaussian.
+From Sparseq Require Import Vectors Sums Gaussian.
 Import ListNotations.
 Open Scope R_scope.
 
-(* --- Sums of vectors; a coordinate that is missing is 0 ------------------------------------- *)
-
-Definition vector := list Z.
-
-Fixpoint add_each (a b : vector) : vector :=
-  match a, b with
-  | [], _ => b
-  | _, [] => a
-  | x :: r, y :: s => (x + y)%Z :: add_each r s
-  end.
-
-Definition total (l : list vector) : vector := fold_right add_each [] l.
-
-Definition at_ (j : nat) (v : vector) : Z := nth j v 0%Z.
-
-Lemma at_add j a b : at_ j (add_each a b) = (at_ j a + at_ j b)%Z.
-Proof.
-  revert j b. induction a as [|x a IH]; intros [|j] [|y b]; unfold at_ in *; cbn; try lia.
-  apply IH.
-Qed.
-
-Lemma at_total_app j l m : at_ j (total (l ++ m)) = (at_ j (total l) + at_ j (total m))%Z.
-Proof.
-  induction l as [|v l IH]; cbn [total app fold_right].
-  - destruct j; reflexivity.
-  - rewrite !at_add. fold (total (l ++ m)) (total l). rewrite IH. lia.
-Qed.
-
-Lemma at_hd v : hd 0%Z v = at_ 0 v.
-Proof. destruct v; reflexivity. Qed.
-
-Lemma at_tl j v : at_ j (tl v) = at_ (S j) v.
-Proof. destruct v; [destruct j; reflexivity | reflexivity]. Qed.
+(* --- What a difference of sums loses -------------------------------------------------------- *)
 
 Lemma losses_ext sigmas : forall a b,
   (forall j, at_ j a = at_ j b) -> losses sigmas a = losses sigmas b.
