@@ -100,26 +100,39 @@ Definition sums (w : fraction) (q : list summed) (x : list vector) (a : owing) :
 
 (* --- Parts of a budget by purpose ------------------------------------------------------------ *)
 
-(* What is left in a part, and what one of its units is worth. *)
-Record pot := Pot { worth_of_one : fraction; units : N }.
+(* What one unit of a part is worth, and what is there of it. *)
+Record pot := Pot { worth_of_one : fraction; account : owing }.
 
-(* A question that is paid from part j. *)
-Fixpoint from_pot (j : nat) (pay : N -> N * vector) (pots : list pot) : list pot * vector :=
+Definition same (a b : fraction) : bool :=
+  ((over a =? over b) && (under a =? under b)%positive)%bool.
+
+(* A step that is paid from part j, whose units are worth [one]: nobody pays in other units. *)
+Fixpoint from_pot (j : nat) (one : fraction) (pay : owing -> owing * vector) (pots : list pot)
+  {struct pots} : list pot * vector :=
   match pots, j with
   | [], _ => ([], [])
-  | p :: r, O => let (u, v) := pay (units p) in (Pot (worth_of_one p) u :: r, v)
-  | p :: r, S i => let (r', v) := from_pot i pay r in (p :: r', v)
+  | p :: r, O =>
+      if same one (worth_of_one p)
+      then let (a, v) := pay (account p) in (Pot (worth_of_one p) a :: r, v)
+      else (p :: r, [])
+  | p :: r, S i => let (r', v) := from_pot i one pay r in (p :: r', v)
   end.
+
+(* In or out, of an account that may owe something. *)
+Definition wholly (halt : bool) (q : list measure) (x : list vector) (a : owing)
+  : owing * vector :=
+  let (u, v) := in_or_out halt q x (left (settle a)) in (Owing u 0, v).
 
 (* A part that comes later: a share of what is left in the first, at its own worth, rounded down. *)
 Definition part_off (share one : fraction) (most : N) (pots : list pot) : list pot :=
   match pots with
   | [] => []
   | p :: r =>
-      let taken := N.min (units p * over share / Npos (under share)) (units p) in
+      let there := left (settle (account p)) in
+      let taken := N.min (there * over share / Npos (under share)) there in
       let given := taken * over (worth_of_one p) * Npos (under one)
                    / (Npos (under (worth_of_one p)) * over one) in
-      Pot (worth_of_one p) (units p - taken) :: r ++ [Pot one (N.min given most)]
+      Pot (worth_of_one p) (Owing (there - taken) 0) :: r ++ [Pot one (Owing (N.min given most) 0)]
   end.
 
 (* --- Windows of a person, and a cap for life -------------------------------------------------- *)

@@ -384,29 +384,42 @@ Definition fair {Data} (p : part Data) : Prop :=
   | End => True
   end.
 
-Definition part_asked {Data} (p : part Data) : question Data owing :=
+Definition part_of {Data} (p : part Data) (d : Data) (a : owing) : owing * vector :=
   match p with
-  | Pilot m read => each (noise_of_cells m) (fun d a => pilot m (read d a) a)
-  | Sums q weight read => each (noises_of_sums q) (fun d a => sums (weight d a) q (read d a) a)
-  | End => each [] (fun _ a => (settle a, []))
+  | Pilot m read => pilot m (read d a) a
+  | Sums q weight read => sums (weight d a) q (read d a) a
+  | End => (settle a, [])
   end.
 
-Lemma repeat_noise_pos m : priced (exact m) -> List.Forall (fun s => 0 < s) (noise_of_cells m).
+Definition noises_of_part {Data} (p : part Data) : list R :=
+  match p with Pilot m _ => noise_of_cells m | Sums q _ _ => noises_of_sums q | End => [] end.
+
+Definition part_asked {Data} (p : part Data) : question Data owing :=
+  each (noises_of_part p) (part_of p).
+
+Lemma noise_of_cells_pos m : priced (exact m) -> List.Forall (fun s => 0 < s) (noise_of_cells m).
 Proof.
   intros H. apply Forall_forall. intros s Hs. apply repeat_spec in Hs. subst s.
   apply noise_at_pos, H.
 Qed.
 
-Lemma part_sound {Data} (p : part Data) : fair p -> Store.sound owing_worth (part_asked p).
+Lemma noises_of_part_pos {Data} (p : part Data) :
+  fair p -> List.Forall (fun s => 0 < s) (noises_of_part p).
 Proof.
-  destruct p as [m read | q weight read |]; cbn [fair part_asked]; intros H; apply each_sound.
-  - apply repeat_noise_pos, H.
-  - intros. apply pilot_pays, H.
+  destruct p as [m read | q weight read |]; cbn; intros H; [|clear weight read|constructor].
+  - apply noise_of_cells_pos, H.
   - induction H as [|m r Hm _ IH]; cbn; [constructor|].
-    apply Forall_app. split; [apply repeat_noise_pos, Hm | exact IH].
-  - intros. apply sums_pay, H.
-  - constructor.
-  - intros d a. cbn. pose proof (settle_pays a). lra.
+    apply Forall_app. split; [apply noise_of_cells_pos, Hm | exact IH].
+Qed.
+
+Lemma part_pays {Data} (p : part Data) : fair p -> forall d a,
+  losses (noises_of_part p) (snd (part_of p d a))
+  <= owing_worth a - owing_worth (fst (part_of p d a)).
+Proof.
+  destruct p as [m read | q weight read |]; cbn [fair noises_of_part part_of]; intros H d a.
+  - apply pilot_pays, H.
+  - apply sums_pay, H.
+  - cbn [fst snd losses]. pose proof (settle_pays a). lra.
 Qed.
 
 Theorem weighted {Data} (ask : list vector -> part Data) :
@@ -419,6 +432,7 @@ Proof.
   intros Hf n before d budget behind.
   replace (unit * NR budget) with (owing_worth (Owing budget 0))
     by (unfold owing_worth; cbn [left owed]; rewrite N.sub_0_r; reflexivity).
-  apply (store owing_worth owing_worth_nonneg). intros seen. apply part_sound, Hf.
+  apply (store owing_worth owing_worth_nonneg). intros seen.
+  apply each_sound; [apply noises_of_part_pos, Hf | apply part_pays, Hf].
 Qed.
 End Sound.
