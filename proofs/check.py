@@ -1,7 +1,8 @@
 """Checks the proofs, or makes the extracted judge: `make proofs` runs it, and so do deep tests.
 
     python proofs/check.py                    proofs, axioms, mutations
-    python proofs/check.py judge FILE         the gate as a program; with a third word, a mutation of it
+    python proofs/check.py judge FILE         the gate as a program
+    python proofs/check.py judge FILE NAME    a mutation of it
 
 Where Rocq (Debian's coq and libcoq-coquelicot) is missing it says so and ends with 0.
 """
@@ -78,8 +79,7 @@ MUTATIONS = {
         "Gate", "(Owing (left a) (owed a + due), v)", "(Owing (left a) (owed a), v)", "admit_pays"
     ),
     "weighted vectors are rounded up": Mutation(
-        "Gate", "(Zpos (under w * under (finer m))))\n", "(Zpos (under w * under (finer m))) + 1)%Z\n",
-        "weighed_squares",
+        "Gate", "under (finer m))))\n", "under (finer m))) + 1)%Z\n", "weighed_squares",
     ),
     "a part that comes is not taken from what there was": Mutation(
         "Gate", "(Owing (there - taken) 0)", "(Owing there 0)", "part_off_pays"
