@@ -65,9 +65,11 @@ Definition admit (due : N) (v : vector) (a : owing) : owing * vector :=
 Definition settle (a : owing) : owing := Owing (left a - round_up (owed a)) 0.
 
 (* A pilot: whole numbers, at the exact price. *)
+Definition pilot_due (m : measure) (v : vector) : N :=
+  ceil_div (squares (fit (cells m) v) * over (exact m)) (Npos (under (exact m))).
+
 Definition pilot (m : measure) (v : vector) (a : owing) : owing * vector :=
-  admit (ceil_div (squares (fit (cells m) v) * over (exact m)) (Npos (under (exact m))))
-        (fit (cells m) v) a.
+  admit (pilot_due m v) (fit (cells m) v) a.
 
 (* Weighted sums of a measure: the lattice of its values is [finer] times that of its sums, and that
    is [fixed] times the one at which weights are priced. *)
@@ -184,3 +186,52 @@ Fixpoint in_turn (taken : list (option (N * vector))) (life : N)
 Definition apart (q : list measure) (xs : list (list vector)) (a : lived) : lived * vector :=
   let (taken, life) := in_turn (able q xs (windows a)) (for_life a) in
   (Lived (pay_each taken (windows a)) life, total (vectors taken)).
+
+(* Weighted, part by part, from the accounts of windows and of life. *)
+Record living := Living { by_window : list owing; life : N; life_owed : N }.
+
+Fixpoint able_parts (asked : list (N * vector)) (l : list owing) : list (option (N * vector)) :=
+  match asked, l with
+  | (c, v) :: r, a :: s =>
+      (if round_up (owed a + c) <=? left a then Some (c, v) else None) :: able_parts r s
+  | _, _ => []
+  end.
+
+Fixpoint owe_each (taken : list (option (N * vector))) (l : list owing) : list owing :=
+  match taken, l with
+  | Some (c, _) :: r, a :: s => Owing (left a) (owed a + c) :: owe_each r s
+  | None :: r, a :: s => a :: owe_each r s
+  | [], _ => l
+  | _, [] => []
+  end.
+
+(* Roots are rounded up to a 32nd of a unit's root. *)
+Definition in_32nds (taken : list (option (N * vector))) : list (option (N * vector)) :=
+  map (option_map (fun t => (fst t * 1024, snd t))) taken.
+
+Definition costs (taken : list (option (N * vector))) : N :=
+  fold_right (fun t s => match t with Some (c, _) => c + s | None => s end) 0 taken.
+
+Definition cost_of (is_apart : bool) (taken : list (option (N * vector))) : N :=
+  if is_apart then costs taken
+  else ceil_div (roots (in_32nds taken) * roots (in_32nds taken)) 1024.
+
+Definition admit_each (is_apart : bool) (asked : list (N * vector)) (a : living)
+  : living * vector :=
+  let taken := able_parts asked (by_window a) in
+  let owed := life_owed a + cost_of is_apart taken in
+  if owed <=? life a
+  then (Living (owe_each taken (by_window a)) (life a) owed, total (vectors taken))
+  else (a, []).
+
+Definition settle_each (a : living) : living :=
+  Living (map settle (by_window a)) (life a - life_owed a) 0.
+
+(* A pilot adds up all windows in the same cells. *)
+Definition pilot_each (m : measure) (vs : list vector) (a : living) : living * vector :=
+  admit_each false (map (fun v => (pilot_due m v, fit (cells m) v)) vs) a.
+
+Definition sums_each (is_apart : bool) (q : list summed) (xs : list (fraction * list vector))
+    (a : living) : living * vector :=
+  admit_each is_apart
+    (map (fun x => (dues (fst x) q (snd x), all_weighed (fst x) q (snd x))) xs) a.

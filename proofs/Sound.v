@@ -280,16 +280,20 @@ Qed.
 
 Definition noise_of_cells (m : measure) : list R := repeat (noise_at (exact m)) (cells m).
 
-Lemma pilot_pays m : priced (exact m) -> forall v a,
-  losses (noise_of_cells m) (snd (pilot m v a))
-  <= owing_worth a - owing_worth (fst (pilot m v a)).
+Lemma pilot_due_covers m v : priced (exact m) ->
+  losses (noise_of_cells m) (fit (cells m) v) <= unit * NR (pilot_due m v).
 Proof.
-  intros H v a. apply admit_pays. unfold noise_of_cells.
+  intros H. unfold noise_of_cells, pilot_due.
   rewrite losses_repeat by (auto using fit_length). rewrite Rmult_assoc.
   apply Rmult_le_compat_l; [lra|]. unfold real.
   eapply Rle_trans; [|apply ceil_div_R; lia].
   rewrite NR_mult. right. field. pose proof (Npos_pos (under (exact m))). lra.
 Qed.
+
+Lemma pilot_pays m : priced (exact m) -> forall v a,
+  losses (noise_of_cells m) (snd (pilot m v a))
+  <= owing_worth a - owing_worth (fst (pilot m v a)).
+Proof. intros H v a. apply admit_pays, pilot_due_covers, H. Qed.
 
 (* Truncated towards zero, no step is larger than it would be. *)
 Lemma quot_square a b : (0 < b)%Z -> IZR (Z.quot a b) * IZR (Z.quot a b) * (IZR b * IZR b)
