@@ -9,4 +9,6 @@ Definition step {Data A : Type} (one : Data -> A -> A * vector) (l : list (Data 
   (map fst after, total (map snd after)).
 
 Extraction Language OCaml.
-Extraction "gate.ml" step in_or_out pilot sums settle wholly from_pot part_off together apart.
+Extraction "gate.ml"
+  step in_or_out pilot sums settle wholly from_pot part_off together apart
+  pilot_each sums_each settle_each.

@@ -118,9 +118,8 @@ Section Sound.
 Variable unit : R.                                          (* rho of one unit of charge *)
 Hypothesis unit_pos : 0 < unit.
 
-(* The noise that a price stands for, in lattice steps: 1 / (2 sigma^2) is [unit] times the price.
-   With unit = kappa / (2^24 B), price = g^2 sigma_0^2 / sigma^2 2^24 and sigma_0^2 = B / (2 kappa)
-   it is sigma / g. *)
+(* The noise that a price stands for, in lattice steps: 1 / (2 sigma^2) is [unit] times the price. It
+   is the one that the code draws ([noise_of_code]). *)
 Definition noise_at (r : fraction) : R := / sqrt (2 * unit * real r).
 
 Definition priced (r : fraction) : Prop := (0 < over r)%N.
@@ -440,3 +439,53 @@ Proof.
   apply each_sound; [apply noises_of_part_pos, Hf | apply part_pays, Hf].
 Qed.
 End Sound.
+
+(* --- In a store's own terms ------------------------------------------------------------------- *)
+
+(* A store of kappa and norm_budget: a unit is 2^-24 of squared norm, and worth that part of kappa. *)
+Definition unit_of (kappa norm_budget : R) : R := kappa / (norm_budget * 2 ^ 24).
+
+(* sparseq/accounting/charge.py's price of noise sigma on a lattice of step g stands for noise sigma / g
+   in lattice steps. *)
+Lemma noise_of_code kappa norm_budget sigma g r :
+  0 < kappa -> 0 < norm_budget -> 0 < sigma -> 0 < g ->
+  real r = g * g * (norm_budget / (2 * kappa)) / (sigma * sigma) * 2 ^ 24 ->
+  noise_at (unit_of kappa norm_budget) r = sigma / g.
+Proof.
+  intros Hk Hb Hs Hg E. unfold noise_at, unit_of. rewrite E.
+  replace (2 * (kappa / (norm_budget * 2 ^ 24))
+           * (g * g * (norm_budget / (2 * kappa)) / (sigma * sigma) * 2 ^ 24))
+    with ((g / sigma) * (g / sigma)) by (field; lra).
+  rewrite sqrt_square; [field; lra|]. left. apply Rdiv_lt_0_compat; assumption.
+Qed.
+
+(* A budget of no more than norm_budget is worth no more than kappa. *)
+Lemma worth_at_most_kappa kappa norm_budget units :
+  0 < kappa -> 0 < norm_budget -> NR units <= norm_budget * 2 ^ 24 ->
+  unit_of kappa norm_budget * NR units <= kappa.
+Proof.
+  intros Hk Hb H. unfold unit_of.
+  assert (0 < norm_budget * 2 ^ 24) as Hp by (apply Rmult_lt_0_compat; lra).
+  apply Rmult_le_reg_r with (norm_budget * 2 ^ 24); [exact Hp|].
+  replace (kappa / (norm_budget * 2 ^ 24) * NR units * (norm_budget * 2 ^ 24))
+    with (kappa * NR units) by (field; lra).
+  apply Rmult_le_compat_l; lra.
+Qed.
+
+(* All that a store of weighted questions ever releases is kappa-zCDP, for each person. *)
+Theorem kappa_zcdp {Data} kappa norm_budget (ask : list vector -> part Data) :
+  0 < kappa -> 0 < norm_budget -> (forall seen, fair (ask seen)) ->
+  forall n before d budget behind, NR budget <= norm_budget * 2 ^ 24 ->
+    zcdp kappa
+      (life_of (fun seen => part_asked (unit_of kappa norm_budget) (ask seen)) n []
+         (before ++ (d, Owing budget 0) :: behind))
+      (life_of (fun seen => part_asked (unit_of kappa norm_budget) (ask seen)) n []
+         (before ++ behind)).
+Proof.
+  intros Hk Hb Hf n before d budget behind H.
+  assert (0 < unit_of kappa norm_budget) as Hu.
+  { apply Rdiv_lt_0_compat; [exact Hk | apply Rmult_lt_0_compat; lra]. }
+  apply zcdp_weaken with (unit_of kappa norm_budget * NR budget).
+  - apply worth_at_most_kappa; assumption.
+  - apply weighted; assumption.
+Qed.

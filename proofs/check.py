@@ -21,15 +21,16 @@ from typing import NamedTuple
 HERE = Path(__file__).resolve().parent
 GATE = ("Vectors", "Gate")
 BEFORE = ("Vectors", "Sums", "Filter", "Gaussian", "Store", "Meaning")
-PROOFS = (*BEFORE, "Gate", "Sound", "Parts", "Refuted")
+PROOFS = (*BEFORE, "Gate", "Sound", "Parts", "Windows", "Refuted")
 
 THEOREMS = {
     "Sums": ("at_most_series", "series_at_most", "zcdp_series"),
     "Filter": ("filter", "transcript_law", "integer_gate", "algorithm2", "overdrawn_leaks"),
     "Gaussian": ("noise_total", "noise_zcdp", "noises_zcdp"),
     "Store": ("store", "life_law", "store_of_all"),
-    "Sound": ("algorithm2", "weighted"),
-    "Parts": ("purposes", "capped"),
+    "Sound": ("algorithm2", "weighted", "noise_of_code", "kappa_zcdp"),
+    "Parts": ("purposes",),
+    "Windows": ("capped", "capped_weighted"),
     "Meaning": ("approximate",),
     "Refuted": ("cheaper_is_unsound", "refund_is_unsound", "neighbour_is_not_local"),
 }
@@ -90,6 +91,9 @@ MUTATIONS = {
     "after the last one they go on": Mutation(
         "Gate", "else ([], 0)", "else let (t, l) := in_turn r life in (Some (c, v) :: t, l)",
         "in_turn_disjoint",
+    ),
+    "nobody pays for life": Mutation(
+        "Gate", "(life a - life_owed a) 0", "(life a) 0", "capped_weighted"
     ),
 }  # fmt: skip
 

@@ -1,10 +1,11 @@
 (* Reads streams of steps, and says what the extracted gate makes of them. Whole numbers in binary.
 
-   plain, owing, windows, pots          a stream begins, with nobody: which kind of accounts
-   join ACCOUNT                         somebody comes: LEFT; LEFT; CAP N LEFT ...; N (ONE LEFT) ...
+   plain, owing, windows, living, pots  a stream begins, with nobody: which kind of accounts
+   join ACCOUNT                         somebody comes: LEFT; LEFT; CAP N LEFT ..., twice;
+                                        N (ONE LEFT) ...
    in HALT N MEASURE ... VECTOR ...     a question, in or out: N vectors a person
    pilot MEASURE VECTOR ...             a part of a weighted question
-   sums N SUMMED ... (WEIGHT VECTOR ...) ...
+   sums N SUMMED ... (WEIGHT VECTOR ...) ...    another; of living: each window's, after APART
    end                                  of a weighted question
    from J ONE HALT N MEASURE ... VECTOR ...   a question that is paid from part J
    part SHARE ONE MOST                  a part of everybody's budget, from here on
@@ -67,6 +68,10 @@ let lived () =
   let for_life = n () in
   { windows = many n; for_life }
 
+let living () =
+  let life = n () in
+  { by_window = many owing; life; life_owed = N0 }
+
 let pot () =
   let worth_of_one = fraction () in
   { worth_of_one; account = owing () }
@@ -90,18 +95,21 @@ type stream =
   | Plain of n list
   | Owing of owing list
   | Windows of lived list
+  | Living of living list
   | Pots of pot list list
 
 let next now = function
   | "plain" -> Plain []
   | "owing" -> Owing []
   | "windows" -> Windows []
+  | "living" -> Living []
   | "pots" -> Pots []
   | "join" -> (
       match now with
       | Plain l -> Plain (l @ [ n () ])
       | Owing l -> Owing (l @ [ owing () ])
       | Windows l -> Windows (l @ [ lived () ])
+      | Living l -> Living (l @ [ living () ])
       | Pots l -> Pots (l @ [ many pot ]))
   | asked -> (
       match (asked, now) with
@@ -110,11 +118,16 @@ let next now = function
           let q = many measure in
           let read _ = times (List.length q) vector in
           Plain (answer of_n (step (in_or_out halt q) (said read l)))
-      | (("pilot" | "sums" | "end") as part), Owing l ->
+      | (("in" | "pilot" | "sums" | "end") as part), Owing l ->
           let show a = of_n a.left ^ "," ^ of_n a.owed in
           Owing
             (answer show
                (match part with
+               | "in" ->
+                   let halt = yes () in
+                   let q = many measure in
+                   let read _ = times (List.length q) vector in
+                   step (wholly halt q) (said read l)
                | "pilot" ->
                    let m = measure () in
                    step (pilot m) (said (fun _ -> vector ()) l)
@@ -126,6 +139,29 @@ let next now = function
                    in
                    step (fun (w, x) a -> sums w q x a) (said read l)
                | _ -> step (fun () a -> (settle a, [])) (said (fun _ -> ()) l)))
+      | (("pilot" | "sums" | "end") as part), Living l ->
+          let show a =
+            commas
+              (of_n a.life :: of_n a.life_owed
+              :: List.concat_map (fun w -> [ of_n w.left; of_n w.owed ]) a.by_window)
+          in
+          Living
+            (answer show
+               (match part with
+               | "pilot" ->
+                   let m = measure () in
+                   let read a = List.map (fun _ -> vector ()) a.by_window in
+                   step (pilot_each m) (said read l)
+               | "sums" ->
+                   let is_apart = yes () in
+                   let q = many summed in
+                   let of_window _ =
+                     let w = fraction () in
+                     (w, times (List.length q) vector)
+                   in
+                   let read a = List.map of_window a.by_window in
+                   step (sums_each is_apart q) (said read l)
+               | _ -> step (fun () a -> (settle_each a, [])) (said (fun _ -> ()) l)))
       | (("from" | "part") as part), Pots l ->
           let show pots = commas (List.map (fun x -> of_n x.account.left) pots) in
           Pots

@@ -26,6 +26,7 @@ from algorithm2 import (
     Rungs,
     Vector,
     Weighted,
+    WeightedLife,
     cells_of,
     power_above,
     squared,
@@ -250,23 +251,57 @@ class Recorded(Algorithm2):
         return judged
 
 
-class RecordedWeights(Weighted):
-    """The weighted reference, which writes down what it is asked."""
+class Recording(Weighted):
+    """A weighted reference, which writes down what it is asked."""
 
-    def __init__(self, *level: Any) -> None:
-        super().__init__(*level)
-        self.parts: list[Callable[[Judged, list[int]], None]] = []
+    def __init__(self, *level: Any, **more: Any) -> None:
+        super().__init__(*level, **more)
+        self.parts: list[Callable[[Judged], None]] = []
 
-    def _after(self) -> tuple[dict[int, int], dict[int, int]]:
-        return dict(self.spent), dict(self.due)
+    def order(self) -> list[int]:
+        """Return all users, as the program is told of them."""
+        return list(self.budgets)
 
-    def _right(
-        self, judged: Judged, users: list[int], then: tuple[dict[int, int], dict[int, int]],
-        sums: Sequence[Mapping[int, int]], cells: int,
-    ) -> None:  # fmt: skip
-        spent, due = then
-        accounts = [(self.budgets[u] - spent.get(u, 0), due.get(u, 0)) for u in users]
-        judged.expect(accounts, sums, cells)
+    def now(self) -> Callable[[], list[tuple[int, ...]]]:
+        """Return everybody's account as it is now, told when all are known."""
+        spent, due = dict(self.spent), dict(self.due)
+        return lambda: [(self.budgets[u] - spent.get(u, 0), due.get(u, 0)) for u in self.order()]
+
+    def begun(self) -> Judged:
+        """Return a stream in which all are there from the start."""
+        judged = Judged()
+        judged.say("owing", [("join", self.budgets[u]) for u in self.order()])
+        return judged
+
+    def told(self) -> Judged:
+        """Write the stream."""
+        judged = self.begun()
+        for tell in self.parts:
+            tell(judged)
+        return judged
+
+    def marks(self) -> list[int]:
+        """Return what is said of sums beside them."""
+        return []
+
+    def step(
+        self, measures: Sequence[Mapping[int, Vector]], noise: Sequence[tuple[float, float]]
+    ) -> list[dict[int, int]]:
+        """As ever: a question whose people are in or out."""
+        sums = super().step(measures, noise)
+        cells = 1 + max((k for v in measures for x in v.values() for k in x), default=0)
+        then, q = self.now(), Question(cells, list(noise), [dict(v) for v in measures])
+
+        def tell(judged: Judged) -> None:
+            judged.say("in", int(self.halt))
+            asked_of(judged, self, q)
+            for user in self.order():
+                for v in q.vectors:
+                    judged.vector(cells, v.get(user, {}))
+            judged.expect(then(), sums, cells)
+
+        self.parts.append(tell)
+        return sums
 
     def pilot(
         self, r: Mapping[int, Fraction], a: Mapping[int, Fraction], of: Rungs
@@ -274,13 +309,13 @@ class RecordedWeights(Weighted):
         """As ever."""
         totals, active = super().pilot(r, a, of)
         vectors = {u: cells_of(r[u], a[u], of) for u in r}
-        then, cells = self._after(), len(of.edges)
+        then, cells = self.now(), len(of.edges)
 
-        def tell(judged: Judged, users: list[int]) -> None:
+        def tell(judged: Judged) -> None:
             judged.say("pilot", cells, Fraction(UNITS, of.variance * PILOT * PILOT))
-            for user in users:
+            for user in self.order():
                 judged.vector(cells, vectors.get(user, {}))
-            self._right(judged, users, then, [dict(enumerate(totals))], cells)
+            judged.expect(then(), [dict(enumerate(totals))], cells)
 
         self.parts.append(tell)
         return totals, active
@@ -301,18 +336,19 @@ class RecordedWeights(Weighted):
                 if squared(x) >= 2**62:
                     weights[user] = Fraction(0)
         cells = 1 + max((k for v in measures for x in v.values() for k in x), default=0)
-        then, vectors_of, announced = self._after(), list(measures), list(said)
+        then, vectors_of, announced = self.now(), list(measures), list(said)
+        marks = self.marks()
 
-        def tell(judged: Judged, users: list[int]) -> None:
-            judged.say("sums", len(announced))
+        def tell(judged: Judged) -> None:
+            judged.say("sums", marks, len(announced))
             for m in announced:
                 g, fine = Fraction(m.granularity), Fraction(power_above(scale * m.unit), 2**29)
                 judged.say(cells, self.exact_rate(m), Fraction(m.step) / g, g / fine)
-            for user in users:
+            for user in self.order():
                 judged.say(weights.get(user, Fraction(0)))
                 for v in vectors_of:
                     judged.vector(cells, v.get(user, {}) if user in weights else {})
-            self._right(judged, users, then, sums, cells)
+            judged.expect(then(), sums, cells)
 
         self.parts.append(tell)
         return sums
@@ -320,52 +356,114 @@ class RecordedWeights(Weighted):
     def end(self) -> None:
         """As ever."""
         super().end()
-        then = self._after()
+        then = self.now()
 
-        def tell(judged: Judged, users: list[int]) -> None:
+        def tell(judged: Judged) -> None:
             judged.say("end")
-            self._right(judged, users, then, [], 0)
+            judged.expect(then(), [], 0)
 
         self.parts.append(tell)
 
-    def told(self) -> Judged:
-        """Write the stream, as if all had been there from the start."""
-        judged, users = Judged(), list(self.budgets)
-        judged.say("owing", [("join", self.budgets[u]) for u in users])
-        for tell in self.parts:
-            tell(judged, users)
+
+class RecordedWeights(Recording):
+    """Of accounts of one kind."""
+
+
+class RecordedLife(Recording, WeightedLife):
+    """Of windows, under a cap."""
+
+    def people(self) -> dict[int, list[int]]:
+        """Return everybody's windows."""
+        found: dict[int, list[int]] = {}
+        for window in self.budgets:
+            found.setdefault(self.of[window], []).append(window)
+        return found
+
+    def order(self) -> list[int]:
+        """Return all windows, person by person."""
+        return [w for mine in self.people().values() for w in mine]
+
+    def now(self) -> Callable[[], list[tuple[int, ...]]]:
+        """Return everybody's account as it is now."""
+        spent, due = dict(self.spent), dict(self.due)
+        lived, owed = dict(self.lived), dict(self.owed)
+
+        def then() -> list[tuple[int, ...]]:
+            found = []
+            for person, mine in self.people().items():
+                each = [(self.budgets[w] - spent.get(w, 0), due.get(w, 0)) for w in mine]
+                life = self.lifetime - lived.get(person, 0), owed.get(person, 0)
+                found.append((*life, *(n for one in each for n in one)))
+            return found
+
+        return then
+
+    def begun(self) -> Judged:
+        """Return a stream in which all are there from the start."""
+        judged = Judged()
+        judged.say("living")
+        for mine in self.people().values():
+            judged.say("join", self.lifetime, len(mine), [self.budgets[w] for w in mine])
         return judged
+
+    def marks(self) -> list[int]:
+        """Say whether no value adds up two windows."""
+        return [int(self.apart)]
 
 
 def weighted(draw: random.Random) -> Judged:
     """A stream of pilots and weighted sums, by the reference."""
     reference = RecordedWeights(*draw.choice(LEVELS))
-    users = draw.randint(1, 4)
+    return _weighted(draw, reference, draw.randint(1, 4))
+
+
+def living(draw: random.Random) -> Judged:
+    """The same of windows under a cap."""
+    reference = RecordedLife(*draw.choice(LEVELS))
+    people, each = draw.randint(1, 2), draw.randint(1, 3)
+    reference.of = {w: w // each for w in range(people * each)}
+    whole = math.floor(Fraction(reference.norm_budget) * UNITS)
+    reference.lifetime = draw.choice([2 * whole, whole, whole // 40, 5000])
+    reference.for_life = draw.choice([1.0, 20.0])
+    return _weighted(draw, reference, people * each)
+
+
+def _weighted(draw: random.Random, reference: Recording, users: int) -> Judged:
     whole = math.floor(Fraction(reference.norm_budget) * UNITS)
     for user in range(users):
         reference.budgets[user] = draw.choice([whole, whole // 50, draw.randint(0, whole), 70])
         reference.spent[user] = 0
     for _ in range(draw.randint(1, 3)):
-        q = question(draw, users)
+        apart = isinstance(reference, RecordedLife) and draw.random() < 0.5
+        q = question(draw, users, disjoint=apart)
+        if isinstance(reference, RecordedLife):
+            reference.apart = apart
         r = {u: Fraction(draw.uniform(0, 40)) for u in range(users) if draw.random() < 0.9}
         for _ in range(draw.choice([0, 1, 2])):
             edges = tuple(float(2**k) for k in range(draw.randint(2, 5)))
             a = reference.allowances(set(r), draw.choice([2.0, 30.0]))
             reference.pilot(r, a, Rungs(edges, draw.choice([0, 0, 1]), draw.choice([4, 16])))
         if draw.random() < 0.9:
-            a = reference.allowances(set(r), draw.choice([2.0, 30.0]))
-            scale = Fraction(draw.choice([256, 100, 2000]), 256)
-            variance = Fraction(reference.norm_budget) / (2 * Fraction(reference.kappa))
-            said = []
-            for _ in q.noise:
-                step = Fraction(1, draw.choice([1, 1, 2**10]))
-                sigma = math.sqrt(scale**2 * variance) * draw.uniform(0.5, 4)
-                g = float(min(step, Fraction(2) ** math.floor(math.log2(sigma / 8))))
-                said.append(Announced(step, Fraction(1), sigma, g))
-            vectors = [{u: x for u, x in v.items() if u in r} for v in q.vectors]
-            reference.answer(vectors, said, r, a, scale)
+            _answered(draw, reference, q, r)
         reference.end()
     return reference.told()
+
+
+def _answered(
+    draw: random.Random, reference: Recording, q: Question, r: dict[int, Fraction]
+) -> None:
+    """Have sums under weights, with noise that is right for a scale, or a few times as much."""
+    a = reference.allowances(set(r), draw.choice([2.0, 30.0]))
+    scale = Fraction(draw.choice([256, 100, 2000]), 256)
+    variance = Fraction(reference.norm_budget) / (2 * Fraction(reference.kappa))
+    said = []
+    for _ in q.noise:
+        step = Fraction(1, draw.choice([1, 1, 2**10]))
+        sigma = math.sqrt(scale**2 * variance) * draw.uniform(0.5, 4)
+        g = float(min(step, Fraction(2) ** math.floor(math.log2(sigma / 8))))
+        said.append(Announced(step, Fraction(1), sigma, g))
+    vectors = [{u: x for u, x in v.items() if u in r} for v in q.vectors]
+    reference.answer(vectors, said, r, a, scale)
 
 
 def windows(draw: random.Random) -> Judged:

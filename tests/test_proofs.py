@@ -15,14 +15,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import test_lifetime_reference
 import test_reference
 import test_weighted_reference
 from judged import (
     Judged,
     Recorded,
+    RecordedLife,
     RecordedWeights,
     disagreements,
     in_or_out,
+    living,
     purposes,
     weighted,
     windows,
@@ -79,7 +82,8 @@ def test_what_the_page_quotes_is_what_is_proved() -> None:
 
 
 KINDS: list[tuple[Callable[[random.Random], Judged], int]] = [
-    (in_or_out, 4_000), (weighted, 3_000), (windows, 2_000), (purposes, 2_000),
+    (in_or_out, 4_000), (weighted, 2_500), (windows, 1_500), (living, 1_500),
+    (purposes, 1_500),
 ]  # fmt: skip
 
 
@@ -104,18 +108,25 @@ def test_the_extracted_gate_agrees_with_whole_stores(
     told: list[Any] = []
 
     def beginning(kind: type[Any]) -> type[Any]:
-        def made(*level: Any) -> Any:
-            told.append(kind(*level))
+        def made(*level: Any, **more: Any) -> Any:
+            told.append(kind(*level, **more))
             return told[-1]
 
         return made  # type: ignore[return-value]
 
     monkeypatch.setattr(test_reference, "Algorithm2", beginning(Recorded))
     monkeypatch.setattr(test_weighted_reference, "Weighted", beginning(RecordedWeights))
-    test_reference.examples(100)(test_reference.follow)(tmp_path_factory)
-    for seed in range(5_000, 5_060):
+    monkeypatch.setattr(test_lifetime_reference, "WeightedLife", beginning(RecordedLife))
+
+    @test_reference.examples(100)
+    def followed(stream: test_reference.Stream, on_disk: bool) -> None:
+        test_reference.follow(tmp_path_factory, stream, on_disk)
+
+    followed()
+    for seed in range(5_000, 5_050):
         test_weighted_reference.follow(seed)
-    assert len(told) >= 150
+        test_lifetime_reference.follow(seed)
+    assert len(told) >= 200
     program = judge_of(tmp_path_factory.mktemp("judge"))
     assert disagreements(program, [one.told() for one in told]) == []
 
@@ -129,6 +140,7 @@ def test_the_extracted_gate_agrees_with_whole_stores(
         ("whoever has one unit too little is let in", in_or_out),
         ("a part is not paid", weighted),
         ("roots are rounded down", windows),
+        ("nobody pays for life", living),
         ("a part that comes is not taken from what there was", purposes),
     ],
 )
@@ -153,8 +165,7 @@ def test_a_charge_of_ours_that_is_off_by_a_unit_is_found(
 
     monkeypatch.setattr(sparseq.stream.release_charges, "charges_of", cheaper)
     with pytest.raises(AssertionError):
-        for seed in range(300):
-            in_or_out(random.Random(seed))
+        list(map(in_or_out, map(random.Random, range(300))))
 
 
 # The noise, in numbers ----------------------------------------------------------------------------
