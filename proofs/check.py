@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
 GATE = ("Vectors", "Gate")
-BEFORE = ("Vectors", "Sums", "Filter", "Gaussian", "Store", "Meaning")
+BEFORE = ("Vectors", "Sums", "Filter", "Gaussian", "Store", "Meaning", "Delta")
 PROOFS = (*BEFORE, "Gate", "Sound", "Parts", "Windows", "Refuted")
 
 THEOREMS = {
@@ -32,6 +32,7 @@ THEOREMS = {
     "Parts": ("purposes",),
     "Windows": ("capped", "capped_weighted"),
     "Meaning": ("approximate",),
+    "Delta": ("filter_with_delta", "approximate_with_delta"),
     "Refuted": ("cheaper_is_unsound", "refund_is_unsound", "neighbour_is_not_local"),
 }
 
