@@ -99,34 +99,52 @@ def test_the_extracted_gate_agrees_on_random_streams(
     assert disagreements(program, streams) == []
 
 
+def stores_in_or_out(folders: pytest.TempPathFactory) -> None:
+    @test_reference.examples(100)
+    def follow(stream: test_reference.Stream, on_disk: bool) -> None:
+        test_reference.follow(folders, stream, on_disk)
+
+    follow()
+
+
+def weighted_stores(_: Any) -> None:
+    for seed in range(5_000, 5_040):
+        test_weighted_reference.follow(seed)
+
+
+def stores_of_windows(_: Any) -> None:
+    for seed in range(5_000, 5_015):
+        test_lifetime_reference.follow(seed)
+
+
+STORES: list[tuple[Any, str, type[Any], Callable[[pytest.TempPathFactory], None]]] = [
+    (test_reference, "Algorithm2", Recorded, stores_in_or_out),
+    (test_weighted_reference, "Weighted", RecordedWeights, weighted_stores),
+    (test_lifetime_reference, "WeightedLife", RecordedLife, stores_of_windows),
+]
+
+
 @installed
 @pytest.mark.deep
+@pytest.mark.parametrize(("module", "name", "kind", "follow"), STORES)
 def test_the_extracted_gate_agrees_with_whole_stores(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    module: Any,
+    name: str,
+    kind: type[Any],
+    follow: Callable[[pytest.TempPathFactory], None],
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Streams of real stores, which are held against the reference as they run."""
     told: list[Any] = []
 
-    def beginning(kind: type[Any]) -> type[Any]:
-        def made(*level: Any, **more: Any) -> Any:
-            told.append(kind(*level, **more))
-            return told[-1]
+    def begun(*level: Any, **more: Any) -> Any:
+        told.append(kind(*level, **more))
+        return told[-1]
 
-        return made  # type: ignore[return-value]
-
-    monkeypatch.setattr(test_reference, "Algorithm2", beginning(Recorded))
-    monkeypatch.setattr(test_weighted_reference, "Weighted", beginning(RecordedWeights))
-    monkeypatch.setattr(test_lifetime_reference, "WeightedLife", beginning(RecordedLife))
-
-    @test_reference.examples(100)
-    def followed(stream: test_reference.Stream, on_disk: bool) -> None:
-        test_reference.follow(tmp_path_factory, stream, on_disk)
-
-    followed()
-    for seed in range(5_000, 5_050):
-        test_weighted_reference.follow(seed)
-        test_lifetime_reference.follow(seed)
-    assert len(told) >= 200
+    monkeypatch.setattr(module, name, begun)
+    follow(tmp_path_factory)
+    assert len(told) >= 15
     program = judge_of(tmp_path_factory.mktemp("judge"))
     assert disagreements(program, [one.told() for one in told]) == []
 
