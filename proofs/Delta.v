@@ -17,8 +17,6 @@ Record but_for {T : Type} (delta rho : R) (P Q : T -> R) : Type := But_for {
   good_zcdp : zcdp rho good good_absent }.
 Arguments good {T delta rho P Q}. Arguments good_absent {T delta rho P Q}.
 
-Definition law {T : Type} (P : T -> R) : Prop := (forall t, 0 <= P t) /\ at_most P 1.
-
 Lemma at_most_plus {T : Type} (f g : T -> R) a b :
   at_most f a -> at_most g b -> at_most (fun t => f t + g t) (a + b).
 Proof.
@@ -26,9 +24,9 @@ Proof.
 Qed.
 
 Lemma below_law {T : Type} (P P1 : T -> R) :
-  law P -> (forall t, 0 <= P1 t <= P t) -> law P1.
+  is_law P -> (forall t, 0 <= P1 t <= P t) -> at_most P1 1.
 Proof.
-  intros [H0 H1] H. split; [intros t; apply H|]. intros l Hl.
+  intros (_ & H1 & _) H l Hl.
   apply Rle_trans with (sum P l); [apply sum_le; intros t; apply H | apply H1, Hl].
 Qed.
 
@@ -37,7 +35,7 @@ Context {Outcome : Type}.
 Variable eq_dec : decidable_equality Outcome.
 
 Lemma rest_after_head (p p1 : Outcome -> R) (f f1 : Outcome -> list Outcome -> R) d1 d2 :
-  0 <= d2 -> law p -> (forall x, law (f x)) ->
+  0 <= d2 -> is_law p -> (forall x, is_law (f x)) ->
   (forall x, 0 <= p1 x <= p x) -> (forall x r, 0 <= f1 x r <= f x r) ->
   at_most (fun x => p x - p1 x) d1 -> (forall x, at_most (fun r => f x r - f1 x r) d2) ->
   at_most (fun t => after_head p f t - after_head p1 f1 t) (d1 + d2).
@@ -59,7 +57,7 @@ Proof.
 Qed.
 
 Lemma but_for_after_head d1 d2 r1 r2 (p q : Outcome -> R) (f g : Outcome -> list Outcome -> R) :
-  0 <= d2 -> law p -> law q -> (forall x, law (f x)) -> (forall x, law (g x)) ->
+  0 <= d2 -> is_law p -> is_law q -> (forall x, is_law (f x)) -> (forall x, is_law (g x)) ->
   but_for d1 r1 p q -> (forall x, but_for d2 r2 (f x) (g x)) ->
   but_for (d1 + d2) (r1 + r2) (after_head p f) (after_head q g).
 Proof.
@@ -86,7 +84,7 @@ Hypothesis worth_nonneg : forall a, 0 <= worth a.
 Hypothesis worth_delta_nonneg : forall a, 0 <= worth_delta a.
 
 Record covered_twice (s : step Outcome A) : Type := Covered_twice {
-  laws : forall a, law (present s a) /\ law (absent s a);
+  laws : forall a, is_law (present s a) /\ is_law (absent s a);
   covers : forall a, but_for (worth_delta a - worth_delta (after s a))
                              (worth a - worth (after s a)) (present s a) (absent s a) }.
 
@@ -106,13 +104,9 @@ Proof.
       rewrite (sum_zero (fun _ => 0)) by auto. apply worth_delta_nonneg.
     + apply zcdp_same; [apply worth_nonneg | apply nothing_nonneg | apply nothing_law].
   - assert (forall world m seen a, (forall s, world s = present s \/ world s = absent s) ->
-      law (transcript world ask m seen a)) as Hlaw.
-    { intros world m s' a' Hw. destruct (transcript_law eq_dec world ask) with m s' a' as [H H0].
-      - intros s b o. destruct (laws _ (Hc s) b) as [[Hl _] [Hr _]].
-        destruct (Hw (ask s)) as [->| ->]; auto.
-      - intros s b. destruct (laws _ (Hc s) b) as [[_ Hl] [_ Hr]].
-        destruct (Hw (ask s)) as [->| ->]; auto.
-      - split; assumption. }
+      is_law (transcript world ask m seen a)) as Hlaw.
+    { intros world m s' a' Hw. apply (transcript_law eq_dec). intros s b.
+      destruct (laws _ (Hc s) b). destruct (Hw (ask s)) as [->| ->]; assumption. }
     replace (worth a) with (worth a - worth (after (ask seen) a) + worth (after (ask seen) a))
       by ring.
     replace (worth_delta a)

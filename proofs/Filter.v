@@ -46,15 +46,12 @@ Proof.
 Qed.
 
 Theorem transcript_law (world : step -> A -> Outcome -> R) (ask : analyst) :
-  (forall seen a o, 0 <= world (ask seen) a o) ->
-  (forall seen a, at_most (world (ask seen) a) 1) ->
-  forall n seen a, at_most (transcript world ask n seen a) 1
-                   /\ forall t, 0 <= transcript world ask n seen a t.
+  (forall seen a, is_law (world (ask seen) a)) ->
+  forall n seen a, is_law (transcript world ask n seen a).
 Proof.
-  intros H0 H1 n. induction n as [|n IH]; intros seen a; cbn [transcript].
-  - split; [apply nothing_law | apply nothing_nonneg].
-  - split; [|intros t; apply after_head_nonneg; auto; intros; apply IH].
-    apply (after_head_law eq_dec); auto; intros; apply IH.
+  intros H n. induction n as [|n IH]; intros seen a; cbn [transcript].
+  - apply nothing_is_law.
+  - apply (after_head_is_law eq_dec); [apply H | intros o; apply IH].
 Qed.
 End Filter.
 Arguments step : clear implicits.

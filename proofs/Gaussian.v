@@ -4,7 +4,7 @@
    It is a law on the integers ([noise_total]), and for integers m1 and m2 the laws of m1 + noise and
    m2 + noise are zCDP at (m1 - m2)^2 / (2 sigma^2), as those of the Gaussian itself are
    ([noise_zcdp]). So is a vector of such, at the sum ([noises_zcdp]). *)
-From Coq Require Import Reals Lra Lia List ZArith.
+From Coq Require Import Reals Lra Lia List ZArith FinFun.
 From Coquelicot Require Import Coquelicot.
 From Sparseq Require Import Sums.
 Import ListNotations.
@@ -253,6 +253,20 @@ Proof.
     apply is_lim_seq_scal_l, middle_limit.
 Qed.
 
+Theorem noised_is_law m : is_law (noised m).
+Proof.
+  split; [intros k; left; apply noised_pos|]. split; [apply noised_law|].
+  intros e He. pose proof noise_total as H. apply is_lim_seq_spec in H.
+  destruct (H (mkposreal e He)) as [n Hn]. specialize (Hn n (le_n n)). cbn [pos] in Hn.
+  set (l := integers (- Z.of_nat n) (2 * n + 1)) in *.
+  exists (map (fun k => k + m)%Z l). split.
+  - apply Injective_map_NoDup; [intros a b E; cbn beta in E; lia|].
+    apply Injective_map_NoDup; [intros a b E; cbn beta in E; lia | apply seq_NoDup].
+  - rewrite sum_map. rewrite (sum_ext _ noise).
+    + apply Rabs_def2 in Hn. lra.
+    + intros k _. unfold noised. f_equal. lia.
+Qed.
+
 (* --- Its moment ----------------------------------------------------------------------------- *)
 
 (* q (p/q)^alpha of two bells is a third one, times the moment. *)
@@ -377,12 +391,10 @@ Proof.
   - apply (zcdp_after_head Z.eq_dec); [apply noise_zcdp, Hs|]. intros _. apply IH.
 Qed.
 
-Theorem noises_law sigmas : List.Forall (fun s => 0 < s) sigmas -> forall a,
-  at_most (answers sigmas a) 1 /\ forall t, 0 <= answers sigmas a t.
+Theorem answers_law sigmas : List.Forall (fun s => 0 < s) sigmas -> forall a,
+  is_law (answers sigmas a).
 Proof.
   induction 1 as [|s sigmas Hs _ IH]; intros a; cbn [answers].
-  - split; [apply nothing_law | apply nothing_nonneg].
-  - split; [apply (after_head_law Z.eq_dec) | intros t; apply after_head_nonneg];
-      intros; try apply IH; try (left; apply noised_pos, Hs).
-    apply noised_law, Hs.
+  - apply nothing_is_law.
+  - apply (after_head_is_law Z.eq_dec); [apply noised_is_law, Hs | intros _; apply IH].
 Qed.

@@ -70,7 +70,8 @@ Definition local (q : question) : Prop :=
   (forall x, length (gate q [x]) = 1%nat).
 
 Definition pays (q : question) : Prop :=
-  forall d a a' v, gate q [(d, a)] = [(a', v)] -> losses (sigmas q) v <= worth a - worth a'.
+  forall d a a' v, gate q [(d, a)] = [(a', v)] ->
+    losses (sigmas q) v <= worth a - worth a'.
 
 Definition sound (q : question) : Prop :=
   List.Forall (fun s => 0 < s) (sigmas q) /\ local q /\ pays q.
@@ -139,15 +140,14 @@ Proof.
       apply IH.
 Qed.
 
-(* What a store releases is a law: it is the chance of something. *)
+(* What a store releases is a law: the chances of all transcripts make 1. *)
 Theorem life_law (ask : analyst) :
   (forall seen, List.Forall (fun s => 0 < s) (sigmas (ask seen))) ->
-  forall n seen l, at_most (life_of ask n seen l) 1 /\ forall t, 0 <= life_of ask n seen l t.
+  forall n seen l, is_law (life_of ask n seen l).
 Proof.
   intros Hs n. induction n as [|n IH]; intros seen l; cbn [life_of].
-  - split; [apply nothing_law | apply nothing_nonneg].
-  - split; [apply (after_head_law vector_eq_dec) | intros t; apply after_head_nonneg];
-      intros; try apply IH; apply noises_law, Hs.
+  - apply nothing_is_law.
+  - apply (after_head_is_law vector_eq_dec); [apply answers_law, Hs | intros o; apply IH].
 Qed.
 End Store.
 Arguments question : clear implicits.

@@ -76,6 +76,19 @@ Proof.
   intros Hc H l Hl. rewrite sum_scal. apply Rmult_le_compat_l; [exact Hc | exact (H l Hl)].
 Qed.
 
+(* It is no less than 1, either: some finite part comes as close as one likes. *)
+Definition makes_one f : Prop := forall e, 0 < e -> exists l, NoDup l /\ 1 - e < sum f l.
+
+(* The chances of all outcomes. *)
+Definition is_law f : Prop := (forall x, 0 <= f x) /\ at_most f 1 /\ makes_one f.
+
+Lemma NoDup_both l m : NoDup l -> NoDup m -> (forall x, In x l -> ~ In x m) -> NoDup (l ++ m).
+Proof.
+  intros Hl Hm. induction Hl as [|x r Hx _ IH]; intros H; cbn; [exact Hm|]. constructor.
+  - rewrite in_app_iff. intros [Hr|Hr]; [contradiction | apply (H x); [left|]; auto].
+  - apply IH. intros y Hy. apply H. right. exact Hy.
+Qed.
+
 (* All of a type, in one point. *)
 Lemma at_most_point f x b :
   (forall y, y <> x -> f y = 0) -> 0 <= f x -> f x <= b -> at_most f b.
@@ -332,14 +345,64 @@ Proof.
       * intros x. apply Hr, Hal.
 Qed.
 
+(* A law has all of its mass somewhere: 1 in all. *)
+Lemma one_after_head p g :
+  (forall x, 0 <= p x) -> (forall x r, 0 <= g x r) ->
+  makes_one p -> (forall x, makes_one (g x)) -> makes_one (after_head p g).
+Proof.
+  intros Hp Hg H1 H2 e He.
+  destruct (H1 (Rmin (e / 2) 1)) as (l & Hl & Hs).
+  { apply Rmin_glb_lt; lra. }
+  pose proof (Rmin_l (e / 2) 1). pose proof (Rmin_r (e / 2) 1).
+  set (d := Rmin (e / 2) 1) in *.
+  assert (0 < d) as Hd by (apply Rmin_glb_lt; lra).
+  assert (exists m, NoDup m /\ (forall t, In t m -> exists x r, t = x :: r /\ In x l) /\
+                    sum p l * (1 - d) <= sum (after_head p g) m) as (m & Hm & _ & Hsum).
+  { clear Hs. induction Hl as [|x l Hx _ (m & Hm & Hin & IH)].
+    - exists []. cbn. split; [constructor|]. split; [intros t []|lra].
+    - destruct (H2 x d Hd) as (n & Hn & Hsn).
+      exists (map (cons x) n ++ m). split; [|split].
+      + apply NoDup_both; [|exact Hm|].
+        * apply Injective_map_NoDup; [intros a b E; injection E; auto | exact Hn].
+        * intros t Ht Hm'. apply in_map_iff in Ht. destruct Ht as (r & <- & _).
+          destruct (Hin _ Hm') as (y & r' & E & Hy). injection E as -> _. contradiction.
+      + intros t Ht. apply in_app_iff in Ht. destruct Ht as [Ht|Ht].
+        * apply in_map_iff in Ht. destruct Ht as (r & <- & _). exists x, r. cbn. auto.
+        * destruct (Hin t Ht) as (y & r & -> & Hy). exists y, r. cbn. auto.
+      + rewrite sum_app, sum_map. cbn [sum].
+        rewrite (sum_ext _ (fun r => p x * g x r)) by reflexivity. rewrite sum_scal.
+        assert (p x * (1 - d) <= p x * sum (g x) n) by (apply Rmult_le_compat_l; [apply Hp | lra]).
+        lra. }
+  exists m. split; [exact Hm|].
+  assert ((1 - d) * (1 - d) <= sum p l * (1 - d)) by (apply Rmult_le_compat_r; lra).
+  assert (0 < d * d) by (apply Rmult_lt_0_compat; lra). lra.
+Qed.
+
 (* The law that has everything in the empty list: nothing was released. *)
 Definition nothing (t : list O) : R := match t with [] => 1 | _ => 0 end.
 
 Lemma nothing_law : at_most nothing 1.
 Proof. apply (at_most_point _ []); cbn; try lra. intros [|]; [contradiction | reflexivity]. Qed.
 
+Lemma nothing_one : makes_one nothing.
+Proof.
+  intros e He. exists [[]]. cbn. split; [repeat constructor; intros [] | lra].
+Qed.
+
 Lemma nothing_nonneg t : 0 <= nothing t.
 Proof. destruct t; cbn; lra. Qed.
+
+Lemma nothing_is_law : is_law nothing.
+Proof. split; [apply nothing_nonneg | split; [apply nothing_law | apply nothing_one]]. Qed.
+
+Lemma after_head_is_law p g :
+  is_law p -> (forall x, is_law (g x)) -> is_law (after_head p g).
+Proof.
+  intros (H0 & H1 & H2) Hg. split; [|split].
+  - intros t. apply after_head_nonneg; [exact H0 | intros x; apply Hg].
+  - apply after_head_law; auto; intros; apply Hg.
+  - apply one_after_head; auto; intros; apply Hg.
+Qed.
 End Compose.
 
 (* What zCDP says in series: in whatever order outcomes are numbered, the moments' series converge,

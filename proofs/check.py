@@ -26,7 +26,7 @@ PROOFS = (*BEFORE, "Gate", "Sound", "Parts", "Windows", "Refuted")
 THEOREMS = {
     "Sums": ("at_most_series", "series_at_most", "zcdp_series"),
     "Filter": ("filter", "transcript_law", "integer_gate", "algorithm2", "overdrawn_leaks"),
-    "Gaussian": ("noise_total", "noise_zcdp", "noises_zcdp"),
+    "Gaussian": ("noise_total", "noised_is_law", "noise_zcdp", "noises_zcdp"),
     "Store": ("store", "life_law", "store_of_all"),
     "Sound": ("algorithm2", "weighted", "noise_of_code", "kappa_zcdp"),
     "Parts": ("purposes",),

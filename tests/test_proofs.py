@@ -67,6 +67,15 @@ def test_all_is_proved_on_the_listed_axioms_and_each_mutation_is_refused() -> No
     assert "mutations are refused" in done.stdout
 
 
+def test_where_rocq_is_not_installed_one_sentence_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = checked()
+    assert done.returncode == 0
+    assert done.stdout == "coqc is not installed, so the proofs were not checked.\n"
+
+
 def test_what_the_page_quotes_is_what_is_proved() -> None:
     sources = " ".join(
         " ".join(path.read_text().split()) for path in sorted((ROOT / "proofs").glob("*.v"))
