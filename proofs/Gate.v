@@ -235,3 +235,11 @@ Definition sums_each (is_apart : bool) (q : list summed) (xs : list (fraction * 
     (a : living) : living * vector :=
   admit_each is_apart
     (map (fun x => (dues (fst x) q (snd x), all_weighed (fst x) q (snd x))) xs) a.
+
+(* --- A whole store --------------------------------------------------------------------------- *)
+
+(* Everybody's account after a step, and what is summed. *)
+Definition step {Data A : Type} (one : Data -> A -> A * vector) (l : list (Data * A))
+  : list A * vector :=
+  let after := map (fun x => one (fst x) (snd x)) l in
+  (map fst after, total (map snd after)).
