@@ -202,13 +202,13 @@ Variable worth : A -> R.
 Definition each (sigmas : list R) (one : Data -> A -> A * vector) : question Data A :=
   Question sigmas (map (fun x => one (fst x) (snd x))).
 
+Lemma each_local sigmas one : local (each sigmas one).
+Proof. split; [intros l m; apply map_app | reflexivity]. Qed.
+
 (* What the extracted program does in a step is what such a store does. *)
 Lemma step_is_that_of_the_store sigmas one l :
   step one l = (map fst (gate (each sigmas one) l), total (map snd (gate (each sigmas one) l))).
 Proof. reflexivity. Qed.
-
-Lemma each_local sigmas one : local (each sigmas one).
-Proof. split; [intros l m; apply map_app | reflexivity]. Qed.
 
 Theorem each_sound sigmas one :
   List.Forall (fun s => 0 < s) sigmas ->
