@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE  # or each of many processes compiles all anew
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-deep bench lint types docs check clean
+.PHONY: demo test test-deep bench lint types docs proofs check clean
 
 demo: $(READY)  ## the main job, on real purchases
 	$(BIN)/sparseq demo
@@ -32,6 +32,9 @@ types: $(READY)  ## ours, and what a user's script sees of them
 
 docs: $(READY)  ## the site, in out/site; nothing is fetched for it, and a link that leads nowhere fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+proofs:  ## what Rocq checks (docs/theorems/machine-checked.md); where it is not installed that is said
+	$(PYTHON) proofs/check.py
 
 check: lint types docs test
 

@@ -2,7 +2,8 @@
 
 Source: Feldman & Zrnic (2021), Algorithm 2: user i's charge is the price of i's own contribution,
 and i takes part iff it fits into what i has left. People are let in wholly or not at all
-(`Bill.admit`), or part by part with what their weights leave (`Dues.admit`).
+(`Bill.admit`), or part by part with what their weights leave (`Dues.admit`). Both are proved by
+machine, for all analysts: docs/theorems/machine-checked.md.
 
 Weights of people: allowances, cells of a pilot, and what they cost, person by person.
 
