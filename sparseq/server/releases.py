@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from sparseq.ledger.protocol import Release
@@ -50,6 +51,12 @@ class LatestReleases:
             new += [replace(one, answer=b"") for one in store.releases(until - at, until)]
         if new:
             self.held = [*self.held, *new][-self._most :]
+
+    def these(self, numbers: Iterable[int]) -> list[Release]:
+        """Return the releases of these numbers that are held, in this order."""
+        held = self.held
+        first = held[0].id if held else 1
+        return [held[n - first] for n in numbers if first <= n < first + len(held)]
 
     def before(self, number: int, last: int) -> list[Release] | None:
         """Return so many before a release, oldest first; None: not all of them are held."""

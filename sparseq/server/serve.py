@@ -45,6 +45,7 @@ from sparseq.server.audit import AuditLog
 from sparseq.server.http import endpoints
 from sparseq.server.http.app import application
 from sparseq.server.jobs import Job, Jobs
+from sparseq.server.saved_questions import SavedQuestions
 from sparseq.server.service import Service
 from sparseq.server.thread import stand_behind
 from sparseq.server.tokens import Tokens
@@ -258,6 +259,7 @@ async def serve(place: Serving, ready: Callable[[str], None] = lambda said: None
             store,
             Tokens.beside(path),
             audit=AuditLog.beside(path),
+            saved=SavedQuestions.beside(path),
             backups=place.backups,
             timeout=place.timeout,
         )

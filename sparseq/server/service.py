@@ -12,6 +12,7 @@ an answer, and never charges. All of them take askers in turn.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,7 +26,7 @@ from typing import Any, TypeVar, overload
 import pyarrow as pa
 
 from sparseq.base.cancellation import Cancellation, checked_seconds
-from sparseq.base.errors import QueryCancelError, ServerError, SparseqError, Why
+from sparseq.base.errors import QueryCancelError, ServerError, SparseqError, StoreError, Why
 from sparseq.ledger.notes import Asker, RequestId
 from sparseq.ledger.protocol import Release
 from sparseq.released.render import schema_of
@@ -33,6 +34,7 @@ from sparseq.server.audit import AuditLog
 from sparseq.server.jobs import JobState
 from sparseq.server.quota_desk import Desk
 from sparseq.server.releases import LatestReleases, Repeats
+from sparseq.server.saved_questions import SavedQuestions
 from sparseq.server.thread import Ask, FairPool, FairQueue, StreamThread, Turn
 from sparseq.server.tokens import Door, Principal, Quota, Role, Tokens
 from sparseq.sql.catalog import Catalog
@@ -47,6 +49,7 @@ from sparseq.stream.step import Outcome
 from sparseq.stream.stream_progress import planned_price
 
 T = TypeVar("T")
+LOG = logging.getLogger("sparseq.server")
 MOST_TEXT = 1 << 20
 """Bytes of a query that a server looks at."""
 MOST_LOOKS = 64
@@ -96,6 +99,27 @@ class Reply:
     repeat: bool
 
 
+@dataclass(frozen=True)
+class Standing:
+    """How a question stands: public.
+
+    Attributes:
+        known: What it is answered with, free; None: to ask is charged.
+        explanation: What asking it would be.
+    """
+
+    known: Answer | None
+    explanation: Explanation
+
+    @property
+    def price(self) -> float:
+        """What asking anew may cost a person, in squared norm; pilots of all rows included."""
+        facts = self.explanation.facts
+        if "worst_case_charge" in facts:
+            return float(facts["worst_case_charge"])
+        return float(facts["price"] + facts["pilots"] + len(facts["parents"]))
+
+
 class Service:
     """One process serves one store to many. Use it from one event loop.
 
@@ -104,6 +128,7 @@ class Service:
         tokens: Who may ask.
         name: Of the database, as clients see it; by default the store's file's stem.
         audit: Where it is written who asked what; by default nowhere that stays.
+        saved: Questions that people save; by default kept nowhere that stays.
         backups: A folder for copies of the store; None: none are made.
         most, each: What may wait at once, in all and of one asker.
         timeout: The most seconds that a question may take until it is committed; None: no limit.
@@ -127,6 +152,7 @@ class Service:
         name: str = "",
         *,
         audit: AuditLog | None = None,
+        saved: SavedQuestions | None = None,
         backups: Path | None = None,
         most: int = 1024,
         each: int = 256,
@@ -136,6 +162,7 @@ class Service:
         self.catalog: Catalog = store.catalog
         self.guarantee = store.guarantee
         self.tokens, self.backups = tokens, backups
+        self.saved = saved or SavedQuestions(None)
         self.timeout = checked_seconds(timeout)
         self.stopping = asyncio.Event()
         twin, weighted = store.backend.public_twin(), store.stream.course is not None
@@ -174,6 +201,7 @@ class Service:
         who = self.tokens.signed_in(secret)
         if who is None or (name and who.name != name):
             raise _not_known()
+        self._used(who)
         return replace(who, source=source)
 
     def named(self, name: str, source: str = "") -> Principal:
@@ -185,12 +213,25 @@ class Service:
         who = self.tokens.principal(name)
         if who is None:
             raise _not_known()
+        self._used(who)
         return replace(who, source=source)
 
     def check(self, who: Principal) -> None:
         """Raise `ServerError` if the token was revoked since, or has expired."""
         if not self.tokens.holds(who):
             raise _not_known()
+        self._used(who)
+
+    def _used(self, who: Principal) -> None:
+        """Take note that a token is used; now and then that is written down."""
+        if self.tokens.use(who) and not self.stopping.is_set():
+            self._loop.run_in_executor(self._writer, self._note_uses)
+
+    def _note_uses(self) -> None:
+        try:
+            self.tokens.note_uses()
+        except StoreError:
+            LOG.exception("when tokens were used could not be written")
 
     # -- looking: never charged ------------------------------------------------------------------
 
@@ -222,6 +263,23 @@ class Service:
             with stream.held():
                 known = stream.known(query, options, anyhow=True)
                 return explained(stream, query, options, known)
+
+        return await self._look(who, look)
+
+    async def standing(self, who: Principal, statement: Statement) -> Standing:
+        """Return what a question is known to be answered with, and what asking it anew would be.
+
+        Raises:
+            QueryRefused: It can't be answered privately.
+        """
+        self.check(who)
+
+        def look() -> Standing:
+            stream = self._thread.store.stream
+            query, options = self._lowered(statement.bound()), statement.options
+            with stream.held():
+                known = stream.known(query, options)
+                return Standing(known, explained(stream, query, options, known))
 
         return await self._look(who, look)
 
@@ -391,6 +449,8 @@ class Service:
         self.stop()
         await asyncio.to_thread(self._thread.close)
         await self.write(self.desk.tell, "stopped", "")
+        await self.write(self._note_uses)
+        await self.write(self.saved.close)
         await asyncio.to_thread(self._writer.shutdown)
         for pool in (self._looks, self.lookups):
             await asyncio.to_thread(pool.close)

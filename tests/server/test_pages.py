@@ -72,14 +72,14 @@ def visited(
 
 def test_a_question_from_the_editor_to_its_answer() -> None:
     async def check(client: Any, service: Service) -> None:
-        looked = await client.get("/", params={"sql": SQL})
+        looked = await client.get("/ask", params={"sql": SQL})
         assert "Nothing was asked, nothing charged." in looked.text
-        part = await client.get("/", params={"sql": SQL, "part": "1"})
+        part = await client.get("/ask", params={"sql": SQL, "part": "1"})
         assert part.text.startswith("<h2>What it would be</h2>")
         assert service.released == 0
         form = {"sql": SQL.replace(" FROM", "\r\nFROM"), "price": "1"}
         asked = await client.post("/ask", data=form, headers=HERE)
-        assert asked.headers["location"] == "/answers/1"
+        assert asked.headers["location"] == "/answers/1?price=1"
         page = await client.get("/answers/1")
         assert "&lt;b&gt;&amp;" in page.text
         assert "<b>" not in page.text
@@ -106,7 +106,20 @@ def test_a_figure_is_drawn_over_an_ordered_key() -> None:
     visited(check)
 
 
-@pytest.mark.parametrize("path", ["/", "/answers", "/series", "/budget", "/curator", "/answers/9"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/ask",
+        "/dashboard",
+        "/saved",
+        "/answers",
+        "/series",
+        "/budget",
+        "/curator",
+        "/answers/9",
+    ],
+)
 def test_each_page_is_whole_and_keeps_to_its_policy(path: str) -> None:
     async def check(client: Any, service: Service) -> None:
         page = await client.get(path)

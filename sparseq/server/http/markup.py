@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from sqlglot import exp
+
+from sparseq.ledger.protocol import Release
 from sparseq.pictures.page import escaped
 from sparseq.pictures.tables import one_line
-from sparseq.sql.catalog import Catalog, bound_text
+from sparseq.server.saved_questions import Look, SavedQuestion
+from sparseq.sql.catalog import TIME_TYPES, Catalog, Column, Table, bound_text
 
 PRICES = (("1", "the usual noise"), ("4", "half of it"), ("0.25", "twice as much"))
-LINKS = (("/", "Ask"), ("/answers", "Answers"), ("/series", "Series"), ("/budget", "Budget"))
+LINKS = (
+    ("/", "Home"),
+    ("/ask", "Ask"),
+    ("/dashboard", "Dashboard"),
+    ("/answers", "Answers"),
+    ("/series", "Series"),
+    ("/budget", "Budget"),
+)
+LOOKS = ((Look.CHART, "a chart"), (Look.TABLE, "a table"))
 _SHOWN_KEYS = 12
 
 
@@ -71,12 +85,79 @@ def sign_in(store: str, wrong: str = "") -> str:
     return page("Sign in", body)
 
 
+def home(
+    store: str, catalog: Catalog, words: Iterable[str], recent: Sequence[Release], may_ask: bool
+) -> str:
+    """Return the first page: what can be asked, what somebody has asked, and what is left."""
+    said = "".join(f"<p>{escaped(line)}</p>" for line in words)
+    asking = f"""<form action="/ask" class="short">
+<label for="sql">Ask: one SELECT that aggregates</label>
+<textarea id="sql" name="sql" rows="3" spellcheck="false" autocapitalize="off" autocomplete="off" \
+required>{escaped_text(examples(catalog.private[0])[0][1]) if catalog.private else ""}</textarea>
+<button class="main">What would it be?</button>
+<span class="faint">Free: nothing is asked yet.</span>
+</form>"""
+    return f"""<h1>{escaped(store)}</h1>
+{asking if may_ask else ""}
+<h2>What you asked last</h2>
+{_recent(recent)}
+<h2>What can be asked</h2>
+<p class="faint">Counts, sums, averages, medians and more, over rows that you choose, by groups. \
+No answer shows a row.</p>
+{tables(catalog, may_ask)}
+<h2>What is left</h2>
+{said}
+<p><a href="/budget">More of the budget</a></p>"""
+
+
+def _recent(recent: Sequence[Release]) -> str:
+    if not recent:
+        return (
+            "<p>Nothing yet. What others asked is under <a href='/answers'>Answers</a>: reading "
+            "it is free.</p>"
+        )
+    rows = [
+        (
+            Link(f"/answers/{one.id}", one_line(one.query, 200)),
+            minute(one.released_at),
+            Link(f"/ask?{urlencode({'sql': one.query})}", "change it"),
+        )
+        for one in recent
+    ]
+    return grid(("question, with its answer: free", "answered (UTC)", "ask another"), rows, 0)
+
+
+def examples(table: Table) -> list[tuple[str, str]]:
+    """Return first questions about a table, each with what it is about; public facts alone."""
+    name, user = identifier(table.name), identifier(table.user)
+    found = [("how many people", f"SELECT count(DISTINCT {user}) AS people FROM {name}")]
+    for column in table.columns:
+        if column.keys is not None or column.found is not None:
+            key = identifier(column.name)
+            sql = f"SELECT {key}, count(*) AS n FROM {name} GROUP BY {key}"
+            found.append((f"rows by {column.name}", sql))
+            break
+    for column in table.columns:
+        if column.bounds is not None and column.type not in TIME_TYPES and column.keys is None:
+            value = identifier(column.name)
+            found.append(
+                (f"the average {column.name}", f"SELECT avg({value}) AS average FROM {name}")
+            )
+            break
+    return found
+
+
+def identifier(name: str) -> str:
+    """Return a name as SQL has it, in quotes where it could be read as something else.
+
+    >>> identifier("ward"), identifier("Ward 1"), identifier("order")
+    ('ward', '"Ward 1"', '"order"')
+    """
+    return exp.to_identifier(name).sql("duckdb")
+
+
 def ask(catalog: Catalog, sql: str, price: str, said: str = "", refused: str = "") -> str:
     """Return the editor, with what a question would be, or why it was refused."""
-    options = "".join(
-        f'<option value="{value}"{" selected" if value == price else ""}>{name}</option>'
-        for value, name in PRICES
-    )
     return f"""<h1>Ask</h1>
 {refused}
 <form method="post" action="/ask" id="ask">
@@ -85,8 +166,8 @@ def ask(catalog: Catalog, sql: str, price: str, said: str = "", refused: str = "
 required placeholder="SELECT count(*) AS n FROM {escaped(_first(catalog))}">\
 {escaped_text(sql)}</textarea>
 <div class="row">
-<label for="price">Noise: </label><select id="price" name="price">{options}</select>
-<button formaction="/" formmethod="get">What would it be?</button>
+<span class="pair"><label for="price">Noise</label>{choice("price", PRICES, price)}</span>
+<button formaction="/ask" formmethod="get">What would it be?</button>
 <button class="main">Ask</button>
 </div>
 <p class="faint">Looking is free; asking charges the people in the rows that are read. The same \
@@ -97,33 +178,56 @@ question again is free.</p>
 {tables(catalog)}"""
 
 
+def choice(name: str, choices: Iterable[tuple[str, str]], chosen: str) -> str:
+    """Return a list to choose from; its label is for its name."""
+    options = "".join(
+        f'<option value="{escaped(value)}"{" selected" if value == chosen else ""}>'
+        f"{escaped(text)}</option>"
+        for value, text in choices
+    )
+    return f'<select id="{name}" name="{name}">{options}</select>'
+
+
 def explained(text: str) -> str:
     """Return what a question would be, in words."""
     return f'<h2>What it would be</h2><pre class="explained">{escaped_text(text)}</pre>'
 
 
-def tables(catalog: Catalog) -> str:
+def tables(catalog: Catalog, with_examples: bool = False) -> str:
     """Return the tables, with what is known of their columns."""
     found = []
     for table in catalog.tables:
-        kind = f"about people: {table.user}" if table.private else "public"
-        rows = []
-        for column in table.columns:
-            known = []
-            if column.name == table.user:
-                known.append("whom a row is about")
-            if column.bounds is not None:
-                known.append(" to ".join(bound_text(column, end) for end in column.bounds))
-            if column.keys is not None:
-                more = ", …" if len(column.keys) > _SHOWN_KEYS else ""
-                known.append(", ".join(map(str, column.keys[:_SHOWN_KEYS])) + more)
-            rows.append((column.name, column.type, "; ".join(known)))
+        kind = f"about people: {table.user}" if table.private else "public, about nobody"
+        rows = [(c.name, c.type, "; ".join(_known(table, c))) for c in table.columns]
         head = f"{escaped(table.name)} <span class='faint'>{escaped(kind)}</span>"
+        links = ""
+        if with_examples and table.private:
+            asked = [
+                f'<a href="/ask?{quoted_sql(sql)}">{escaped(about)}</a>'
+                for about, sql in examples(table)
+            ]
+            links = f"<p>To begin with: {', '.join(asked)}</p>"
         found.append(
             f"<details open><summary>{head}</summary>"
-            f"{grid(('column', 'type', 'known to all'), rows, 2)}</details>"
+            f"{grid(('column', 'type', 'known to all'), rows, 2)}{links}</details>"
         )
     return "\n".join(found)
+
+
+def _known(table: Table, column: Column) -> list[str]:
+    """Return what was declared of a column, or found privately, in words."""
+    known = []
+    if column.name == table.user:
+        known.append("whom a row is about")
+    if column.name == table.time:
+        known.append("when it happened")
+    if column.bounds is not None:
+        known.append(" to ".join(bound_text(column, end) for end in column.bounds))
+    keys = column.keys if column.keys is not None else column.found
+    if keys is not None:
+        more = f", … ({len(keys):,} in all)" if len(keys) > _SHOWN_KEYS else ""
+        known.append("groups: " + ", ".join(map(str, keys[:_SHOWN_KEYS])) + more)
+    return known
 
 
 def answers(rows: Sequence[Mapping[str, Any]], earlier: int | None) -> str:
@@ -147,8 +251,16 @@ def answers(rows: Sequence[Mapping[str, Any]], earlier: int | None) -> str:
 {more}"""
 
 
-def answer(number: int, query: str, table: str, figure: str, repeat: bool) -> str:
-    """Return one answer: its table, and a figure where it has one."""
+def answer(number: int, query: str, table: str, figure: str, repeat: bool, form: str) -> str:
+    """Return one answer: its table, and a figure where it has one.
+
+    Args:
+        number: Of the release.
+        query: As asked.
+        table, figure: Drawn.
+        repeat: It was recorded already.
+        form: To save it; "": who looks may not.
+    """
     again = '<p class="good" role="status">It was recorded already: nothing was charged.</p>'
     formats = " · ".join(
         f'<a href="/answers/{number}?as={kind}" download="answer-{number}.{kind}">{kind}</a>'
@@ -156,10 +268,154 @@ def answer(number: int, query: str, table: str, figure: str, repeat: bool) -> st
     )
     return f"""<h1>Answer {number}</h1>
 {again if repeat else ""}
-<pre class="query">{escaped_text(query)}</pre>
-<div class="scrolled">{table}</div>
+<pre class="query" tabindex="0">{escaped_text(query)}</pre>
+<p>As a file: {formats} · <a href="/ask?{quoted_sql(query)}">ask another like it</a></p>
+{table}
 {figure}
-<p>As a file: {formats} · <a href="/?{quoted_sql(query)}">ask another like it</a></p>"""
+{form}"""
+
+
+def save_form(query: str, price: str, number: int, place: int) -> str:
+    """Return a form to save a question with the answer that it has."""
+    hidden = "".join(
+        f'<input type="hidden" name="{name}" value="{_value(value)}">'
+        for name, value in (("sql", query), ("price", price), ("answer", number))
+    )
+    return f"""<h2>Save it</h2>
+<p class="faint">To find it again, and to show it on the <a href="/dashboard">dashboard</a>. \
+All who have a token see it.</p>
+<form method="post" action="/saved" class="row">
+{hidden}{_shown_fields("", Look.CHART, place)}
+<button>Save this question</button>
+</form>"""
+
+
+def _shown_fields(name: str, look: Look, place: int | None) -> str:
+    at = "" if place is None else place
+    return f"""<span class="pair"><label for="name">Name</label>\
+<input id="name" name="name" maxlength="80" required value="{_value(name)}"></span>
+<span class="pair"><label for="look">As</label>{choice("look", LOOKS, look)}</span>
+<span class="pair"><label for="place">Place on the dashboard</label>\
+<input id="place" name="place" type="number" min="1" max="999" value="{at}" \
+aria-describedby="of-place"></span>
+<span id="of-place" class="faint">1 is first; empty: not on it.</span>"""
+
+
+def dashboard(tiles: Sequence[str]) -> str:
+    """Return the saved questions that have a place."""
+    nothing = "<p>Nothing is here yet. Ask a question, then save it at the foot of its answer.</p>"
+    body = "\n".join(tiles) if tiles else nothing
+    return f"""<h1>Dashboard</h1>
+<p class="faint">Looking is free: nothing is asked anew by opening this page. \
+<a href="/saved">All saved questions</a></p>
+<p id="news" role="status"></p>
+{body}"""
+
+
+def tile(number: int, heading: str, body: str, said: str, anew: str) -> str:
+    """Return a saved question with its answer, since when it is, and what asking anew is."""
+    head = f"<h2>{heading}</h2>" if heading else ""
+    return f"""<section class="tile" id="q{number}">
+{head}
+<p class="faint">{said}</p>
+{body}
+{anew}
+</section>"""
+
+
+def link_to_saved(one: SavedQuestion) -> str:
+    """Return a saved question's name, which leads to it."""
+    return f'<a href="/saved/{one.id}">{escaped(one.shown.name)}</a>'
+
+
+def answered(release: int, at: dt.datetime) -> str:
+    """Return since when an answer is."""
+    return f'From {minute(at)} (UTC): <a href="/answers/{release}">answer {release}</a>.'
+
+
+def anew(number: int, known: bool, share: float, back: str, once: str) -> str:
+    """Return how a saved question stands, and what asking anew costs.
+
+    Args:
+        number: Of the saved question.
+        known: Its answer is known: to ask is free.
+        share: What a new answer costs, of what is planned for all answers.
+        back: Where to go on.
+        once: Names the form, so that it asks once if it is sent twice; "": who looks may not ask.
+    """
+    costs = f"costs at most {percent_text(share)} of what is planned for all answers"
+    if known and back == "dashboard":
+        return '<p class="faint">Up to date: asking again gives this answer, free.</p>'
+    if known:
+        said = "Up to date: asking again gives this answer, free. The same with new noise"
+        said, button = f"{said} {costs}.", "Ask with new noise"
+    else:
+        said, button = f"The data have changed since, or may have. Asking anew {costs}.", "Ask anew"
+    if not once:
+        return f'<p class="faint">{said}</p>'
+    fresh = '<input type="hidden" name="fresh" value="1">' if known else ""
+    return f"""<form method="post" action="/saved/{number}/ask" class="row">
+<span class="faint said">{said}</span>
+{fresh}<input type="hidden" name="once" value="{once}">\
+<input type="hidden" name="back" value="{back}">
+<button>{button}</button>
+</form>"""
+
+
+def saved_list(saved: Sequence[SavedQuestion]) -> str:
+    """Return all saved questions."""
+    rows = [
+        (
+            Link(f"/saved/{one.id}", one.shown.name),
+            one_line(one.sql, 200),
+            dict(LOOKS)[one.shown.look],
+            "" if one.shown.place is None else one.shown.place,
+            one.owner,
+        )
+        for one in saved
+    ]
+    nothing = "<p>No question is saved yet. Ask one, then save it at the foot of its answer.</p>"
+    listed = grid(("name", "question", "as", "place", "saved by"), rows, 1) if rows else nothing
+    return f"""<h1>Saved questions</h1>
+<p><a href="/dashboard">To the dashboard</a></p>
+{listed}"""
+
+
+def one_saved(one: SavedQuestion, said: str, drawn: str, theirs: bool) -> str:
+    """Return one saved question; `theirs`: who looks may change it."""
+    form = f"""<h2>Change it</h2>
+<form method="post" action="/saved/{one.id}" class="row">
+{_shown_fields(one.shown.name, one.shown.look, one.shown.place)}
+<button>Save the change</button>
+</form>
+<details><summary>Delete it</summary>
+<form method="post" action="/saved/{one.id}/delete">
+<p>Its answers stay under <a href="/answers">Answers</a>.</p>
+<button>Delete this saved question</button>
+</form></details>"""
+    kept = f'<p class="faint">{escaped(one.owner)} has saved it, and may change it.</p>'
+    return f"""<h1>{escaped(one.shown.name)}</h1>
+{said}
+{drawn}
+<h2>The question</h2>
+<pre class="query" tabindex="0">{escaped_text(one.sql)}</pre>
+<p><a href="/ask?{quoted_sql(one.sql)}">Ask another like it</a> · \
+<a href="/saved">all saved questions</a></p>
+{form if theirs else kept}"""
+
+
+def percent_text(share: float) -> str:
+    """Return a share as a percentage that is not too small.
+
+    >>> percent_text(0.0167), percent_text(0.00001)
+    ('1.7 %', '0.1 %')
+    """
+    return f"{math.ceil(1000 * share - 1e-6) / 10:,.1f} %" if share > 0 else "0 %"
+
+
+def minute(at: dt.datetime) -> str:
+    """Return a moment as it is shown, to the minute."""
+    return f"{at:%Y-%m-%d %H:%M}"
 
 
 def series(found: Sequence[Mapping[str, Any]]) -> str:
@@ -267,6 +523,11 @@ def _cell(value: Any, wide: bool) -> str:
     if isinstance(value, Link):
         return f'{opened}<a href="{escaped(value.href)}">{escaped(str(value))}</a></td>'
     return f"{opened}{escaped(value)}</td>"
+
+
+def _value(text: object) -> str:
+    """Return a text as the value of a field, with its lines."""
+    return escaped_text(str(text))
 
 
 def escaped_text(text: str) -> str:

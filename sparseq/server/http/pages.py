@@ -8,24 +8,39 @@ asks that the form was sent from these very pages.
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from importlib.resources import files
+from urllib.parse import urlencode
 
-import pyarrow as pa
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from sparseq.base.errors import ParameterError, ServerError, SparseqError, Why
-from sparseq.pictures.answers import answer_figure, html_table
-from sparseq.pictures.page import drawing, escaped
+from sparseq.pictures.page import escaped
 from sparseq.pictures.tables import one_line
 from sparseq.server.audit import SUM
 from sparseq.server.fields import NUMBER, InputField, InputType
 from sparseq.server.http import markup
 from sparseq.server.http.endpoints import Call, Endpoint, failure, from_here, signed_in
+from sparseq.server.http.markup import percent_text
+from sparseq.server.http.page_parts import (
+    ASKERS,
+    CURATOR,
+    PRICE,
+    SQL,
+    figure_of,
+    html,
+    said_of,
+    series_figure,
+    show,
+    statement,
+    table_of,
+    to,
+    wrong,
+)
+from sparseq.server.http.saved_pages import SAVED_PAGES, next_place, release_of
 from sparseq.server.http.store_endpoints import (
     ARROW,
     BEFORE,
@@ -38,9 +53,8 @@ from sparseq.server.http.store_endpoints import (
     revoked,
     series_data,
 )
-from sparseq.server.service import Service, Statement
+from sparseq.server.service import Service
 from sparseq.server.tokens import Principal, Quota, Role, TokenFacts
-from sparseq.sql.plan import Options
 from sparseq.store.answer import Answer
 from sparseq.store.store import Store
 
@@ -64,47 +78,53 @@ _STATIC = {
 }
 _KINDS = {"csv": "text/csv", "json": "application/json", "arrow": ARROW}
 _LISTED = 50  # answers on a page
+_RECENT = 8  # of somebody's own, on the first page
 _AUDIT_LINES = 100
 _TICKS = 200  # of a series, the last
 
-_PRICE = InputField(InputType.TEXT, default="1", choices=tuple(value for value, _ in markup.PRICES))
-_SQL = InputField(InputType.TEXT, default="")
-_ASKED = {"sql": _SQL, "price": _PRICE}
+_ASKED = {"sql": SQL, "price": PRICE}
 _NOBODY = Principal("", Role.MONITOR, Quota(), 0)  # who has not signed in yet
 
 Page = Callable[[Call], Awaitable[Response]]
 
 
 async def home(call: Call) -> Response:
+    """What can be asked, what somebody has asked, and what is left, in plain words."""
+    service, who = call.service, call.who
+    facts = await service.call(who, Store.budget)
+    recent = service.latest.these(service.desk.recent(who.name)[:_RECENT])
+    words = [*_course(facts), _quota(call)]
+    body = markup.home(service.name, service.catalog, words, recent, who.role in ASKERS)
+    return show(call, "Home", body, "/")
+
+
+async def editor(call: Call) -> Response:
     """The editor; with `?sql=` what a question would be, as a part of a page if `?part=1`."""
     sql, price = call.given["sql"], call.given["price"]
-    said = refused = ""
+    said = ""
     if sql.strip():
         try:
-            found = await call.service.explain(call.who, _statement(sql, price))
+            found = await call.service.explain(call.who, statement(sql, price))
             said = markup.explained(repr(found))
         except SparseqError as error:
-            if isinstance(error, ServerError) and error.why is Why.SIGN_IN:
-                raise
-            said = markup.problem(error.message, error.hint)
+            said = said_of(error)
     if call.given["part"]:
-        return _html(said)
-    return _page(call, "Ask", markup.ask(call.service.catalog, sql, price, said, refused), "/")
+        return html(said)
+    return show(call, "Ask", markup.ask(call.service.catalog, sql, price, said), "/ask")
 
 
 async def ask(call: Call) -> Response:
     """Ask what was written, and show the answer."""
     sql, price = call.given["sql"], call.given["price"]
     try:
-        reply = await call.service.ask(call.who, _statement(sql, price))
+        reply = await call.service.ask(call.who, statement(sql, price))
     except SparseqError as error:
-        if isinstance(error, ServerError) and error.why is Why.SIGN_IN:
-            raise
-        said = markup.problem(error.message, error.hint)
-        body = markup.ask(call.service.catalog, sql, price, refused=said)
-        return _page(call, "Ask", body, "/", 422)
+        body = markup.ask(call.service.catalog, sql, price, refused=said_of(error))
+        return show(call, "Ask", body, "/ask", 422)
     number = reply.answer.facts.release
-    return _to(f"/answers/{number}" + "?repeat=1" * reply.repeat)
+    if reply.repeat and (await release_of(call, number)).query != reply.answer.facts.query:
+        return await _answer(call, reply.answer, price, True)  # another question's release has it
+    return to(f"/answers/{number}?{urlencode({'price': price})}" + "&repeat=1" * reply.repeat)
 
 
 async def answers(call: Call) -> Response:
@@ -113,7 +133,7 @@ async def answers(call: Call) -> Response:
     shown = await call.service.listed(call.who, before, _LISTED)
     earlier = shown[0].id if shown and shown[0].id > 1 else None
     body = markup.answers([release_data(r) for r in reversed(shown)], earlier)
-    return _page(call, "Answers", body, "/answers")
+    return show(call, "Answers", body, "/answers")
 
 
 async def answer(call: Call) -> Response:
@@ -123,18 +143,24 @@ async def answer(call: Call) -> Response:
     if kind is not None:
         return await encoded(found, _KINDS[kind], True)
 
-    def drawn() -> str:
-        table = html_table(found.arrow(), found.facts)
-        query, repeat = found.facts.query, call.given["repeat"]
-        return markup.answer(number, query, table, _figure(found), repeat)
+    return await _answer(call, found, call.given["price"], call.given["repeat"])
 
-    body = await asyncio.to_thread(drawn)
-    return _page(call, f"Answer {number}", body, "/answers")
+
+async def _answer(call: Call, found: Answer, price: str, repeat: bool) -> Response:
+    number, query = found.facts.release, found.facts.query
+    form = ""
+    if call.who.role in ASKERS:
+        form = markup.save_form(query, price, number, await next_place(call.service))
+
+    def drawn() -> str:
+        return markup.answer(number, query, table_of(found), figure_of(found), repeat, form)
+
+    return show(call, f"Answer {number}", await asyncio.to_thread(drawn), "/answers")
 
 
 async def series(call: Call) -> Response:
     """The series of monitors."""
-    return _page(call, "Series", markup.series(series_data(call.service)), "/series")
+    return show(call, "Series", markup.series(series_data(call.service)), "/series")
 
 
 async def one_series(call: Call) -> Response:
@@ -149,21 +175,28 @@ async def one_series(call: Call) -> Response:
         return [store.release(tick["release"]) for tick in last]
 
     found = await call.service.call(call.who, read)
-    figure = await asyncio.to_thread(_series_figure, [t["tick"] for t in last], found)
+    figure = await asyncio.to_thread(series_figure, [t["tick"] for t in last], found)
     body = markup.one_series(name, last, figure)
-    return _page(call, name, body, "/series")
+    return show(call, name, body, "/series")
 
 
 async def budget(call: Call) -> Response:
     """What is promised, and how far the stream has come."""
     facts = await call.service.call(call.who, Store.budget)
-    answers, price = call.service.desk.used(call.who.name)
-    quota = f"Your quota is {call.who.quota}. " if str(call.who.quota) else "You have no quota. "
-    quota += (
-        f"You have had {answers:,} new answers in 24 hours; the prices of all your answers add up "
-        f"to {price:.4g} of the {call.service.desk.planned:.4g} that are planned for."
+    return show(call, "Budget", markup.budget(facts, _course(facts), _quota(call)), "/budget")
+
+
+def _quota(call: Call) -> str:
+    """Say what somebody has had, and may have."""
+    desk, quota = call.service.desk, call.who.quota
+    answers, price = desk.used(call.who.name)
+    a_day = f" of the {quota.a_day:,} that you may have" if quota.a_day is not None else ""
+    share = f" You may have {percent_text(quota.share)}." if quota.share is not None else ""
+    free = "" if str(quota) else " You have no quota."
+    return (
+        f"You have had {answers:,} new answers in 24 hours{a_day}. All your answers together have "
+        f"taken {percent_text(price / desk.planned)} of what is planned.{share}{free}"
     )
-    return _page(call, "Budget", markup.budget(facts, _course(facts), quota), "/budget")
 
 
 _DIFFERENT = "somebody's rows gave another answer alone than among all: answers may be wrong"
@@ -192,7 +225,7 @@ async def curator(call: Call, made: str = "") -> Response:
     ]
     if call.service.differences:
         made = markup.problem(_DIFFERENT, "ask nothing more; the curator's log says whose") + made
-    return _page(call, "Curator", markup.curator(tokens, jobs, lines, made), "/curator")
+    return show(call, "Curator", markup.curator(tokens, jobs, lines, made), "/curator")
 
 
 async def make_token(call: Call) -> Response:
@@ -211,7 +244,7 @@ async def make_token(call: Call) -> Response:
 async def revoke_token(call: Call) -> Response:
     """End a token at once."""
     await revoked(call)
-    return _to("/curator")
+    return to("/curator")
 
 
 async def sign_in(call: Call) -> Response:
@@ -220,8 +253,8 @@ async def sign_in(call: Call) -> Response:
     try:
         await signed_in(call.request, call.service, secret)
     except ServerError as error:
-        return _html(markup.sign_in(call.service.name, markup.problem(error.message)), 401)
-    response = _to("/")
+        return html(markup.sign_in(call.service.name, markup.problem(error.message)), 401)
+    response = to("/")
     response.set_cookie(
         COOKIE,
         secret,
@@ -236,12 +269,16 @@ async def sign_in(call: Call) -> Response:
 
 async def sign_out(call: Call) -> Response:
     """Let a browser forget its token."""
-    return _signed_out(call, _to("/"))
+    return _signed_out(call, to("/"))
 
 
 PAGES = (
-    Endpoint("GET", "/", home, query=_ASKED | {"part": InputField(InputType.FLAG, default=False)}),
-    Endpoint("POST", "/ask", ask, (Role.ANALYST, Role.CURATOR), form=_ASKED),
+    Endpoint("GET", "/", home),
+    Endpoint(
+        "GET", "/ask", editor, query=_ASKED | {"part": InputField(InputType.FLAG, default=False)}
+    ),
+    Endpoint("POST", "/ask", ask, ASKERS, form=_ASKED),
+    *SAVED_PAGES,
     Endpoint("GET", "/answers", answers, query=BEFORE),
     Endpoint(
         "GET",
@@ -250,7 +287,8 @@ PAGES = (
         path_fields={"number": NUMBER},
         query={
             "as": InputField(InputType.TEXT, choices=tuple(_KINDS)),
-            "repeat": InputField(InputType.FLAG),
+            "repeat": InputField(InputType.FLAG, default=False),
+            "price": PRICE,
         },
     ),
     Endpoint("GET", "/series", series),
@@ -262,9 +300,9 @@ PAGES = (
     ),
     Endpoint("GET", "/budget", budget),
     Endpoint("GET", "/events", events),
-    Endpoint("GET", "/curator", curator, (Role.CURATOR,)),
-    Endpoint("POST", "/curator/tokens", make_token, (Role.CURATOR,), form=NEW_TOKEN),
-    Endpoint("POST", "/curator/revoke", revoke_token, (Role.CURATOR,), form=NAME),
+    Endpoint("GET", "/curator", curator, CURATOR),
+    Endpoint("POST", "/curator/tokens", make_token, CURATOR, form=NEW_TOKEN),
+    Endpoint("POST", "/curator/revoke", revoke_token, CURATOR, form=NAME),
 )
 OPEN = (
     Endpoint(
@@ -294,10 +332,10 @@ def page_routes(service: Service, public: str = "") -> list[Route]:
                 response = await page.handler(await call.reading(page))
             except ServerError as error:
                 if error.why is Why.SIGN_IN:
-                    return _safe(_signed_out(call, _html(markup.sign_in(service.name))))
-                response = _wrong(error)
+                    return _safe(_signed_out(call, html(markup.sign_in(service.name))))
+                response = wrong(call, error)
             except Exception as error:
-                response = _wrong(error)
+                response = wrong(call, error)
             return _safe(response)
 
         return Route(page.path, show, methods=[page.method])
@@ -334,39 +372,6 @@ def _encrypted(call: Call) -> bool:
     return "https" in (call.request.url.scheme, call.public.partition(":")[0])
 
 
-def _statement(sql: str, price: str) -> Statement:
-    return Statement(sql, options=Options(price=None if price == "1" else float(price)))
-
-
-def _figure(found: Answer) -> str:
-    """Draw an answer over its one ordered key; "": it has none."""
-    try:
-        return drawing(answer_figure(found.arrow(), found.facts))
-    except ParameterError:
-        return ""
-
-
-def _series_figure(ticks: list[str], found: list[Answer]) -> str:
-    """Draw the answers of a series over its ticks; "": its ticks are no times, or it changed."""
-    try:
-        places = [dt.datetime.fromisoformat(tick) for tick in ticks]
-    except ValueError:
-        return ""
-    tables = [answer.arrow() for answer in found]
-    same = [table.column_names == tables[-1].column_names for table in tables]
-    if not all(same) or any("tick" in table.column_names for table in tables):
-        return ""
-    rows = [
-        table.add_column(0, "tick", pa.array([place] * table.num_rows, pa.timestamp("us")))
-        for place, table in zip(places, tables, strict=True)
-    ]
-    whole = pa.concat_tables(rows, promote_options="permissive")
-    try:
-        return drawing(answer_figure(whole, found[-1].facts))
-    except ParameterError:
-        return ""
-
-
 def _course(facts: dict[str, object]) -> list[str]:
     """Say how far a stream of weighted answers has come; in-or-out stores have no such course."""
     course = facts["weighted"]
@@ -396,35 +401,6 @@ def _token_row(token: TokenFacts) -> tuple[object, ...]:
     state, end = ("revoked", "") if revoked else ("", markup.Markup(button))
     made = token.created.date().isoformat()
     return token.name, token.role.value, str(token.quota), made, ends, state, end
-
-
-def _page(call: Call, title: str, body: str, here: str, status: int = 200) -> Response:
-    curator = call.who.role is Role.CURATOR
-    return _html(markup.page(title, body, call.who.name, here, curator), status)
-
-
-def _wrong(error: Exception) -> Response:
-    """Return a page that says what was wrong."""
-    told = failure(error)
-    known = isinstance(error, SparseqError) and told.status_code < 500
-    said = (
-        (error.message, error.hint)
-        if known and isinstance(error, SparseqError)
-        else (
-            "The server could not do this.",
-            "Try again; its operator finds the reason in its log.",
-        )
-    )
-    back = '<p><a href="/">Back</a></p>'
-    return _html(markup.page("Error", markup.problem(*said) + back), told.status_code)
-
-
-def _html(text: str, status: int = 200) -> Response:
-    return Response(text, status, media_type="text/html")
-
-
-def _to(path: str) -> Response:
-    return RedirectResponse(path, 303)
 
 
 def _signed_out(call: Call, response: Response) -> Response:
