@@ -81,6 +81,8 @@ class JobState:
         said: What was done last, or why it failed.
         at: Since when, in UTC.
         steps: How many were done since the server began.
+        ran: When something was done, or failed, the last time, in UTC.
+        failed: It failed that time.
     """
 
     name: str
@@ -89,11 +91,15 @@ class JobState:
     said: str = ""
     at: str = ""
     steps: int = 0
+    ran: str = ""
+    failed: bool = False
 
     def tell(self, state: str, said: str) -> None:
-        """Say how it is now."""
+        """Say how it is now; `said`: what was done, "" if nothing was."""
         self.state, self.said = state, said or self.said
         self.at = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+        if said:
+            self.ran, self.failed = self.at, state == "failed"
 
 
 class Jobs:

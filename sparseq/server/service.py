@@ -30,7 +30,7 @@ from sparseq.base.errors import QueryCancelError, ServerError, SparseqError, Sto
 from sparseq.ledger.notes import Asker, RequestId
 from sparseq.ledger.protocol import Release
 from sparseq.released.render import schema_of
-from sparseq.server.audit import AuditLog
+from sparseq.server.audit import AuditFilter, AuditLog, AuditPage
 from sparseq.server.jobs import JobState
 from sparseq.server.quota_desk import Desk
 from sparseq.server.releases import LatestReleases, Repeats
@@ -437,6 +437,10 @@ class Service:
     async def audited(self, last: int) -> list[dict[str, Any]]:
         """Return so many of the last lines of the audit log, newest first: for the curator."""
         return await asyncio.to_thread(self.desk.audit.latest, last)
+
+    async def audit_page(self, wanted: AuditFilter, before: int | None, last: int) -> AuditPage:
+        """Return some lines of the audit log, newest first: for the curator."""
+        return await asyncio.to_thread(self.desk.audit.page, wanted, before, last)
 
     async def write(self, call: Callable[..., T], *given: Any) -> T:
         """Return what a call does that writes files, in a thread of its own: the loop goes on."""

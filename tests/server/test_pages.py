@@ -215,6 +215,6 @@ def test_a_curator_makes_and_revokes_tokens() -> None:
         assert "role is" in wrong.text
         await client.post("/curator/revoke", data={"name": "bob"}, headers=HERE)
         assert service.tokens.principal("bob") is None
-        assert "token revoked" in (await client.get("/curator")).text
+        assert "token revoked" in (await client.get("/curator/audit")).text
 
     visited(check, Role.CURATOR)

@@ -14,6 +14,7 @@ from sparseq.ledger.protocol import Release
 from sparseq.pictures.page import escaped
 from sparseq.pictures.tables import one_line
 from sparseq.server.saved_questions import Look, SavedQuestion
+from sparseq.server.tokens import Role
 from sparseq.sql.catalog import TIME_TYPES, Catalog, Column, Table, bound_text
 
 PRICES = (("1", "the usual noise"), ("4", "half of it"), ("0.25", "twice as much"))
@@ -464,28 +465,66 @@ def budget(facts: Mapping[str, Any], lines: Iterable[str], quota: str) -> str:
 <p>{escaped(quota)}</p>"""
 
 
-def curator(
-    tokens: Sequence[Sequence[Any]],
-    jobs: Sequence[Sequence[Any]],
-    lines: Sequence[Sequence[Any]],
-    made: str,
-) -> str:
-    """Return the curator's page: tokens, jobs, and the audit log."""
-    listed = grid(("name", "kind", "", "last", "time (UTC)"), jobs)
-    running = f"<h2>Jobs</h2>\n{listed}\n" if jobs else ""
+def curator(tokens: Sequence[Sequence[Any]], jobs: Sequence[Sequence[Any]], made: str) -> str:
+    """Return the curator's page: tokens and jobs."""
+    head = ("name", "role", "quota", "new answers in 24 h", "of the plan", "made", "last used")
+    running = ("name", "kind", "now", "last run (UTC)", "its result", "runs since the start")
+    none = "<p>The server does nothing by itself: <code>sparseq serve --jobs FILE</code>.</p>"
+    roles = [(role.value, role.value) for role in Role]
     return f"""<h1>Curator</h1>
 {made}
+<p><a href="/curator/audit">Audit log</a>: who asked what, when, and from where.</p>
 <h2>Tokens</h2>
-{grid(("name", "role", "quota", "made", "expires", "", ""), tokens)}
+{grid((*head, "expires", "", ""), tokens)}
+<h3>A new one</h3>
 <form method="post" action="/curator/tokens" class="row">
-<label for="name">Name</label><input id="name" name="name" required>
-<label for="role">Role</label><select id="role" name="role"><option>analyst</option>
-<option>curator</option><option>monitor</option></select>
-<label for="quota">Quota</label><input id="quota" name="quota" placeholder="20/day,5%">
+<span class="pair"><label for="name">Name</label>\
+<input id="name" name="name" maxlength="63" required></span>
+<span class="pair"><label for="role">Role</label>{choice("role", roles, Role.ANALYST)}</span>
+<span class="pair"><label for="quota">Quota</label>\
+<input id="quota" name="quota" placeholder="20/day,5%"></span>
+<span class="pair"><label for="days">Days until it expires</label>\
+<input id="days" name="days" type="number" min="1" max="36500" placeholder="never"></span>
 <button>Make a token</button>
 </form>
-{running}<h2>Audit log</h2>
-{grid(("who", "what", "", "answer", "price", "from", "time (UTC)"), lines, 2)}"""
+<h2>Jobs</h2>
+{grid(running, jobs, 4) if jobs else none}"""
+
+
+def audit(
+    lines: Sequence[Sequence[Any]],
+    names: Iterable[str],
+    given: Mapping[str, Any],
+    earlier: int | None,
+) -> str:
+    """Return a page of the audit log, newest first.
+
+    Args:
+        lines: As a grid has them.
+        names: Of tokens, to choose from.
+        given: What is looked for.
+        earlier: Before which line to go on; None: these are the last.
+    """
+    listed = "".join(f'<option value="{escaped(name)}">' for name in names)
+    kept = {key: given[key] for key in ("who", "first", "last") if given[key]}
+    more = urlencode(kept | {"before": earlier})
+    link = f'<p><a href="/curator/audit?{escaped(more)}">Earlier lines</a></p>' if earlier else ""
+    nothing = f"<p>No such line{' so far: look at earlier ones' if earlier else ''}.</p>"
+    head = ("line", "time (UTC)", "who", "what", "", "answer", "price", "from")
+    return f"""<h1>Audit log</h1>
+<form action="/curator/audit" class="row">
+<span class="pair"><label for="who">Token</label>\
+<input id="who" name="who" list="names" value="{_value(given["who"])}"></span>
+<datalist id="names">{listed}</datalist>
+<span class="pair"><label for="first">From</label>\
+<input id="first" name="first" type="date" value="{_value(given["first"])}"></span>
+<span class="pair"><label for="last">To</label>\
+<input id="last" name="last" type="date" value="{_value(given["last"])}"></span>
+<button>Show these lines</button> <a href="/curator/audit">all</a>
+</form>
+{grid(head, lines, 4) if lines else nothing}
+{link}
+<p><a href="/curator">Back to tokens and jobs</a></p>"""
 
 
 class Link(str):

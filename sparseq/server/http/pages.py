@@ -8,9 +8,11 @@ asks that the form was sent from these very pages.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import datetime as dt
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from importlib.resources import files
+from typing import Any
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -20,11 +22,11 @@ from starlette.routing import Route
 from sparseq.base.errors import ParameterError, ServerError, SparseqError, Why
 from sparseq.pictures.page import escaped
 from sparseq.pictures.tables import one_line
-from sparseq.server.audit import SUM
+from sparseq.server.audit import AuditFilter
 from sparseq.server.fields import NUMBER, InputField, InputType
 from sparseq.server.http import markup
 from sparseq.server.http.endpoints import Call, Endpoint, failure, from_here, signed_in
-from sparseq.server.http.markup import percent_text
+from sparseq.server.http.markup import Link, percent_text
 from sparseq.server.http.page_parts import (
     ASKERS,
     CURATOR,
@@ -45,7 +47,7 @@ from sparseq.server.http.store_endpoints import (
     ARROW,
     BEFORE,
     NAME,
-    NEW_TOKEN,
+    TOKEN,
     created,
     encoded,
     events,
@@ -82,6 +84,8 @@ _RECENT = 8  # of somebody's own, on the first page
 _AUDIT_LINES = 100
 _TICKS = 200  # of a series, the last
 
+_TEXT = InputField(InputType.TEXT, most=63, default="")
+_AUDITED = BEFORE | {"who": _TEXT, "first": _TEXT, "last": _TEXT}
 _ASKED = {"sql": SQL, "price": PRICE}
 _NOBODY = Principal("", Role.MONITOR, Quota(), 0)  # who has not signed in yet
 
@@ -203,35 +207,65 @@ _DIFFERENT = "somebody's rows gave another answer alone than among all: answers 
 
 
 async def curator(call: Call, made: str = "") -> Response:
-    """Tokens, and the audit log."""
-    tokens = [_token_row(t) for t in reversed(call.service.tokens.every())]
-    log = await call.service.audited(_AUDIT_LINES)
-    lines = [
-        (
-            line["who"],
-            line["what"],
-            one_line(line.get("query") or line.get("token") or line.get("why") or "", 300),
-            line.get("release", ""),
-            f"{line['price']:.4g}" if "price" in line else "",
-            line.get("source", ""),
-            line["at"][:19].replace("T", " "),
-        )
-        for line in log
-        if line.get("what") != SUM
-    ]
+    """Tokens and jobs."""
+    every = await call.service.write(call.service.tokens.every)
+    tokens = [_token_row(call.service, token) for token in reversed(every)]
     jobs = [
-        (job.name, job.kind, job.state, one_line(job.said, 300), job.at[:19].replace("T", " "))
+        (
+            job.name,
+            job.kind,
+            job.state,
+            _minute(job.ran),
+            one_line(f"failed: {job.said}" if job.failed else job.said, 300),
+            f"{job.steps:,}",
+        )
         for job in call.service.jobs
     ]
     if call.service.differences:
         made = markup.problem(_DIFFERENT, "ask nothing more; the curator's log says whose") + made
-    return show(call, "Curator", markup.curator(tokens, jobs, lines, made), "/curator")
+    return show(call, "Curator", markup.curator(tokens, jobs, made), "/curator")
+
+
+async def audit(call: Call) -> Response:
+    """The audit log, page by page, of all or of one token, and of some days."""
+    given = call.given
+    wanted = AuditFilter(given["who"], _day("first", given["first"]), _day("last", given["last"]))
+    found = await call.service.audit_page(wanted, given["before"], _AUDIT_LINES)
+    names = dict.fromkeys(one.name for one in await call.service.write(call.service.tokens.every))
+    lines = [_audit_row(line) for line in found.lines]
+    return show(call, "Audit log", markup.audit(lines, names, given, found.earlier), "/curator")
+
+
+def _audit_row(line: Mapping[str, Any]) -> tuple[object, ...]:
+    about = (line.get(key) for key in ("query", "token", "saved", "file", "why"))
+    return (
+        line.get("n", ""),
+        str(line.get("at", ""))[:19].replace("T", " "),
+        line.get("who", ""),
+        line.get("what", ""),
+        one_line(str(next(filter(None, about), "")), 300),
+        Link(f"/answers/{line['release']}", str(line["release"])) if "release" in line else "",
+        f"{line['price']:.4g}" if "price" in line else "",
+        line.get("source", ""),
+    )
+
+
+def _day(name: str, text: str) -> dt.date | None:
+    try:
+        return dt.date.fromisoformat(text) if text else None
+    except ValueError:
+        raise ParameterError(f"{name} is {text[:40]!r}", "a day, such as 2026-03-31") from None
+
+
+def _minute(text: str) -> str:
+    return text[:16].replace("T", " ")
 
 
 async def make_token(call: Call) -> Response:
     """Make a token, and show it once."""
+    days = call.given["days"]
     try:
-        secret = await created(call)
+        secret = await created(call, None if days is None else dt.timedelta(days=days))
     except ParameterError as error:
         return await curator(call, markup.problem(error.message, error.hint))
     return await curator(
@@ -301,7 +335,8 @@ PAGES = (
     Endpoint("GET", "/budget", budget),
     Endpoint("GET", "/events", events),
     Endpoint("GET", "/curator", curator, CURATOR),
-    Endpoint("POST", "/curator/tokens", make_token, CURATOR, form=NEW_TOKEN),
+    Endpoint("GET", "/curator/audit", audit, CURATOR, query=_AUDITED),
+    Endpoint("POST", "/curator/tokens", make_token, CURATOR, form=TOKEN),
     Endpoint("POST", "/curator/revoke", revoke_token, CURATOR, form=NAME),
 )
 OPEN = (
@@ -390,17 +425,26 @@ def _course(facts: dict[str, object]) -> list[str]:
     ]
 
 
-def _token_row(token: TokenFacts) -> tuple[object, ...]:
-    ends = "" if token.expires is None else token.expires.date().isoformat()
-    name = escaped(token.name)
+def _token_row(service: Service, token: TokenFacts) -> tuple[object, ...]:
+    name, state = escaped(token.name), token.state(dt.datetime.now(dt.UTC))
     button = (
         f'<form method="post" action="/curator/revoke"><button name="name" value="{name}" '
         f'aria-label="Revoke the token of {name}">Revoke</button></form>'
     )
-    revoked = token.revoked is not None
-    state, end = ("revoked", "") if revoked else ("", markup.Markup(button))
-    made = token.created.date().isoformat()
-    return token.name, token.role.value, str(token.quota), made, ends, state, end
+    valid = state == "valid"
+    answers, price = service.desk.used(token.name)
+    return (
+        token.name,
+        token.role.value,
+        str(token.quota) or "none",
+        f"{answers:,}" if valid else "",
+        percent_text(price / service.desk.planned) if valid else "",
+        token.created.date().isoformat(),
+        "never" if token.used is None else markup.minute(token.used),
+        "never" if token.expires is None else token.expires.date().isoformat(),
+        "" if valid else state,
+        markup.Markup(button) if valid else "",
+    )
 
 
 def _signed_out(call: Call, response: Response) -> Response:
