@@ -191,7 +191,9 @@ def choice(name: str, choices: Iterable[tuple[str, str]], chosen: str) -> str:
 
 def explained(text: str) -> str:
     """Return what a question would be, in words."""
-    return f'<h2>What it would be</h2><pre class="explained">{escaped_text(text)}</pre>'
+    return (
+        f'<h2>What it would be</h2><pre class="explained" tabindex="0">{escaped_text(text)}</pre>'
+    )
 
 
 def tables(catalog: Catalog, with_examples: bool = False) -> str:
@@ -475,7 +477,7 @@ def curator(tokens: Sequence[Sequence[Any]], jobs: Sequence[Sequence[Any]], made
 {made}
 <p><a href="/curator/audit">Audit log</a>: who asked what, when, and from where.</p>
 <h2>Tokens</h2>
-{grid((*head, "expires", "", ""), tokens)}
+{grid((*head, "expires", "state", ""), tokens)}
 <h3>A new one</h3>
 <form method="post" action="/curator/tokens" class="row">
 <span class="pair"><label for="name">Name</label>\
@@ -510,7 +512,7 @@ def audit(
     more = urlencode(kept | {"before": earlier})
     link = f'<p><a href="/curator/audit?{escaped(more)}">Earlier lines</a></p>' if earlier else ""
     nothing = f"<p>No such line{' so far: look at earlier ones' if earlier else ''}.</p>"
-    head = ("line", "time (UTC)", "who", "what", "", "answer", "price", "from")
+    head = ("line", "time (UTC)", "who", "what", "about", "answer", "price", "from")
     return f"""<h1>Audit log</h1>
 <form action="/curator/audit" class="row">
 <span class="pair"><label for="who">Token</label>\
@@ -544,13 +546,13 @@ class Markup(str):
 
 def grid(head: Sequence[str], rows: Iterable[Sequence[Any]], wide: int = -1) -> str:
     """Return a table; a `Link` leads somewhere; the column `wide` has long texts."""
-    top = "".join(f'<th scope="col">{escaped(name)}</th>' for name in head)
+    top = "".join(f'<th scope="col">{escaped(name)}</th>' if name else "<td></td>" for name in head)
     body = "\n".join(
         "<tr>" + "".join(_cell(value, k == wide) for k, value in enumerate(row)) + "</tr>"
         for row in rows
     )
     return (
-        f'<div class="scrolled"><table><thead><tr>{top}</tr></thead>'
+        f'<div class="scrolled" tabindex="0"><table><thead><tr>{top}</tr></thead>'
         f"<tbody>\n{body}\n</tbody></table></div>"
     )
 

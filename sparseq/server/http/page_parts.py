@@ -73,8 +73,9 @@ def statement(sql: str, price: str, request_id: str = "", fresh: bool = False) -
 
 
 def table_of(found: Answer) -> str:
-    """Return an answer as a table, with its intervals drawn."""
-    return f'<div class="scrolled" tabindex="0">{html_table(found.arrow(), found.facts)}</div>'
+    """Return an answer as a table, with its intervals drawn; no head of it is empty."""
+    table = html_table(found.arrow(), found.facts).replace("<th></th>", "<td></td>")
+    return f'<div class="scrolled" tabindex="0">{table}</div>'
 
 
 def figure_of(found: Answer, key: str = "") -> str:

@@ -442,7 +442,7 @@ def _token_row(service: Service, token: TokenFacts) -> tuple[object, ...]:
         token.created.date().isoformat(),
         "never" if token.used is None else markup.minute(token.used),
         "never" if token.expires is None else token.expires.date().isoformat(),
-        "" if valid else state,
+        state,
         markup.Markup(button) if valid else "",
     )
 
