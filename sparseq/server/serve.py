@@ -44,7 +44,7 @@ from sparseq.pgwire import serve_wire
 from sparseq.server.audit import AuditLog
 from sparseq.server.http import endpoints
 from sparseq.server.http.app import application
-from sparseq.server.jobs import Job, Jobs
+from sparseq.server.jobs import BegunSeries, Job, Jobs, read_jobs
 from sparseq.server.saved_questions import SavedQuestions
 from sparseq.server.service import Service
 from sparseq.server.thread import stand_behind
@@ -245,8 +245,6 @@ async def serve(place: Serving, ready: Callable[[str], None] = lambda said: None
         raise ParameterError("there is nowhere to listen", "--http HOST:PORT, --pg HOST:PORT")
     wanted: list[Job] = []
     if place.jobs is not None:
-        from sparseq.server.jobs import read_jobs
-
         wanted = read_jobs(place.jobs)
     sockets = {k: a.bound() for k, a in (("http", place.http), ("pg", place.pg)) if a is not None}
     path = place.path
@@ -269,8 +267,11 @@ async def serve(place: Serving, ready: Callable[[str], None] = lambda said: None
                 stack.enter_context(_served(path, said, door))
                 store.warm()
                 ready(said)
-                jobs = Jobs(wanted, service.operate, service.stopping, service.desk)
-                service.jobs = jobs.states
+                begun = BegunSeries.beside(path)
+                stack.callback(begun.close)
+                every = [*wanted, *begun.every()]
+                jobs = Jobs(every, service.operate, service.stopping, service.desk)
+                service.runs(jobs, begun)
                 await asyncio.gather(
                     jobs.run(), _listen(service, sockets, context, place.url, stack)
                 )

@@ -26,12 +26,20 @@ from typing import Any, TypeVar, overload
 import pyarrow as pa
 
 from sparseq.base.cancellation import Cancellation, checked_seconds
-from sparseq.base.errors import QueryCancelError, ServerError, SparseqError, StoreError, Why
+from sparseq.base.errors import (
+    ParameterError,
+    QueryCancelError,
+    ServerError,
+    SparseqError,
+    StoreError,
+    Why,
+)
 from sparseq.ledger.notes import Asker, RequestId
 from sparseq.ledger.protocol import Release
 from sparseq.released.render import schema_of
+from sparseq.series.series_outlook import SeriesOutlook
 from sparseq.server.audit import AuditFilter, AuditLog, AuditPage
-from sparseq.server.jobs import JobState
+from sparseq.server.jobs import BegunSeries, Jobs, JobState, SeriesJob
 from sparseq.server.quota_desk import Desk
 from sparseq.server.releases import LatestReleases, Repeats
 from sparseq.server.saved_questions import SavedQuestions
@@ -169,6 +177,7 @@ class Service:
         self.public_rows: Mapping[str, pa.Table] = twin[1]
         self.latest = LatestReleases()
         self.jobs: list[JobState] = []
+        self._runner: tuple[Jobs, BegunSeries] | None = None
         self.counts: Counter[str] = Counter()
         self._cancellable: dict[tuple[str, str], Cancellation] = {}
         self._loop = asyncio.get_running_loop()
@@ -331,6 +340,50 @@ class Service:
         if found is not None:
             self.counts["repeat"] += 1
         return found
+
+    # -- series that a curator begins ------------------------------------------------------------
+
+    def runs(self, jobs: Jobs, begun: BegunSeries) -> None:
+        """Have series begun and ended by who runs this server's jobs, and kept."""
+        self.jobs, self._runner = jobs.states, (jobs, begun)
+
+    async def expected(self, who: Principal, series: SeriesJob) -> SeriesOutlook:
+        """Return what a series is going to be like; raises as `SeriesJob.expected`."""
+        return await self.call(who, series.expected)
+
+    async def begin_series(self, who: Principal, series: SeriesJob) -> None:
+        """Begin a series: it goes on, also after the server has stopped and begun again.
+
+        Raises:
+            ParameterError: There is one of its name, or it can't be asked so.
+            QueryRefused: It can't be answered, or would end badly.
+        """
+        who.needs(Role.CURATOR)
+        jobs, begun = self._running()
+        if series.name in [state.name for state in self.jobs]:
+            raise ParameterError(f"there is a job {series.name!r}", "take another name")
+        await self.expected(who, series)
+        await self.write(begun.add, series)
+        jobs.begin(series)
+        await self.note(who, "series begun", series=series.name, query=series.sql)
+
+    async def end_series(self, who: Principal, name: str) -> None:
+        """Ask no further tick of a series; its answers stay.
+
+        Raises:
+            ServerError: None of this name was begun so.
+        """
+        who.needs(Role.CURATOR)
+        jobs, begun = self._running()
+        if not await self.write(begun.end, name):
+            raise ServerError(Why.ABSENT, f"there is no series {name!r} to end")
+        jobs.end(name)
+        await self.note(who, "series ended", series=name)
+
+    def _running(self) -> tuple[Jobs, BegunSeries]:
+        if self._runner is None:
+            raise ParameterError("this server runs no series", "begin it with `sparseq serve`")
+        return self._runner
 
     # -- reading back: free ----------------------------------------------------------------------
 

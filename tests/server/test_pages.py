@@ -120,6 +120,8 @@ def test_a_figure_is_drawn_over_an_ordered_key() -> None:
         "/series",
         "/budget",
         "/curator",
+        "/curator/audit",
+        "/new-series",
         "/answers/9",
     ],
 )

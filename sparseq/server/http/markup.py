@@ -12,7 +12,8 @@ from sqlglot import exp
 
 from sparseq.ledger.protocol import Release
 from sparseq.pictures.page import escaped
-from sparseq.pictures.tables import one_line
+from sparseq.pictures.tables import format_bound, one_line
+from sparseq.series.series_outlook import SeriesOutlook
 from sparseq.server.saved_questions import Look, SavedQuestion
 from sparseq.server.tokens import Role
 from sparseq.sql.catalog import TIME_TYPES, Catalog, Column, Table, bound_text
@@ -421,18 +422,40 @@ def minute(at: dt.datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M}"
 
 
-def series(found: Sequence[Mapping[str, Any]]) -> str:
-    """Return the series of monitors."""
-    rows = [
-        (
-            Link(f"/series/{quote(one['series'])}", one["series"]),
-            f"{len(one['ticks']):,}",
-            one["ticks"][-1]["tick"],
-        )
-        for one in found
-    ]
-    nothing = "<p>No series is kept here: <code>sparseq monitor</code> makes them.</p>"
-    return "<h1>Series</h1>\n" + (grid(("series", "ticks", "the last"), rows) if rows else nothing)
+def series(
+    rows: Sequence[Sequence[Any]], tiles: Sequence[str], may_begin: bool, begun: Iterable[str]
+) -> str:
+    """Return the series: a table with their latest values, then each as a figure.
+
+    Args:
+        rows: Name, ticks, the last tick and its value, as a grid has them.
+        tiles: Figures.
+        may_begin: Who looks is a curator.
+        begun: Names of series that run and have no tick yet.
+    """
+    link = '<p><a href="/new-series">Begin a series</a></p>' if may_begin else ""
+    waits = "".join(f"<p>{escaped(name)} has begun; it has no tick yet.</p>" for name in begun)
+    nothing = (
+        "<p>No series is kept here. A curator begins one; <code>sparseq monitor</code> and jobs "
+        "make them too.</p>"
+    )
+    listed = grid(("series", "ticks", "the last", "its value"), rows, 3) if rows else nothing
+    body = "\n".join(tiles)
+    return f"""<h1>Series</h1>
+<p class="faint">The same question tick after tick. Reading is free.</p>
+{link}
+<p id="news" role="status"></p>
+{waits}{listed}
+{body}"""
+
+
+def series_tile(number: int, name: str, figure: str) -> str:
+    """Return a series as a figure."""
+    head = f'<a href="/series/{quote(name)}">{escaped(name)}</a>'
+    return f"""<section class="tile" id="s{number}">
+<h2>{head}</h2>
+{figure}
+</section>"""
 
 
 def one_series(name: str, ticks: Sequence[Mapping[str, Any]], figure: str) -> str:
@@ -441,10 +464,87 @@ def one_series(name: str, ticks: Sequence[Mapping[str, Any]], figure: str) -> st
         (t["tick"], Link(f"/answers/{t['release']}", str(t["release"]))) for t in reversed(ticks)
     ]
     return f"""<h1>{escaped(name)}</h1>
+<p><a href="/series">All series</a></p>
 <p id="news" role="status"></p>
 {figure}
 <h2>Ticks</h2>
 {grid(("tick", "answer"), rows)}"""
+
+
+EVERY = (("1h", "hour"), ("1d", "day"), ("1w", "week"))
+
+
+def new_series(given: Mapping[str, Any], example: str, said: str, verdict: str) -> str:
+    """Return the form that begins a series, with what it is going to be like.
+
+    Args:
+        given: What is in its fields.
+        example: A query.
+        said: What was wrong.
+        verdict: What it would be; "": that was not looked at.
+    """
+
+    def field(name: str, label: str, more: str = "") -> str:
+        found = given[name]
+        value = "" if found is None else f"{found:g}" if name == "share" else _value(found)
+        return (
+            f'<span class="pair"><label for="{name}">{label}</label>'
+            f'<input id="{name}" name="{name}" value="{value}"{more}></span>'
+        )
+
+    begin = '<button class="main">Begin it</button>' if verdict else ""
+    return f"""<h1>Begin a series</h1>
+{said}
+<form method="post" action="/new-series">
+<label for="sql">A query with :day and :next_day</label>
+<textarea id="sql" name="sql" rows="5" spellcheck="false" autocapitalize="off" autocomplete="off" \
+required placeholder="{escaped(example)}">{escaped_text(given["sql"])}</textarea>
+<div class="row">
+{field("name", "Name", ' maxlength="63" required')}
+<span class="pair"><label for="every">Each</label>{choice("every", EVERY, given["every"])}</span>
+{field("first", "First day", ' type="date" required')}
+{field("last", "Last day", ' type="date"')}
+{field("wait", "Asked after it has ended by (hours)", ' type="number" min="0" max="9999"')}
+{field("share", "A part of the budget for it alone (%)", ' type="number" min="1" max="99"')}
+</div>
+<p class="faint">A day is asked once it is over, and past days at once. A part comes out of what \
+everybody has left for questions; the series then goes on whatever is asked beside it, and needs a \
+last day. Without a part it is paid as questions are.</p>
+<div class="row">
+<button formaction="/new-series" formmethod="get">What would it be?</button>
+{begin}
+</div>
+</form>
+<section aria-live="polite">{verdict}</section>
+<p><a href="/series">Back to the series</a></p>"""
+
+
+def series_verdict(told: SeriesOutlook, goes_on: bool, part: float | None) -> str:
+    """Return what a series is going to be like, in words.
+
+    Args:
+        told: That.
+        goes_on: It has no last tick.
+        part: Its part, in percent; None: it is paid as questions are.
+    """
+    many = f"{told.ticks:,} ticks" + (" in a year" if goes_on else "")
+    lines = [f"It asks {many}" + (f"; {told.asked:,} were asked before." if told.asked else ".")]
+    if told.first:
+        first, last = format_bound(told.first), format_bound(told.last)
+        lines.append(
+            f"Intervals (95 %) are expected to be ± {first} at the first tick and ± {last} at the "
+            "last, or wider where people have many rows each."
+        )
+    else:
+        lines.append("How wide its intervals are is not known before the first tick.")
+    if part:
+        lines.append(f"It gets {part:g} % of what everybody has left for questions.")
+    elif told.purpose is not None:
+        lines.append("It is paid from the part of the budget that it has.")
+    elif told.share:
+        lines.append(f"It takes {percent_text(told.share)} of what the store has for questions.")
+    said = "".join(f"<p>{escaped(line)}</p>" for line in lines)
+    return f'<h2>What it would be</h2>\n<div class="good">{said}</div>'
 
 
 def budget(facts: Mapping[str, Any], lines: Iterable[str], quota: str) -> str:
@@ -470,7 +570,7 @@ def budget(facts: Mapping[str, Any], lines: Iterable[str], quota: str) -> str:
 def curator(tokens: Sequence[Sequence[Any]], jobs: Sequence[Sequence[Any]], made: str) -> str:
     """Return the curator's page: tokens and jobs."""
     head = ("name", "role", "quota", "new answers in 24 h", "of the plan", "made", "last used")
-    running = ("name", "kind", "now", "last run (UTC)", "its result", "runs since the start")
+    running = ("name", "kind", "now", "last run (UTC)", "its result", "runs since the start", "")
     none = "<p>The server does nothing by itself: <code>sparseq serve --jobs FILE</code>.</p>"
     roles = [(role.value, role.value) for role in Role]
     return f"""<h1>Curator</h1>

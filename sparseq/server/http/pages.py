@@ -35,7 +35,6 @@ from sparseq.server.http.page_parts import (
     figure_of,
     html,
     said_of,
-    series_figure,
     show,
     statement,
     table_of,
@@ -43,6 +42,7 @@ from sparseq.server.http.page_parts import (
     wrong,
 )
 from sparseq.server.http.saved_pages import SAVED_PAGES, next_place, release_of
+from sparseq.server.http.series_pages import SERIES_PAGES
 from sparseq.server.http.store_endpoints import (
     ARROW,
     BEFORE,
@@ -53,7 +53,6 @@ from sparseq.server.http.store_endpoints import (
     events,
     release_data,
     revoked,
-    series_data,
 )
 from sparseq.server.service import Service
 from sparseq.server.tokens import Principal, Quota, Role, TokenFacts
@@ -82,7 +81,6 @@ _KINDS = {"csv": "text/csv", "json": "application/json", "arrow": ARROW}
 _LISTED = 50  # answers on a page
 _RECENT = 8  # of somebody's own, on the first page
 _AUDIT_LINES = 100
-_TICKS = 200  # of a series, the last
 
 _TEXT = InputField(InputType.TEXT, most=63, default="")
 _AUDITED = BEFORE | {"who": _TEXT, "first": _TEXT, "last": _TEXT}
@@ -162,28 +160,6 @@ async def _answer(call: Call, found: Answer, price: str, repeat: bool) -> Respon
     return show(call, f"Answer {number}", await asyncio.to_thread(drawn), "/answers")
 
 
-async def series(call: Call) -> Response:
-    """The series of monitors."""
-    return show(call, "Series", markup.series(series_data(call.service)), "/series")
-
-
-async def one_series(call: Call) -> Response:
-    """One series: its last ticks as a figure and a table."""
-    name = call.given["name"]
-    ticks = next((s["ticks"] for s in series_data(call.service) if s["series"] == name), None)
-    if ticks is None:
-        raise ServerError(Why.ABSENT, f"there is no series {name[:60]!r}")
-    last = ticks[-_TICKS:]
-
-    def read(store: Store) -> list[Answer]:
-        return [store.release(tick["release"]) for tick in last]
-
-    found = await call.service.call(call.who, read)
-    figure = await asyncio.to_thread(series_figure, [t["tick"] for t in last], found)
-    body = markup.one_series(name, last, figure)
-    return show(call, name, body, "/series")
-
-
 async def budget(call: Call) -> Response:
     """What is promised, and how far the stream has come."""
     facts = await call.service.call(call.who, Store.budget)
@@ -218,12 +194,21 @@ async def curator(call: Call, made: str = "") -> Response:
             _minute(job.ran),
             one_line(f"failed: {job.said}" if job.failed else job.said, 300),
             f"{job.steps:,}",
+            markup.Markup(_end_button(job.name)) if job.kind == "series" else "",
         )
         for job in call.service.jobs
     ]
     if call.service.differences:
         made = markup.problem(_DIFFERENT, "ask nothing more; the curator's log says whose") + made
     return show(call, "Curator", markup.curator(tokens, jobs, made), "/curator")
+
+
+def _end_button(name: str) -> str:
+    text = escaped(name)
+    return (
+        f'<form method="post" action="/end-series"><button name="name" value="{text}" '
+        f'aria-label="End the series {text}">End</button></form>'
+    )
 
 
 async def audit(call: Call) -> Response:
@@ -237,7 +222,7 @@ async def audit(call: Call) -> Response:
 
 
 def _audit_row(line: Mapping[str, Any]) -> tuple[object, ...]:
-    about = (line.get(key) for key in ("query", "token", "saved", "file", "why"))
+    about = (line.get(key) for key in ("query", "token", "saved", "series", "file", "why"))
     return (
         line.get("n", ""),
         str(line.get("at", ""))[:19].replace("T", " "),
@@ -325,13 +310,7 @@ PAGES = (
             "price": PRICE,
         },
     ),
-    Endpoint("GET", "/series", series),
-    Endpoint(
-        "GET",
-        "/series/{name:path}",
-        one_series,
-        path_fields={"name": InputField(InputType.TEXT, needed=True)},
-    ),
+    *SERIES_PAGES,
     Endpoint("GET", "/budget", budget),
     Endpoint("GET", "/events", events),
     Endpoint("GET", "/curator", curator, CURATOR),
