@@ -38,7 +38,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
-from sparseq.base.errors import ParameterError, SparseqError, did_you_mean
+from sparseq.base.errors import ParameterError, SparseqError, StoreError, did_you_mean
 from sparseq.ledger.purposes import Purpose
 from sparseq.replay.log import Log
 from sparseq.replay.run import AnswerFile, results
@@ -122,6 +122,8 @@ class Jobs:
         operate: Returns what a call on the store does, in its turn.
         stopping: Set when the server stops.
         desk: Is told of each answer.
+        kept: Series that were begun on a page, and how each job's last run was; by default kept
+            nowhere that stays.
 
     Attributes:
         states: How they are.
@@ -133,10 +135,12 @@ class Jobs:
         operate: Callable[[Callable[[Store], Any]], Awaitable[Any]],
         stopping: asyncio.Event,
         desk: Desk,
+        kept: KeptJobs | None = None,
     ) -> None:
         self._operate, self._stopping, self._desk = operate, stopping, desk
-        self._first, self._tasks = jobs, list[asyncio.Task[None]]()
-        self.states = [JobState(job.name, job.kind) for job in jobs]
+        self._kept = kept or KeptJobs(None)
+        self._first, self._tasks = [*jobs, *self._kept.series()], list[asyncio.Task[None]]()
+        self.states = [self._kept.state(job) for job in self._first]
 
     async def run(self) -> None:
         """Run all of them, and those that begin later; a step that has begun is ended."""
@@ -144,18 +148,26 @@ class Jobs:
         await self._stopping.wait()
         await asyncio.gather(*self._tasks)
 
-    def begin(self, job: Job) -> None:
-        """Run one more from now on."""
-        state = JobState(job.name, job.kind)
-        self.states.append(state)
-        self._tasks.append(asyncio.create_task(self._run(job, state)))
+    async def begin(self, series: SeriesJob) -> None:
+        """Run a series from now on, also after the server has stopped and begun again.
 
-    def end(self, name: str) -> None:
-        """Do no further step of a job that was begun; one that has begun is ended."""
-        for state in self.states:
-            if state.name == name:
-                state.ended = True
-        self.states[:] = [state for state in self.states if state.name != name]
+        Raises:
+            ParameterError: There is a job of its name.
+        """
+        if series.name in [state.name for state in self.states]:
+            raise ParameterError(f"there is a job {series.name!r}", "take another name")
+        await asyncio.to_thread(self._kept.add, series)
+        state = JobState(series.name, series.kind)
+        self.states.append(state)
+        self._tasks.append(asyncio.create_task(self._run(series, state)))
+
+    async def end(self, name: str) -> bool:
+        """Do no further step of such a series, and forget it; tell whether it was there."""
+        found = await asyncio.to_thread(self._kept.end, name)
+        for state in [state for state in self.states if found and state.name == name]:
+            state.ended = True
+            self.states.remove(state)
+        return found
 
     async def _run(self, job: Job, state: JobState) -> None:
         while not self._over(state):
@@ -171,11 +183,12 @@ class Jobs:
                 state.tell("failed", str(error) if known else type(error).__name__)
                 failed = partial(self._desk.tell, "job failed", "", source=f"job {job.name}")
                 await asyncio.to_thread(failed)
+                await asyncio.to_thread(self._kept.ran, state)
             await self._pause(AGAIN)
 
     async def _worked(self, job: Job, state: JobState) -> bool:
         """Do steps until there are none left, or the server stops."""
-        steps: list[Generator[str, None, None]] = []
+        steps, before = list[Generator[str, None, None]](), state.steps
 
         def step(store: Store) -> str | None:
             before = store.released
@@ -195,9 +208,14 @@ class Jobs:
                 state.steps += bool(said)
                 state.tell("working" if said else "waiting", said)
                 if not said:
+                    if state.steps > before:
+                        await asyncio.to_thread(self._kept.ran, state)
+                        before = state.steps
                     await self._pause(PAUSE)
             return True
         finally:
+            if state.steps > before:
+                await asyncio.to_thread(self._kept.ran, state)
             for begun in steps:
                 begun.close()
 
@@ -367,9 +385,14 @@ class BackupJob:
         return found
 
 
-# -- series that curators begin on a page ----------------------------------------------------------
+# -- series that curators begin on a page, and how each job's last run was -------------------------
 
-_TABLE = "CREATE TABLE IF NOT EXISTS series (name TEXT PRIMARY KEY, job TEXT NOT NULL);"
+_TABLES = """
+CREATE TABLE IF NOT EXISTS series (name TEXT PRIMARY KEY, job TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS runs (
+    name TEXT, kind TEXT, at TEXT NOT NULL, said TEXT NOT NULL, failed INTEGER NOT NULL,
+    PRIMARY KEY (name, kind));
+"""
 
 
 @dataclass(frozen=True)
@@ -444,43 +467,63 @@ class SeriesJob:
         return Purpose(self.name, self.share, len(self._ticks()))
 
 
-class BegunSeries:
-    """The series that curators have begun, in the file of what is saved beside the store.
+class KeptJobs:
+    """The series that curators have begun, and how each job's last run was.
+
+    They are in the file of what is saved beside the store.
 
     Args:
         path: Of the file; None: in memory.
 
     Example:
-        >>> begun = BegunSeries(None)
-        >>> begun.add(SeriesJob("visits", "SELECT …", "2026-01-01"))
-        >>> begun.end("visits"), begun.end("visits")
+        >>> kept = KeptJobs(None)
+        >>> kept.add(SeriesJob("visits", "SELECT …", "2026-01-01"))
+        >>> kept.end("visits"), kept.end("visits")
         (True, False)
     """
 
     def __init__(self, path: Path | None) -> None:
-        self._file = SideFile(path, "the series", _TABLE)
+        self._file = SideFile(path, "how jobs are", _TABLES)
 
     @classmethod
-    def beside(cls, store: Path) -> BegunSeries:
+    def beside(cls, store: Path) -> KeptJobs:
         """Return those of the store whose file it is."""
         return cls(store.with_name(store.name + ".saved"))
 
-    def every(self) -> list[SeriesJob]:
-        """Return all of them."""
+    def series(self) -> list[SeriesJob]:
+        """Return the series, those first that were begun first."""
         rows = self._file.rows("SELECT job FROM series ORDER BY rowid")
         return [SeriesJob(**json.loads(job)) for (job,) in rows]
 
     def add(self, job: SeriesJob) -> None:
         """Keep one; raises `ParameterError` if there is one of its name."""
         with self._file.writes() as db:
-            if job.name in [one.name for one in self.every()]:
+            if job.name in [one.name for one in self.series()]:
                 raise ParameterError(f"there is a series {job.name!r}", "take another name")
             db.execute("INSERT INTO series VALUES (?, ?)", [job.name, json.dumps(asdict(job))])
 
     def end(self, name: str) -> bool:
         """Forget one; tell whether it was there."""
         with self._file.writes() as db:
+            db.execute("DELETE FROM runs WHERE name = ? AND kind = ?", [name, SeriesJob.kind])
             return bool(db.execute("DELETE FROM series WHERE name = ?", [name]).rowcount)
+
+    def ran(self, state: JobState) -> None:
+        """Keep how a job's last run was, as far as the disk lets it."""
+        facts = [state.name, state.kind, state.ran, state.said, state.failed]
+        try:
+            with self._file.writes() as db:
+                db.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?)", facts)
+        except StoreError:
+            LOG.exception("how the job %s is could not be written", state.name)
+
+    def state(self, job: Job) -> JobState:
+        """Return how a job is that has not begun yet, with its last run."""
+        found = JobState(job.name, job.kind)
+        sql = "SELECT at, said, failed FROM runs WHERE name = ? AND kind = ?"
+        for at, said, failed in self._file.rows(sql, [job.name, job.kind]):
+            found.ran, found.said, found.failed = at, said, bool(failed)
+        return found
 
     def close(self) -> None:
         """Let go of the file."""

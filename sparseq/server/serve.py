@@ -44,7 +44,7 @@ from sparseq.pgwire import serve_wire
 from sparseq.server.audit import AuditLog
 from sparseq.server.http import endpoints
 from sparseq.server.http.app import application
-from sparseq.server.jobs import BegunSeries, Job, Jobs, read_jobs
+from sparseq.server.jobs import Job, Jobs, KeptJobs, read_jobs
 from sparseq.server.saved_questions import SavedQuestions
 from sparseq.server.service import Service
 from sparseq.server.thread import stand_behind
@@ -267,11 +267,10 @@ async def serve(place: Serving, ready: Callable[[str], None] = lambda said: None
                 stack.enter_context(_served(path, said, door))
                 store.warm()
                 ready(said)
-                begun = BegunSeries.beside(path)
-                stack.callback(begun.close)
-                every = [*wanted, *begun.every()]
-                jobs = Jobs(every, service.operate, service.stopping, service.desk)
-                service.runs(jobs, begun)
+                kept = KeptJobs.beside(path)
+                stack.callback(kept.close)
+                jobs = Jobs(wanted, service.operate, service.stopping, service.desk, kept)
+                service.runs(jobs)
                 await asyncio.gather(
                     jobs.run(), _listen(service, sockets, context, place.url, stack)
                 )

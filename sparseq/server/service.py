@@ -39,7 +39,7 @@ from sparseq.ledger.protocol import Release
 from sparseq.released.render import schema_of
 from sparseq.series.series_outlook import SeriesOutlook
 from sparseq.server.audit import AuditFilter, AuditLog, AuditPage
-from sparseq.server.jobs import BegunSeries, Jobs, JobState, SeriesJob
+from sparseq.server.jobs import Jobs, JobState, SeriesJob
 from sparseq.server.quota_desk import Desk
 from sparseq.server.releases import LatestReleases, Repeats
 from sparseq.server.saved_questions import SavedQuestions
@@ -177,7 +177,7 @@ class Service:
         self.public_rows: Mapping[str, pa.Table] = twin[1]
         self.latest = LatestReleases()
         self.jobs: list[JobState] = []
-        self._runner: tuple[Jobs, BegunSeries] | None = None
+        self._runner: Jobs | None = None
         self.counts: Counter[str] = Counter()
         self._cancellable: dict[tuple[str, str], Cancellation] = {}
         self._loop = asyncio.get_running_loop()
@@ -343,9 +343,9 @@ class Service:
 
     # -- series that a curator begins ------------------------------------------------------------
 
-    def runs(self, jobs: Jobs, begun: BegunSeries) -> None:
-        """Have series begun and ended by who runs this server's jobs, and kept."""
-        self.jobs, self._runner = jobs.states, (jobs, begun)
+    def runs(self, jobs: Jobs) -> None:
+        """Say who runs this server's jobs: series are begun and ended there."""
+        self.jobs, self._runner = jobs.states, jobs
 
     async def expected(self, who: Principal, series: SeriesJob) -> SeriesOutlook:
         """Return what a series is going to be like; raises as `SeriesJob.expected`."""
@@ -359,12 +359,9 @@ class Service:
             QueryRefused: It can't be answered, or would end badly.
         """
         who.needs(Role.CURATOR)
-        jobs, begun = self._running()
-        if series.name in [state.name for state in self.jobs]:
-            raise ParameterError(f"there is a job {series.name!r}", "take another name")
+        jobs = self._running()
         await self.expected(who, series)
-        await self.write(begun.add, series)
-        jobs.begin(series)
+        await jobs.begin(series)
         await self.note(who, "series begun", series=series.name, query=series.sql)
 
     async def end_series(self, who: Principal, name: str) -> None:
@@ -374,13 +371,11 @@ class Service:
             ServerError: None of this name was begun so.
         """
         who.needs(Role.CURATOR)
-        jobs, begun = self._running()
-        if not await self.write(begun.end, name):
+        if not await self._running().end(name):
             raise ServerError(Why.ABSENT, f"there is no series {name!r} to end")
-        jobs.end(name)
         await self.note(who, "series ended", series=name)
 
-    def _running(self) -> tuple[Jobs, BegunSeries]:
+    def _running(self) -> Jobs:
         if self._runner is None:
             raise ParameterError("this server runs no series", "begin it with `sparseq serve`")
         return self._runner

@@ -19,7 +19,7 @@ from sparseq.ledger.purposes import Purpose
 from sparseq.series.methods.strategy_series import has_strategy
 from sparseq.server import jobs as module
 from sparseq.server.audit import AuditLog
-from sparseq.server.jobs import BegunSeries, Jobs, JobState, SeriesJob, read_jobs
+from sparseq.server.jobs import Jobs, JobState, KeptJobs, SeriesJob, read_jobs
 from sparseq.server.service import Service
 from sparseq.server.tokens import Role, Tokens
 
@@ -234,12 +234,10 @@ def on_pages(folder: Path, check: Callable[[Any, Service], Awaitable[None]]) -> 
     app = pytest.importorskip("sparseq.server.http.app")
 
     async def main() -> list[SeriesJob]:
-        service, begun = (
-            Service(sparseq.connect(folder / "s"), Tokens(None)),
-            BegunSeries.beside(folder / "s"),
-        )
-        jobs = Jobs(begun.every(), service.operate, service.stopping, service.desk)
-        service.runs(jobs, begun)
+        service = Service(sparseq.connect(folder / "s"), Tokens(None))
+        kept = KeptJobs.beside(folder / "s")
+        jobs = Jobs([], service.operate, service.stopping, service.desk, kept)
+        service.runs(jobs)
         task = asyncio.ensure_future(jobs.run())
         transport = httpx.ASGITransport(app.application(service))
         async with httpx.AsyncClient(
@@ -252,7 +250,7 @@ def on_pages(folder: Path, check: Callable[[Any, Service], Awaitable[None]]) -> 
                 service.stop()
                 await task
                 await service.close()
-        return begun.every()
+        return kept.series()
 
     return asyncio.run(main())
 
@@ -297,6 +295,7 @@ def test_a_curator_begins_a_series_on_a_page(folder: Path) -> None:
     async def go_on(client: Any, service: Service) -> None:
         await until(service, "done")
         assert service.released == 4
+        assert (service.jobs[0].said, service.jobs[0].failed) == ("2024-01-03", False)
         client.cookies.set("sparseq", service.tokens.create("ana", Role.ANALYST))
         for path in ("/new-series", "/end-series"):
             assert (await client.post(path, data={"name": "visits"})).status_code == 403

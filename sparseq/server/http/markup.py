@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import NormalDist
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -560,11 +561,24 @@ def budget(facts: Mapping[str, Any], lines: Iterable[str], quota: str) -> str:
     return f"""<h1>Budget</h1>
 {warning}
 <p><strong>What is promised.</strong> All answers ever, together, tell about one person at most what
-{facts["promise"]} allows: epsilon {number:.2f} at delta 1e-6.</p>
+{facts["promise"]} allows: epsilon {number:.2f} at delta 1e-6.{_guessed(facts)}</p>
 {said}
 <p><strong>So far</strong> {facts["releases"]:,} answers. There is no last one.</p>
 <h2>You</h2>
 <p>{escaped(quota)}</p>"""
+
+
+def _guessed(facts: Mapping[str, Any]) -> str:
+    """Return how often a guess about one person can be right, where that is known (mu-GDP)."""
+    mu = facts["mu"]
+    if mu is None or facts["keys_delta"] or facts["losses"] or facts["seeded"]:
+        return ""
+    right = math.ceil(100 * NormalDist().cdf(mu / 2))
+    whose = f"the rows of {facts['unit']} are" if facts["unit"] else "somebody is"
+    return (
+        f" Whoever guesses whether {escaped(whose)} in the data, and knows all others' data and "
+        f"every answer, is right at most {right} times of 100; without any answer, 50 times."
+    )
 
 
 def curator(tokens: Sequence[Sequence[Any]], jobs: Sequence[Sequence[Any]], made: str) -> str:
@@ -607,7 +621,7 @@ def audit(
         given: What is looked for.
         earlier: Before which line to go on; None: these are the last.
     """
-    listed = "".join(f'<option value="{escaped(name)}">' for name in names)
+    listed = "".join(f'<option value="{escaped(name)}"></option>' for name in names)
     kept = {key: given[key] for key in ("who", "first", "last") if given[key]}
     more = urlencode(kept | {"before": earlier})
     link = f'<p><a href="/curator/audit?{escaped(more)}">Earlier lines</a></p>' if earlier else ""
