@@ -68,14 +68,15 @@ PAUSE, AGAIN = 1.0, 60.0
 
 
 class Job(Protocol):
-    """What is to be done.
+    """What is to be done."""
 
-    Attributes:
-        name, kind: As the file of jobs says.
-    """
+    @property
+    def name(self) -> str:
+        """Of the job."""
 
-    name: str
-    kind: str
+    @property
+    def kind(self) -> str:
+        """What it does."""
 
     def steps(self, store: Store) -> Generator[str, None, None]:
         """Do one step after the other, and say what was done; "": there is nothing to do now."""
@@ -139,7 +140,8 @@ class Jobs:
     ) -> None:
         self._operate, self._stopping, self._desk = operate, stopping, desk
         self._kept = kept or KeptJobs(None)
-        self._first, self._tasks = [*jobs, *self._kept.series()], list[asyncio.Task[None]]()
+        self._first: list[Job] = [*jobs, *self._kept.series()]
+        self._tasks: list[asyncio.Task[None]] = []
         self.states = [self._kept.state(job) for job in self._first]
 
     async def run(self) -> None:

@@ -17,11 +17,13 @@ from sparseq.base.errors import ParameterError, ServerError, Why
 from sparseq.server.tokens import Principal, Role, SideFile
 from sparseq.store.answer import Answer
 
-MOST_SAVED, MOST_SHOWN = 500, 24
-"""Questions that are saved of a store, and of them on its dashboard."""
+MOST_SAVED, MOST_EACH, MOST_SHOWN = 500, 100, 24
+"""Questions that are saved of a store, by one name, and of them on its dashboard."""
 MOST_NAME = 80
 """Letters of a name."""
-MOST_ANSWER = 1 << 20
+MOST_TEXT = 20_000
+"""Letters of a question."""
+MOST_ANSWER = 1 << 18
 """Bytes of an answer that is kept."""
 _TABLE = """
 CREATE TABLE IF NOT EXISTS saved (
@@ -146,10 +148,7 @@ class SavedQuestions:
         made = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         with self._file.writes() as db:
             self._check(shown)
-            if len(self.every()) >= MOST_SAVED:
-                raise ParameterError(
-                    f"{MOST_SAVED} questions are saved already", "delete some that nobody needs"
-                )
+            self._check_room(who)
             done = db.execute(
                 "INSERT INTO saved (name, look, place, sql, price, owner, made, answer, answered) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -206,6 +205,16 @@ class SavedQuestions:
     def close(self) -> None:
         """Let go of the file."""
         self._file.close()
+
+    def _check_room(self, who: Principal) -> None:
+        saved = self.every()
+        theirs = sum(one.owner == who.name for one in saved)
+        for there, most in ((len(saved), MOST_SAVED), (theirs, MOST_EACH)):
+            if there >= most:
+                whose = "of yours " * (most == MOST_EACH)
+                raise ParameterError(
+                    f"{most} questions {whose}are saved already", "delete some that nobody needs"
+                )
 
     def _check(self, shown: Shown, number: int = 0) -> None:
         others = [one for one in self.every() if one.id != number]

@@ -11,10 +11,12 @@ from urllib.parse import quote, urlencode
 
 from sqlglot import exp
 
+from sparseq.ledger.notes import Asker
 from sparseq.ledger.protocol import Release
 from sparseq.pictures.page import escaped
 from sparseq.pictures.tables import format_bound, one_line
 from sparseq.series.series_outlook import SeriesOutlook
+from sparseq.server.releases import named
 from sparseq.server.saved_questions import Look, SavedQuestion
 from sparseq.server.tokens import Role
 from sparseq.sql.catalog import TIME_TYPES, Catalog, Column, Table, bound_text
@@ -119,15 +121,7 @@ def _recent(recent: Sequence[Release]) -> str:
             "<p>Nothing yet. What others asked is under <a href='/answers'>Answers</a>: reading "
             "it is free.</p>"
         )
-    rows = [
-        (
-            Link(f"/answers/{one.id}", one_line(one.query, 200)),
-            minute(one.released_at),
-            Link(f"/ask?{urlencode({'sql': one.query})}", "change it"),
-        )
-        for one in recent
-    ]
-    return grid(("question, with its answer: free", "answered (UTC)", "ask another"), rows, 0)
+    return questions(recent)
 
 
 def examples(table: Table) -> list[tuple[str, str]]:
@@ -235,25 +229,46 @@ def _known(table: Table, column: Column) -> list[str]:
     return known
 
 
-def answers(rows: Sequence[Mapping[str, Any]], earlier: int | None) -> str:
-    """Return the list of answers, newest first."""
-    more = f'<p><a href="/answers?before={earlier}">Earlier ones</a></p>' if earlier else ""
-    head = ("answer", "question", "time (UTC)", "asked by")
-    lines = [
-        (
-            Link(f"/answers/{r['release']}", str(r["release"])),
-            Link(f"/answers/{r['release']}", one_line(r["query"], 300)),
-            r["released_at"].replace("T", " ").rstrip("Z"),
-            r["asked_by"],
-        )
-        for r in rows
-    ]
-    nothing = "" if rows else "<p>Nothing has been asked yet.</p>"
+def answers(found: Sequence[Release], earlier: str, ticks: bool) -> str:
+    """Return the list of answers, newest first.
+
+    Args:
+        found: They.
+        earlier: Where those before are; "": there are none.
+        ticks: Those of series are among them.
+    """
+    more = f'<p><a href="{escaped(earlier)}">Earlier ones</a></p>' if earlier else ""
+    nothing = "<p>Nothing has been asked yet.</p>"
+    others = (
+        '<a href="/answers">without the ticks of series</a>'
+        if ticks
+        else '<a href="/answers?ticks=1">with the ticks of series</a>'
+    )
     return f"""<h1>Answers</h1>
-<p class="faint">Reading them again is free, for everybody.</p>
+<p class="faint">Reading them again is free, for everybody. Show them {others}.</p>
 <p id="news" role="status"></p>
-{grid(head, lines, 1) if rows else nothing}
+{questions(found) if found else nothing}
 {more}"""
+
+
+def questions(found: Sequence[Release]) -> str:
+    """Return questions as a list, each leading to its answer."""
+    items = "\n".join(
+        f'<li><a href="/answers/{one.id}">{escaped(one_line(one.query, 300))}</a>'
+        f'<p class="faint">Answer {one.id}, {minute(one.released_at)} (UTC), {_asker(one)} · '
+        f'<a href="/ask?{quoted_sql(one.query)}">ask another like it</a></p></li>'
+        for one in found
+    )
+    return f'<ol class="questions">\n{items}\n</ol>'
+
+
+def _asker(one: Release) -> str:
+    """Return who asked, as far as all may know: names are those of requests."""
+    if one.request is None:
+        return "asked by an analyst"
+    name = escaped(named(one))
+    kinds = {Asker.CLIENT: f"asked by {name}", Asker.MONITOR: f"a tick of {name}"}
+    return kinds.get(one.asker, f"asked by {escaped(one.asker.value)}")
 
 
 def answer(number: int, query: str, table: str, figure: str, repeat: bool, form: str) -> str:

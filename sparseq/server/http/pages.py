@@ -51,7 +51,6 @@ from sparseq.server.http.store_endpoints import (
     created,
     encoded,
     events,
-    release_data,
     revoked,
 )
 from sparseq.server.service import Service
@@ -130,12 +129,16 @@ async def ask(call: Call) -> Response:
 
 
 async def answers(call: Call) -> Response:
-    """What was answered, newest first."""
-    before = call.given["before"] or len(call.service.latest) + 1
-    shown = await call.service.listed(call.who, before, _LISTED)
-    earlier = shown[0].id if shown and shown[0].id > 1 else None
-    body = markup.answers([release_data(r) for r in reversed(shown)], earlier)
-    return show(call, "Answers", body, "/answers")
+    """What was answered, newest first; `?ticks=1` with the ticks of series."""
+    service, ticks = call.service, call.given["ticks"]
+    before = call.given["before"] or len(service.latest) + 1
+    if ticks:
+        found = (await service.listed(call.who, before, _LISTED))[::-1]
+        left = found[-1].id if found and found[-1].id > 1 else None
+    else:
+        found, left = service.latest.questions(before, _LISTED)
+    earlier = "" if left is None else f"/answers?before={left}" + "&ticks=1" * ticks
+    return show(call, "Answers", markup.answers(found, earlier, ticks), "/answers")
 
 
 async def answer(call: Call) -> Response:
@@ -298,7 +301,12 @@ PAGES = (
     ),
     Endpoint("POST", "/ask", ask, ASKERS, form=_ASKED),
     *SAVED_PAGES,
-    Endpoint("GET", "/answers", answers, query=BEFORE),
+    Endpoint(
+        "GET",
+        "/answers",
+        answers,
+        query=BEFORE | {"ticks": InputField(InputType.FLAG, default=False)},
+    ),
     Endpoint(
         "GET",
         "/answers/{number}",

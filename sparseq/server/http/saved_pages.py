@@ -27,7 +27,14 @@ from sparseq.server.http.page_parts import (
     statement,
     to,
 )
-from sparseq.server.saved_questions import MOST_NAME, KeptAnswer, Look, SavedQuestion, Shown
+from sparseq.server.saved_questions import (
+    MOST_NAME,
+    MOST_TEXT,
+    KeptAnswer,
+    Look,
+    SavedQuestion,
+    Shown,
+)
 from sparseq.server.service import Service, Standing
 from sparseq.store.answer import Answer
 
@@ -40,7 +47,7 @@ SHOWN = {
     "place": InputField(InputType.WHOLE, 1, 999),
 }
 _QUESTION = {
-    "sql": InputField(InputType.TEXT, 1, needed=True),
+    "sql": InputField(InputType.TEXT, 1, MOST_TEXT, needed=True),
     "price": PRICE,
     "answer": InputField(InputType.WHOLE, 0, 10**15, default=0),
 }

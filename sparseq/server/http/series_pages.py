@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from starlette.responses import Response
 
@@ -44,10 +45,11 @@ async def series(call: Call) -> Response:
     read = await _answers(call, [tick["release"] for ticks in few for tick in ticks])
 
     def drawn() -> tuple[list[tuple[object, ...]], list[str]]:
-        rows, tiles = [], []
+        rows: list[tuple[object, ...]] = []
+        tiles: list[str] = []
         for k, (one, ticks) in enumerate(zip(found, few, strict=True)):
             name, last = one["series"], ticks[-1]
-            link = markup.Link(f"/series/{markup.quote(name)}", name)
+            link = markup.Link(f"/series/{quote(name)}", name)
             value = _value(read[last["release"]])
             rows.append((link, f"{len(one['ticks']):,}", last["tick"], value))
             answers = [read[tick["release"]] for tick in ticks]
@@ -124,8 +126,15 @@ def _job(given: Mapping[str, Any]) -> SeriesJob:
     if not given["first"]:
         raise ParameterError("the first day is missing", "say with which day it begins")
     share = (given["share"] or 0) / 100
-    texts = [given[name] for name in ("name", "sql", "first", "every", "last")]
-    return SeriesJob(*texts, wait=f"{given['wait'] or 0}h", share=share)
+    return SeriesJob(
+        given["name"],
+        given["sql"],
+        given["first"],
+        given["every"],
+        given["last"],
+        f"{given['wait'] or 0}h",
+        share,
+    )
 
 
 def _form(call: Call, said: str, verdict: str, status: int = 200) -> Response:
