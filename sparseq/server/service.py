@@ -51,7 +51,7 @@ from sparseq.sql.plan import Options, Query
 from sparseq.sql.select import Lowering
 from sparseq.store.answer import Answer
 from sparseq.store.ask import Params
-from sparseq.store.explain import Explanation, explained
+from sparseq.store.explain import Explanation, dearest, explained
 from sparseq.store.store import Store
 from sparseq.stream.step import Outcome
 from sparseq.stream.stream_progress import planned_price
@@ -113,19 +113,11 @@ class Standing:
 
     Attributes:
         known: What it is answered with, free; None: to ask is charged.
-        explanation: What asking it would be.
+        price: What asking anew costs a person at most, pilots and all.
     """
 
     known: Answer | None
-    explanation: Explanation
-
-    @property
-    def price(self) -> float:
-        """What asking anew may cost a person, in squared norm; pilots of all rows included."""
-        facts = self.explanation.facts
-        if "worst_case_charge" in facts:
-            return float(facts["worst_case_charge"])
-        return float(facts["price"] + facts["pilots"] + len(facts["parents"]))
+    price: float
 
 
 class Service:
@@ -276,7 +268,7 @@ class Service:
         return await self._look(who, look)
 
     async def standing(self, who: Principal, statement: Statement) -> Standing:
-        """Return what a question is known to be answered with, and what asking it anew would be.
+        """Return what a question is known to be answered with, and what asking it anew costs.
 
         Raises:
             QueryRefused: It can't be answered privately.
@@ -287,8 +279,7 @@ class Service:
             stream = self._thread.store.stream
             query, options = self._lowered(statement.bound()), statement.options
             with stream.held():
-                known = stream.known(query, options)
-                return Standing(known, explained(stream, query, options, known))
+                return Standing(stream.known(query, options), dearest(stream, query, options))
 
         return await self._look(who, look)
 

@@ -14,6 +14,7 @@ import pytest
 from server.made import ROWS, made
 
 from sparseq.ledger.notes import Asker, RequestId
+from sparseq.server.fields import InputType
 from sparseq.server.service import Service, Statement
 from sparseq.server.tokens import Role, Tokens
 
@@ -158,6 +159,9 @@ def test_a_series_is_drawn_over_its_ticks() -> None:
         assert "2024-01-03" in page.text
         Tags(page.text)
         assert (await client.get("/series/other")).status_code == 404
+        assert "Nothing has been asked yet." in (await client.get("/answers")).text
+        ticks = (await client.get("/answers?ticks=1")).text
+        assert ticks.count("a tick of a/b &lt;i&gt;") == 3
 
     visited(check)
 
@@ -369,5 +373,25 @@ def test_a_curator_sees_when_tokens_were_used_and_end() -> None:
         ends = (dt.datetime.now(dt.UTC) + dt.timedelta(days=30)).date().isoformat()
         assert f"<td>never</td><td>{ends}</td>" in rows["bob"]
         assert f"<td>{dt.datetime.now(dt.UTC):%Y-%m-%d %H:}" in rows["ada"]
+
+    visited(check, Role.CURATOR)
+
+
+def test_what_an_address_says_is_text_on_its_page() -> None:
+    """Whatever a link that somebody is sent has in its fields."""
+    script = "\"'></textarea><script>alert(1)</script>"
+
+    async def check(client: Any, service: Service) -> None:
+        sent = 0
+        for one in pages.PAGES:
+            texts = [n for n, f in one.query.items() if f.kind is InputType.TEXT and not f.choices]
+            if one.method != "GET" or not texts:
+                continue
+            page = await client.get(one.path, params=dict.fromkeys(texts, script))
+            assert page.status_code in (200, 400), one.path
+            assert "<script>" not in page.text, one.path
+            assert "&lt;script&gt;" in page.text, one.path
+            sent += 1
+        assert sent == 3
 
     visited(check, Role.CURATOR)

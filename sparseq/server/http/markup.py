@@ -255,20 +255,22 @@ def questions(found: Sequence[Release]) -> str:
     """Return questions as a list, each leading to its answer."""
     items = "\n".join(
         f'<li><a href="/answers/{one.id}">{escaped(one_line(one.query, 300))}</a>'
-        f'<p class="faint">Answer {one.id}, {minute(one.released_at)} (UTC), {_asker(one)} · '
-        f'<a href="/ask?{quoted_sql(one.query)}">ask another like it</a></p></li>'
+        f'<p class="faint">Answer {one.id}, {minute(one.released_at)} (UTC), {_asker(one)}</p></li>'
         for one in found
     )
     return f'<ol class="questions">\n{items}\n</ol>'
 
 
 def _asker(one: Release) -> str:
-    """Return who asked, as far as all may know: names are those of requests."""
+    """Return who asked, as far as all may know, and where to ask another like it."""
+    if not one.coordinates:
+        return "a part of the budget"
+    other = f' · <a href="/ask?{quoted_sql(one.query)}">ask another like it</a>'
     if one.request is None:
-        return "asked by an analyst"
+        return f"asked by an analyst{other}"
     name = escaped(named(one))
     kinds = {Asker.CLIENT: f"asked by {name}", Asker.MONITOR: f"a tick of {name}"}
-    return kinds.get(one.asker, f"asked by {escaped(one.asker.value)}")
+    return kinds.get(one.asker, f"asked by {escaped(one.asker.value)}") + other
 
 
 def answer(number: int, query: str, table: str, figure: str, repeat: bool, form: str) -> str:
@@ -279,17 +281,18 @@ def answer(number: int, query: str, table: str, figure: str, repeat: bool, form:
         query: As asked.
         table, figure: Drawn.
         repeat: It was recorded already.
-        form: To save it; "": who looks may not.
+        form: To save it; "": it is no question, or who looks may not ask.
     """
     again = '<p class="good" role="status">It was recorded already: nothing was charged.</p>'
     formats = " · ".join(
         f'<a href="/answers/{number}?as={kind}" download="answer-{number}.{kind}">{kind}</a>'
         for kind in ("csv", "json", "arrow")
     )
+    another = f' · <a href="/ask?{quoted_sql(query)}">ask another like it</a>'
     return f"""<h1>Answer {number}</h1>
 {again if repeat else ""}
 <pre class="query" tabindex="0">{escaped_text(query)}</pre>
-<p>As a file: {formats} · <a href="/ask?{quoted_sql(query)}">ask another like it</a></p>
+<p>As a file: {formats}{another if form else ""}</p>
 {table}
 {figure}
 {form}"""

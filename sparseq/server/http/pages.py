@@ -154,7 +154,7 @@ async def answer(call: Call) -> Response:
 async def _answer(call: Call, found: Answer, price: str, repeat: bool) -> Response:
     number, query = found.facts.release, found.facts.query
     form = ""
-    if call.who.role in ASKERS:
+    if call.who.role in ASKERS and found.facts.coordinates:
         form = markup.save_form(query, price, number, await next_place(call.service))
 
     def drawn() -> str:
