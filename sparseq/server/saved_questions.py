@@ -34,7 +34,7 @@ CREATE TABLE IF NOT EXISTS saved (
 _COLUMNS = "id, name, look, place, sql, price, owner"
 
 
-class Look(enum.StrEnum):
+class AnswerLook(enum.StrEnum):
     """How an answer is shown."""
 
     CHART = "chart"
@@ -54,7 +54,7 @@ class Shown:
     """
 
     name: str
-    look: Look = Look.CHART
+    look: AnswerLook = AnswerLook.CHART
     place: int | None = None
 
 
@@ -238,7 +238,7 @@ def _values(shown: Shown) -> list[object]:
 
 def _read(rows: Iterable[tuple[int, str, str, int | None, str, str, str]]) -> list[SavedQuestion]:
     return [
-        SavedQuestion(number, Shown(name, Look(look), place), sql, price, owner)
+        SavedQuestion(number, Shown(name, AnswerLook(look), place), sql, price, owner)
         for number, name, look, place, sql, price, owner in rows
     ]
 

@@ -108,7 +108,7 @@ class Reply:
 
 
 @dataclass(frozen=True)
-class Standing:
+class QuestionStanding:
     """How a question stands: public.
 
     Attributes:
@@ -267,7 +267,7 @@ class Service:
 
         return await self._look(who, look)
 
-    async def standing(self, who: Principal, statement: Statement) -> Standing:
+    async def standing(self, who: Principal, statement: Statement) -> QuestionStanding:
         """Return what a question is known to be answered with, and what asking it anew costs.
 
         Raises:
@@ -275,11 +275,13 @@ class Service:
         """
         self.check(who)
 
-        def look() -> Standing:
+        def look() -> QuestionStanding:
             stream = self._thread.store.stream
             query, options = self._lowered(statement.bound()), statement.options
             with stream.held():
-                return Standing(stream.known(query, options), dearest(stream, query, options))
+                return QuestionStanding(
+                    stream.known(query, options), dearest(stream, query, options)
+                )
 
         return await self._look(who, look)
 

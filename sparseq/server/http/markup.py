@@ -17,7 +17,7 @@ from sparseq.pictures.page import escaped
 from sparseq.pictures.tables import format_bound, one_line
 from sparseq.series.series_outlook import SeriesOutlook
 from sparseq.server.releases import named
-from sparseq.server.saved_questions import Look, SavedQuestion
+from sparseq.server.saved_questions import AnswerLook, SavedQuestion
 from sparseq.server.tokens import Role
 from sparseq.sql.catalog import TIME_TYPES, Catalog, Column, Table, bound_text
 
@@ -30,7 +30,7 @@ LINKS = (
     ("/series", "Series"),
     ("/budget", "Budget"),
 )
-LOOKS = ((Look.CHART, "a chart"), (Look.TABLE, "a table"))
+LOOKS = ((AnswerLook.CHART, "a chart"), (AnswerLook.TABLE, "a table"))
 _SHOWN_KEYS = 12
 
 
@@ -308,12 +308,12 @@ def save_form(query: str, price: str, number: int, place: int) -> str:
 <p class="faint">To find it again, and to show it on the <a href="/dashboard">dashboard</a>. \
 All who have a token see it.</p>
 <form method="post" action="/saved" class="row">
-{hidden}{_shown_fields("", Look.CHART, place)}
+{hidden}{_shown_fields("", AnswerLook.CHART, place)}
 <button>Save this question</button>
 </form>"""
 
 
-def _shown_fields(name: str, look: Look, place: int | None) -> str:
+def _shown_fields(name: str, look: AnswerLook, place: int | None) -> str:
     at = "" if place is None else place
     return f"""<span class="pair"><label for="name">Name</label>\
 <input id="name" name="name" maxlength="80" required value="{_value(name)}"></span>

@@ -1,4 +1,4 @@
-"""What all pages are made with: responses, and answers and series as they are drawn on a page."""
+"""Parts of all pages: responses, and answers and series as they are drawn on a page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sparseq.pictures.page import drawing
 from sparseq.server.fields import InputField, InputType
 from sparseq.server.http import markup
 from sparseq.server.http.endpoints import Call, failure
-from sparseq.server.saved_questions import Look
+from sparseq.server.saved_questions import AnswerLook
 from sparseq.server.service import Statement
 from sparseq.server.tokens import Role
 from sparseq.sql.plan import Options
@@ -91,9 +91,9 @@ def figure_of(found: Answer, key: str = "") -> str:
         return ""
 
 
-def looked(found: Answer, look: Look, key: str = "") -> str:
+def looked(found: Answer, look: AnswerLook, key: str = "") -> str:
     """Return an answer as it is to look: a chart, where it can be one, or a table."""
-    figure = figure_of(found, key) if look is Look.CHART else ""
+    figure = figure_of(found, key) if look is AnswerLook.CHART else ""
     return figure or table_of(found)
 
 

@@ -30,19 +30,21 @@ from sparseq.server.http.page_parts import (
 from sparseq.server.saved_questions import (
     MOST_NAME,
     MOST_TEXT,
+    AnswerLook,
     KeptAnswer,
-    Look,
     SavedQuestion,
     Shown,
 )
-from sparseq.server.service import Service, Standing
+from sparseq.server.service import QuestionStanding, Service
 from sparseq.store.answer import Answer
 
 _OF_DASHBOARD, _OF_QUESTION = "dashboard", "question"
 SHOWN = {
     "name": InputField(InputType.TEXT, most=MOST_NAME, default=""),
     "look": InputField(
-        InputType.TEXT, default=Look.CHART.value, choices=tuple(look.value for look in Look)
+        InputType.TEXT,
+        default=AnswerLook.CHART.value,
+        choices=tuple(look.value for look in AnswerLook),
     ),
     "place": InputField(InputType.WHOLE, 1, 999),
 }
@@ -69,7 +71,7 @@ class _Sight:
     """
 
     kept: KeptAnswer
-    standing: Standing | None
+    standing: QuestionStanding | None
     refused: str
 
 
@@ -172,7 +174,7 @@ async def next_place(service: Service) -> int:
 
 def _shown(call: Call) -> Shown:
     given = call.given
-    return Shown(given["name"].strip(), Look(given["look"]), given["place"])
+    return Shown(given["name"].strip(), AnswerLook(given["look"]), given["place"])
 
 
 async def _answer_to(call: Call, sql: str, price: str, number: int) -> KeptAnswer:
