@@ -14,6 +14,7 @@ import pytest
 from server.made import ROWS, made
 
 from sparseq.ledger.notes import Asker, RequestId
+from sparseq.server import saved_questions
 from sparseq.server.fields import InputType
 from sparseq.server.service import Service, Statement
 from sparseq.server.tokens import Role, Tokens
@@ -289,14 +290,18 @@ def test_a_question_that_follows_from_another_answer_has_its_own() -> None:
         groups = "SELECT kind, count(*) AS n FROM t GROUP BY kind"
         await client.post("/ask", data={"sql": groups}, headers=HERE)
         one = "SELECT count(*) AS of_a FROM t WHERE kind = 'a'"
-        page = await client.post("/ask", data={"sql": one}, headers=HERE)
+        led = await client.post("/ask", data={"sql": one}, headers=HERE)
+        page = await client.get(led.headers["location"])
         assert page.status_code == 200
+        (file,) = re.findall(r'href="(/known[^"]*as=csv)"', page.text)
+        assert (await client.get(html.unescape(file))).text.startswith("of_a,")
         assert "<th>of_a</th>" in page.text
         assert "<th>kind</th>" not in page.text
         form = form_of(page.text, "/saved") | {"sql": one, "name": "a", "place": "1"}
         assert (await client.post("/saved", data=form, headers=HERE)).status_code == 303
         assert "<th>of_a</th>" in (await client.get("/dashboard")).text
         assert service.released == 1
+        assert (await client.get("/known", params={"sql": X})).status_code == 404
         unknown = {"sql": X, "name": "b"}
         assert (await client.post("/saved", data=unknown, headers=HERE)).status_code == 400
         assert service.released == 1
@@ -319,8 +324,34 @@ def test_who_may_change_a_saved_question() -> None:
                 assert (f'action="{path}"' in page) is (status == 303)
                 done = await client.post(path, data=changed, headers=HERE)
                 assert done.status_code == status, (name, path)
+                if (path, status) == ("/saved/1", 303):
+                    assert ">large</a>" in (await client.get("/dashboard")).text
         assert service.saved.every() == []
         assert (await client.get("/saved/1")).status_code == 404
+
+    visited(check)
+
+
+def test_how_many_questions_are_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, most in (("MOST_EACH", 3), ("MOST_SHOWN", 1)):
+        monkeypatch.setattr(saved_questions, name, most)
+
+    async def check(client: Any, service: Service) -> None:
+        await client.post("/ask", data={"sql": X}, headers=HERE)
+        for name, place, status in [
+            ("a", "1", 303), ("a", "", 400), (" ", "", 400), ("b", "2", 400), ("b", "", 303),
+            ("c", "", 303), ("d", "", 400),
+        ]:  # fmt: skip
+            form = {"sql": X, "answer": "1", "name": name, "place": place}
+            done = await client.post("/saved", data=form, headers=HERE)
+            assert done.status_code == status, (name, place)
+        taken = await client.post("/saved/2", data={"name": "a"}, headers=HERE)
+        assert taken.status_code == 400
+        assert [one.shown.name for one in service.saved.every()] == ["a", "b", "c"]
+        monkeypatch.setattr(saved_questions, "MOST_ANSWER", 100)
+        await client.post("/saved/1/delete", headers=HERE)
+        long = await client.post("/saved", data={"sql": X, "name": "a"}, headers=HERE)
+        assert "is too long to be kept" in long.text
 
     visited(check)
 
@@ -388,10 +419,9 @@ def test_what_an_address_says_is_text_on_its_page() -> None:
             if one.method != "GET" or not texts:
                 continue
             page = await client.get(one.path, params=dict.fromkeys(texts, script))
-            assert page.status_code in (200, 400), one.path
+            assert page.status_code in (200, 400, 422), one.path
             assert "<script>" not in page.text, one.path
-            assert "&lt;script&gt;" in page.text, one.path
-            sent += 1
-        assert sent == 3
+            sent += "&lt;script&gt;" in page.text
+        assert sent >= 3
 
     visited(check, Role.CURATOR)

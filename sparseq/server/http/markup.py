@@ -20,6 +20,7 @@ from sparseq.server.releases import named
 from sparseq.server.saved_questions import AnswerLook, SavedQuestion
 from sparseq.server.tokens import Role
 from sparseq.sql.catalog import TIME_TYPES, Catalog, Column, Table, bound_text
+from sparseq.store.answer_facts import Facts
 
 PRICES = (("1", "the usual noise"), ("4", "half of it"), ("0.25", "twice as much"))
 LINKS = (
@@ -273,26 +274,32 @@ def _asker(one: Release) -> str:
     return kinds.get(one.asker, f"asked by {escaped(one.asker.value)}") + other
 
 
-def answer(number: int, query: str, table: str, figure: str, repeat: bool, form: str) -> str:
+def answer(
+    facts: Facts, table: str, figure: str, repeat: bool, form: str, files: str, of_other: bool
+) -> str:
     """Return one answer: its table, and a figure where it has one.
 
     Args:
-        number: Of the release.
-        query: As asked.
+        facts: Of the answer.
         table, figure: Drawn.
         repeat: It was recorded already.
         form: To save it; "": it is no question, or who looks may not ask.
+        files: The address that gives it as a file, but for the format; "": there is none.
+        of_other: It was read off the release of another question.
     """
     again = '<p class="good" role="status">It was recorded already: nothing was charged.</p>'
+    number, query = facts.release, facts.query
+    source = f'<a href="/answers/{number}">answer {number}</a>'
     formats = " · ".join(
-        f'<a href="/answers/{number}?as={kind}" download="answer-{number}.{kind}">{kind}</a>'
+        f'<a href="{escaped(files + kind)}" download="answer-{number}.{kind}">{kind}</a>'
         for kind in ("csv", "json", "arrow")
     )
-    another = f' · <a href="/ask?{quoted_sql(query)}">ask another like it</a>'
-    return f"""<h1>Answer {number}</h1>
+    links = [f"As a file: {formats}"] * bool(files)
+    links += [f'<a href="/ask?{quoted_sql(query)}">Ask another like it</a>'] * bool(form)
+    return f"""<h1>{f"From {source}" if of_other else f"Answer {number}"}</h1>
 {again if repeat else ""}
 <pre class="query" tabindex="0">{escaped_text(query)}</pre>
-<p>As a file: {formats}{another if form else ""}</p>
+<p>{" · ".join(links)}</p>
 {table}
 {figure}
 {form}"""
@@ -351,9 +358,10 @@ def link_to_saved(one: SavedQuestion) -> str:
     return f'<a href="/saved/{one.id}">{escaped(one.shown.name)}</a>'
 
 
-def answered(release: int, at: dt.datetime) -> str:
+def answered(facts: Facts, at: dt.datetime) -> str:
     """Return since when an answer is."""
-    return f'From {minute(at)} (UTC): <a href="/answers/{release}">answer {release}</a>.'
+    link = f'<a href="/answers/{facts.release}">answer {facts.release}</a>'
+    return f"From {minute(at)} (UTC){', read off' if facts.follows else ':'} {link}."
 
 
 def anew(number: int, known: bool, share: float, back: str, once: str) -> str:

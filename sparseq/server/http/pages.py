@@ -84,6 +84,8 @@ _AUDIT_LINES = 100
 _TEXT = InputField(InputType.TEXT, most=63, default="")
 _AUDITED = BEFORE | {"who": _TEXT, "first": _TEXT, "last": _TEXT}
 _ASKED = {"sql": SQL, "price": PRICE}
+_AS = {"as": InputField(InputType.TEXT, choices=tuple(_KINDS))}
+_ADDRESS = 16_000  # letters
 _NOBODY = Principal("", Role.MONITOR, Quota(), 0)  # who has not signed in yet
 
 Page = Callable[[Call], Awaitable[Response]]
@@ -122,10 +124,30 @@ async def ask(call: Call) -> Response:
     except SparseqError as error:
         body = markup.ask(call.service.catalog, sql, price, refused=said_of(error))
         return show(call, "Ask", body, "/ask", 422)
-    number = reply.answer.facts.release
-    if reply.repeat and (await release_of(call, number)).query != reply.answer.facts.query:
-        return await _answer(call, reply.answer, price, True)  # another question's release has it
-    return to(f"/answers/{number}?{urlencode({'price': price})}" + "&repeat=1" * reply.repeat)
+    number, chosen = reply.answer.facts.release, {"price": price}
+    if not reply.repeat or await _is_of(call, reply.answer):
+        return to(f"/answers/{number}?{urlencode(chosen)}" + "&repeat=1" * reply.repeat)
+    address = f"/known?{urlencode({'sql': sql} | chosen)}"
+    if len(address) > _ADDRESS:
+        return await _answer(call, reply.answer, price, True, "")
+    return to(address)
+
+
+async def known(call: Call) -> Response:
+    """What a question is known to be answered with, read off another's release; never asked."""
+    sql, price = call.given["sql"], call.given["price"]
+    found = (await call.service.standing(call.who, statement(sql, price))).known
+    if found is None:
+        raise ServerError(Why.ABSENT, "this has no answer now", "ask it: Ask says what that costs")
+    if call.given["as"] is not None:
+        return await encoded(found, _KINDS[call.given["as"]], True)
+    files = f"/known?{urlencode({'sql': sql, 'price': price})}&as="
+    return await _answer(call, found, price, True, files)
+
+
+async def _is_of(call: Call, found: Answer) -> bool:
+    """Tell whether an answer is that of its release, and not read off another question's."""
+    return (await release_of(call, found.facts.release)).query == found.facts.query
 
 
 async def answers(call: Call) -> Response:
@@ -147,20 +169,22 @@ async def answer(call: Call) -> Response:
     found = await call.service.release(call.who, number)
     if kind is not None:
         return await encoded(found, _KINDS[kind], True)
+    files = f"/answers/{number}?as="
+    return await _answer(call, found, call.given["price"], call.given["repeat"], files)
 
-    return await _answer(call, found, call.given["price"], call.given["repeat"])
 
-
-async def _answer(call: Call, found: Answer, price: str, repeat: bool) -> Response:
-    number, query = found.facts.release, found.facts.query
-    form = ""
-    if call.who.role in ASKERS and found.facts.coordinates:
-        form = markup.save_form(query, price, number, await next_place(call.service))
+async def _answer(call: Call, found: Answer, price: str, repeat: bool, files: str) -> Response:
+    facts, form = found.facts, ""
+    if call.who.role in ASKERS and facts.coordinates:
+        place = await next_place(call.service)
+        form = markup.save_form(facts.query, price, facts.release, place)
+    other = not await _is_of(call, found)
 
     def drawn() -> str:
-        return markup.answer(number, query, table_of(found), figure_of(found), repeat, form)
+        table, figure = table_of(found), figure_of(found)
+        return markup.answer(facts, table, figure, repeat, form, files, other)
 
-    return show(call, f"Answer {number}", await asyncio.to_thread(drawn), "/answers")
+    return show(call, f"Answer {facts.release}", await asyncio.to_thread(drawn), "/answers")
 
 
 async def budget(call: Call) -> Response:
@@ -300,6 +324,7 @@ PAGES = (
         "GET", "/ask", editor, query=_ASKED | {"part": InputField(InputType.FLAG, default=False)}
     ),
     Endpoint("POST", "/ask", ask, ASKERS, form=_ASKED),
+    Endpoint("GET", "/known", known, query=_ASKED | _AS),
     *SAVED_PAGES,
     Endpoint(
         "GET",
@@ -312,11 +337,7 @@ PAGES = (
         "/answers/{number}",
         answer,
         path_fields={"number": NUMBER},
-        query={
-            "as": InputField(InputType.TEXT, choices=tuple(_KINDS)),
-            "repeat": InputField(InputType.FLAG, default=False),
-            "price": PRICE,
-        },
+        query=_AS | {"repeat": InputField(InputType.FLAG, default=False), "price": PRICE},
     ),
     *SERIES_PAGES,
     Endpoint("GET", "/budget", budget),

@@ -223,7 +223,7 @@ async def _one(call: Call, said: str, status: int) -> Response:
 def _tile(call: Call, one: SavedQuestion, sight: _Sight, heading: str, back: str) -> partial[str]:
     """Return what draws a question with its answer, and how it stands."""
     at, standing = sight.kept.at, sight.standing
-    said = markup.answered(sight.kept.answer.facts.release, at)
+    said = markup.answered(sight.kept.answer.facts, at)
     anew = sight.refused
     if standing is not None:
         share = standing.price / call.service.desk.planned
