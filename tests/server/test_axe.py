@@ -41,9 +41,10 @@ axe.run(document, {resultTypes: ["violations"]}).then(async (found) => {
 """
 PAGES = (
     "/", "/ask", "/ask?sql=SELECT+kind,+count(*)+AS+n+FROM+t+GROUP+BY+kind", "/ask?sql=SELEC",
-    "/dashboard", "/saved", "/saved/1", "/saved/2", "/answers", "/answers/1?repeat=1",
-    "/answers/2", "/answers/99", "/known?sql=SELECT+count(*)+AS+n+FROM+t+WHERE+x+=+1", "/series", "/series/daily", "/new-series",
-    "/new-series?sql=SELECT+1&name=a&first=2024-01-01", "/budget", "/curator",
+    "/dashboard", "/saved", "/saved/1", "/saved/2", "/answers", "/answers?ticks=1",
+    "/answers/1?repeat=1", "/answers/2", "/answers/99",
+    "/known?sql=SELECT+count(*)+AS+n+FROM+t+WHERE+x+=+1", "/series", "/series/daily",
+    "/new-series", "/new-series?sql=SELECT+1&name=a&first=2024-01-01", "/budget", "/curator",
     "/curator/audit", "/curator/audit?who=nobody", "/sign-in-page",
 )  # fmt: skip
 
