@@ -298,7 +298,8 @@ def _tick_by_tick(
         for done in looks:
             with contextlib.suppress(_NotReady):
                 for ticked in done:
-                    yield "; ".join([ticked.tick.label, *ticked.unlike])
+                    again = " (read back)" * ticked.again
+                    yield "; ".join([f"{ticked.tick.label}{again}", *ticked.unlike])
             monitor.flush()
             if monitor.finished:
                 return
