@@ -60,7 +60,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class AuditFilter:
-    """Which lines somebody looks for.
+    """The lines that somebody looks for.
 
     Attributes:
         who: Whose; "": everybody's, and those that are about nobody.
@@ -78,17 +78,13 @@ class AuditFilter:
 
     def has(self, line: Mapping[str, Any]) -> bool:
         """Tell whether a line is looked for; what all lines add up to never is."""
-        if line.get("what") == SUM or (self.who and self.who not in _about(line)):
+        whose = line.get("who"), line.get("token")  # that was made or revoked
+        if line.get("what") == SUM or (self.who and self.who not in whose):
             return False
         day = str(line.get("at", ""))[:10]
         return (self.first is None or day >= self.first.isoformat()) and (
             self.last is None or day <= self.last.isoformat()
         )
-
-
-def _about(line: Mapping[str, Any]) -> tuple[str, str]:
-    """Return whose a line is, and of which token it tells that it was made or revoked."""
-    return str(line.get("who", "")), str(line.get("token", ""))
 
 
 @dataclass(frozen=True)
@@ -198,7 +194,8 @@ class AuditLog:
         def lines() -> Iterator[bytes]:
             for part in reversed(self._parts()):
                 with part() as file:
-                    if before is None or _first_number(file) < before:
+                    first = next(_read([file.readline()]), {})
+                    if before is None or _n(first) < before:
                         yield from _backwards(file)
 
         return _read(lines())
@@ -421,12 +418,6 @@ def _n(line: Mapping[str, Any]) -> int:
     """Return a line's number; 0: it was changed to have none."""
     number = line.get("n")
     return number if isinstance(number, int) else 0
-
-
-def _first_number(file: BinaryIO) -> int:
-    """Return the number of a file's first line."""
-    file.seek(0)
-    return _n(next(_read([file.readline()]), {}))
 
 
 def _opener(path: Path) -> Callable[[], BinaryIO]:

@@ -68,7 +68,7 @@ PAUSE, AGAIN = 1.0, 60.0
 
 
 class Job(Protocol):
-    """What is to be done."""
+    """A job to be done."""
 
     @property
     def name(self) -> str:
@@ -76,7 +76,7 @@ class Job(Protocol):
 
     @property
     def kind(self) -> str:
-        """What it does."""
+        """The kind of work."""
 
     def steps(self, store: Store) -> Generator[str, None, None]:
         """Do one step after the other, and say what was done; "": there is nothing to do now."""

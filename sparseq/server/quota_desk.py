@@ -198,19 +198,18 @@ class QuotaTotals:
         self.losses = {(str(since), int(after)) for since, after in line["losses"]}
         self.used = {
             str(name): Usage(
-                _counted(answers), _counted(refused), float(price), recent=_numbers(*recent)
+                _counted(answers),
+                _counted(refused),
+                float(price),
+                recent=tuple(map(int, *recent or [()])),
             )
+            # logs of earlier versions have no recent answers
             for name, (answers, refused, price, *recent) in line["used"].items()
         }
 
 
 def _passed(since: dt.datetime, until: dt.datetime) -> float:
     return max((until - since).total_seconds(), 0.0)
-
-
-def _numbers(recent: Iterable[int] = ()) -> tuple[int, ...]:
-    """Return the answers of a line; logs of earlier versions have none."""
-    return tuple(map(int, recent))
 
 
 def _counted(steps: Iterable[tuple[int, int]]) -> DayCount:

@@ -35,7 +35,7 @@ _COLUMNS = "id, name, look, place, sql, price, owner"
 
 
 class AnswerLook(enum.StrEnum):
-    """How an answer is shown."""
+    """The look of an answer."""
 
     CHART = "chart"
     """Over its key, where it has one that a figure is drawn over."""
@@ -45,7 +45,7 @@ class AnswerLook(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Shown:
-    """How a saved question is shown.
+    """A name, a look and a place.
 
     Attributes:
         name: Of the question; no other has it.

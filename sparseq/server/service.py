@@ -109,7 +109,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class QuestionStanding:
-    """How a question stands: public.
+    """The standing of a question: public.
 
     Attributes:
         known: What it is answered with, free; None: to ask is charged.

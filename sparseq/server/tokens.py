@@ -238,7 +238,7 @@ class Verifier:
 
 @dataclass(frozen=True)
 class TokenFacts:
-    """What is known of a token; never the token itself. `used`: by a server, the last time."""
+    """The facts of a token; never the token itself. `used`: by a server, the last time."""
 
     name: str
     role: Role

@@ -92,7 +92,7 @@ Page = Callable[[Call], Awaitable[Response]]
 
 
 async def home(call: Call) -> Response:
-    """What can be asked, what somebody has asked, and what is left, in plain words."""
+    """Show the tables, somebody's own questions, and what is left, in plain words."""
     service, who = call.service, call.who
     facts = await service.call(who, Store.budget)
     recent = service.latest.these(service.desk.recent(who.name)[:_RECENT])
@@ -134,7 +134,7 @@ async def ask(call: Call) -> Response:
 
 
 async def known(call: Call) -> Response:
-    """What a question is known to be answered with, read off another's release; never asked."""
+    """Show the answer that a question is known to have, off another's release; never ask it."""
     sql, price = call.given["sql"], call.given["price"]
     found = (await call.service.standing(call.who, statement(sql, price))).known
     if found is None:
@@ -151,7 +151,7 @@ async def _is_of(call: Call, found: Answer) -> bool:
 
 
 async def answers(call: Call) -> Response:
-    """What was answered, newest first; `?ticks=1` with the ticks of series."""
+    """Show the answers, newest first; `?ticks=1` with the ticks of series."""
     service, ticks = call.service, call.given["ticks"]
     before = call.given["before"] or len(service.latest) + 1
     if ticks:
@@ -218,7 +218,7 @@ async def curator(call: Call, made: str = "") -> Response:
             job.name,
             job.kind,
             job.state,
-            _minute(job.ran),
+            job.ran[:16].replace("T", " "),
             one_line(f"failed: {job.said}" if job.failed else job.said, 300),
             f"{job.steps:,}",
             markup.Markup(_end_button(job.name)) if job.kind == "series" else "",
@@ -267,10 +267,6 @@ def _day(name: str, text: str) -> dt.date | None:
         return dt.date.fromisoformat(text) if text else None
     except ValueError:
         raise ParameterError(f"{name} is {text[:40]!r}", "a day, such as 2026-03-31") from None
-
-
-def _minute(text: str) -> str:
-    return text[:16].replace("T", " ")
 
 
 async def make_token(call: Call) -> Response:

@@ -62,7 +62,7 @@ _AGAIN = {
 
 @dataclass(frozen=True)
 class _Sight:
-    """What is seen of a saved question.
+    """The sight of a saved question.
 
     Attributes:
         kept: Its answer: what is known now, or else what was kept.
