@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, _NAMES)), "")
 needs_browser = pytest.mark.skipif(not CHROMIUM, reason="no Chromium is installed")
-_SWITCHES = (
+SWITCHES = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-sync", "--disable-background-networking", "--disable-component-update",
-    "--disable-dev-shm-usage", "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--disable-dev-shm-usage", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )  # fmt: skip
 
 
@@ -31,7 +31,7 @@ def loosened(text: str, script: str = "") -> str:
 def browse(page: Path, profile: Path) -> str:
     """Open a page; return what it has become once its scripts have run."""
     done = subprocess.run(
-        [CHROMIUM, *_SWITCHES, f"--user-data-dir={profile}", "--dump-dom", page.as_uri()],
+        [CHROMIUM, *SWITCHES, f"--user-data-dir={profile}", "--dump-dom", page.as_uri()],
         capture_output=True,
         timeout=120,
         check=True,
@@ -47,7 +47,7 @@ def shoot(page: Path, profile: Path, width: int) -> NDArray[np.float32]:
     window = f"--window-size={width},700"
     subprocess.run(
         [
-            CHROMIUM, *_SWITCHES, f"--user-data-dir={profile}", "--hide-scrollbars", window,
+            CHROMIUM, *SWITCHES, f"--user-data-dir={profile}", "--hide-scrollbars", window,
             f"--screenshot={picture}", page.as_uri(),
         ],
         capture_output=True,

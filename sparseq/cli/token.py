@@ -14,7 +14,7 @@ from sparseq.cli.options import Group, facts_format_option, store_argument
 from sparseq.cli.text import one_line, say
 from sparseq.pictures.tables import format_table
 from sparseq.server.audit import SUM, AuditLog
-from sparseq.server.tokens import Quota, Role, TokenFacts, Tokens
+from sparseq.server.tokens import Quota, Role, Tokens
 from sparseq.store.address import lake_folder
 
 
@@ -76,10 +76,17 @@ def list_tokens(store: Path, format: str) -> None:
         return
     now = dt.datetime.now(dt.UTC)
     rows = [
-        [t.name, t.role.value, str(t.quota), _day(t.created), _day(t.expires), _state(t, now)]
+        [
+            t.name,
+            t.role.value,
+            str(t.quota),
+            *map(_day, (t.created, t.used, t.expires)),
+            t.state(now),
+        ]
         for t in found
     ]
-    say(format_table(["name", "role", "quota", "made", "expires", ""], rows, ["l"] * 6))
+    head = ["name", "role", "quota", "made", "last used", "expires", ""]
+    say(format_table(head, rows, ["l"] * len(head)))
 
 
 @token.command()
@@ -185,9 +192,3 @@ def _span(text: str | None) -> dt.timedelta | None:
 
 def _day(moment: dt.datetime | None) -> str:
     return "" if moment is None else moment.isoformat(" ", timespec="minutes")[:16]
-
-
-def _state(token: TokenFacts, now: dt.datetime) -> str:
-    if token.revoked is not None:
-        return "revoked"
-    return "expired" if token.expires is not None and token.expires <= now else "valid"

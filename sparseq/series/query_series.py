@@ -158,11 +158,7 @@ class QuerySeries:
 
     def priced(self, query: Query) -> Options:
         """Return the options of a tick: pilots and all, it costs a person at most one count."""
-        given = self.options
-        if self.part.purpose is None or given.sigma or given.accuracy or given.precision:
-            return given
-        cost = tick_cost(query)
-        return given if cost <= 1 else replace(given, price=1 / cost)
+        return self.options if self.part.purpose is None else priced(self.options, query)
 
     def rows_of(self, tick: Tick, query: Query, answer: Answer) -> list[Row]:
         """Return the answer of a tick as rows."""
@@ -220,6 +216,14 @@ def tick_cost(query: Query) -> float:
     """Return what a tick costs a person at most, pilots and all: public."""
     once = [query.groups <= 1 and m.kind is Kind.USERS for m in query.measures]
     return sum(1.0 if alone else QUESTION for alone in once)
+
+
+def priced(given: Options, query: Query) -> Options:
+    """Return the options of a tick of a series that has a part: one count a person at most."""
+    if given.sigma or given.accuracy or given.precision:
+        return given
+    cost = tick_cost(query)
+    return given if cost <= 1 else replace(given, price=1 / cost)
 
 
 def tick_request(series: str, tick: Tick, query: Query) -> RequestId:

@@ -15,9 +15,12 @@ from sparseq.base.defaults import CONFIDENCE
 from sparseq.base.errors import QueryRefused
 from sparseq.ledger.purposes import Purpose
 from sparseq.series.companions import horizon_of
-from sparseq.series.query_series import QuerySeries, RowSource, tick_cost
+from sparseq.series.query_series import QuerySeries, RowSource, priced, tick_cost
 from sparseq.series.ticks import Ticks
+from sparseq.sql.plan import Options, calibrate
 from sparseq.store.store import Store
+from sparseq.stream.budget_part import BudgetPart, of_purpose
+from sparseq.stream.new_purpose import foreseen
 from sparseq.stream.stream_progress import Course, planned_price
 
 MOST_OF_QUESTIONS = 0.5
@@ -50,22 +53,40 @@ def outlooks(store: Store, sources: Iterable[RowSource], ticks: Ticks) -> list[S
     return [_outlook(store, one, ticks) for one in sources if isinstance(one, QuerySeries)]
 
 
+def outlook_with(series: QuerySeries, ticks: Ticks, asked: Purpose) -> SeriesOutlook:
+    """Return what a series would be like if it had a part of the budget from now on.
+
+    Raises:
+        ParameterError: It can't have that part.
+    """
+    stream = series.store.stream
+    part = next(of_purpose(foreseen(stream, asked), stream.terms))
+    return _expected(series, ticks, part, priced(series.options, series.lowered(ticks[0])))
+
+
 def _outlook(store: Store, series: QuerySeries, ticks: Ticks) -> SeriesOutlook:
-    part, horizon = series.part, horizon_of(ticks) if ticks.last is None else len(ticks)
+    part = store.stream.part(series.part.answers)
+    return _expected(series, ticks, part, series.priced(series.lowered(ticks[0])))
+
+
+def _expected(
+    series: QuerySeries, ticks: Ticks, part: BudgetPart, options: Options
+) -> SeriesOutlook:
+    store, horizon = series.store, horizon_of(ticks) if ticks.last is None else len(ticks)
     asked = len(store.releases_of(series.request(ticks[k]) for k in range(horizon)))
     left = max(horizon - asked, 1) if ticks.last is None else horizon - asked
     told = SeriesOutlook(series.name, part.purpose, asked, left)
     if left <= 0:
         return told
-    query, course = series.lowered(ticks[0]), store.stream.part(part.answers).course
+    query, course = series.lowered(ticks[0]), part.course
     confidence = series.options.confidence or CONFIDENCE
     if course is None:
-        noise = part.plan(query, series.options).noise[0]
+        noise = calibrate(query, part.budget, series.options).noise[0]
         width = float(simultaneous_bound(noise.sigma, query.coordinates, 1 - confidence))
         return replace(told, first=width, last=width)
     from sparseq.stream.expected_width import expected_widths
 
-    options, cost = series.priced(query), tick_cost(query)
+    cost = tick_cost(query)
     later = _after(course.about(query.span), left - 1, cost if part.purpose is None else 1.0)
     first, last = (expected_widths(c, query, options, part.budget)[0] for c in (course, later))
     if part.purpose is not None:

@@ -44,6 +44,8 @@ MOST_BYTES = 8 << 20
 """Of a file that is written to, before the next one is begun."""
 MOST_TEXT = 2048
 """Letters of a text in a line; a longer one is cut, and says how long it was."""
+MOST_LOOKED = 50_000
+"""Lines that are looked at for a page of those that are wanted."""
 _AT_ONCE = 1 << 24  # bytes of what others have written; a line is shorter
 _BLOCK = 1 << 16  # bytes that are read at once, from the end
 
@@ -55,6 +57,43 @@ class Chain:
     lines: int = 0
     last: str = FIRST
     first: int = 1
+
+
+@dataclass(frozen=True)
+class AuditFilter:
+    """The lines that somebody looks for.
+
+    Attributes:
+        who: Whose; "": everybody's, and those that are about nobody.
+        first, last: Days, in UTC, both included; None: any.
+
+    Example:
+        >>> line = {"what": "asked", "who": "ada", "at": "2026-03-01T09:00:00+00:00"}
+        >>> AuditFilter("ada", dt.date(2026, 3, 1)).has(line), AuditFilter("bob").has(line)
+        (True, False)
+    """
+
+    who: str = ""
+    first: dt.date | None = None
+    last: dt.date | None = None
+
+    def has(self, line: Mapping[str, Any]) -> bool:
+        """Tell whether a line is looked for; what all lines add up to never is."""
+        whose = line.get("who"), line.get("token")  # that was made or revoked
+        if line.get("what") == SUM or (self.who and self.who not in whose):
+            return False
+        day = str(line.get("at", ""))[:10]
+        return (self.first is None or day >= self.first.isoformat()) and (
+            self.last is None or day <= self.last.isoformat()
+        )
+
+
+@dataclass(frozen=True)
+class AuditPage:
+    """Lines of the log, newest first; `earlier`: before which one to go on, None: these are all."""
+
+    lines: list[dict[str, Any]]
+    earlier: int | None
 
 
 class AuditLog:
@@ -145,13 +184,43 @@ class AuditLog:
 
     def latest(self, last: int) -> list[dict[str, Any]]:
         """Return so many of the last lines, newest first; only their blocks are read."""
+        return list(islice(self._newest(), last))
+
+    def _newest(self, before: int | None = None) -> Iterator[dict[str, Any]]:
+        """Yield all lines that are whole, newest first; those before a line, and maybe others.
+
+        Files that have none of them are not read.
+        """
 
         def lines() -> Iterator[bytes]:
             for part in reversed(self._parts()):
                 with part() as file:
-                    yield from _backwards(file)
+                    first = next(_read([file.readline()]), {})
+                    if before is None or _n(first) < before:
+                        yield from _backwards(file)
 
-        return list(islice(_read(lines()), last))
+        return _read(lines())
+
+    def page(self, wanted: AuditFilter, before: int | None, last: int) -> AuditPage:
+        """Return so many of the last lines that are wanted, newest first.
+
+        Args:
+            wanted: Which.
+            before: Only lines with a smaller number; None: all.
+            last: How many, at most.
+        """
+        found: list[dict[str, Any]] = []
+        looked = 0
+        for line in self._newest(before):
+            number = _n(line)
+            if before is not None and number >= before:
+                continue
+            if len(found) == last or looked == MOST_LOOKED:
+                return AuditPage(found, number + 1)
+            looked += 1
+            if wanted.has(line):
+                found.append(line)
+        return AuditPage(found, None)
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """Yield all lines that are whole, oldest first."""
@@ -344,6 +413,12 @@ def _read(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
             line_facts = json.loads(line.decode("utf-8", "replace"))
             if isinstance(line_facts, dict):
                 yield line_facts
+
+
+def _n(line: Mapping[str, Any]) -> int:
+    """Return a line's number; 0: it was changed to have none."""
+    number = line.get("n")
+    return number if isinstance(number, int) else 0
 
 
 def _opener(path: Path) -> Callable[[], BinaryIO]:

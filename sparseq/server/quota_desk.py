@@ -34,6 +34,8 @@ from sparseq.stream.step import Outcome
 # -- quotas used by each name, told from the lines of the audit log --------------------------------
 
 DAY = 86400.0
+MOST_RECENT = 20
+"""Answers of a name that are remembered as its latest."""
 _STEP = 600  # seconds that are counted together
 _LOSS = "loss accepted"
 
@@ -92,6 +94,7 @@ class Usage:
         refused: Questions that were refused, by the day.
         price: What all its answers may have cost a person together.
         asking, asking_price: Answers that were admitted and are not made yet, and their prices.
+        recent: Numbers of the answers that it was given last, the latest last.
     """
 
     answers: DayCount = field(default_factory=DayCount)
@@ -99,6 +102,12 @@ class Usage:
     price: float = 0.0
     asking: int = 0
     asking_price: float = 0.0
+    recent: tuple[int, ...] = ()
+
+    def given(self, release: int) -> None:
+        """Take note of an answer that it was given, new or not."""
+        others = [number for number in self.recent if number != release]
+        self.recent = (*others[1 - MOST_RECENT :], release)
 
 
 @dataclass
@@ -141,6 +150,8 @@ class QuotaTotals:
             event, who, release = line["what"], str(line.get("who", "")), line.get("release")
             if isinstance(release, int):
                 self.release = max(self.release, release)
+                if event in ("asked", "found"):
+                    self.usage(who).given(release)
             if event == SUM:
                 self._begin_with(line)
             elif event in ("asked", "found", "refused") and not line.get("repeat"):
@@ -166,7 +177,12 @@ class QuotaTotals:
             "release": self.release,
             "losses": sorted(self.losses),
             "used": {
-                name: [one.answers.held(self.clock), one.refused.held(self.clock), one.price]
+                name: [
+                    one.answers.held(self.clock),
+                    one.refused.held(self.clock),
+                    one.price,
+                    one.recent,
+                ]
                 for name, one in list(self.used.items())
             },
         }
@@ -182,8 +198,14 @@ class QuotaTotals:
     def _begin_with(self, line: Mapping[str, Any]) -> None:
         self.losses = {(str(since), int(after)) for since, after in line["losses"]}
         self.used = {
-            str(name): Usage(_counted(answers), _counted(refused), float(price))
-            for name, (answers, refused, price) in line["used"].items()
+            str(name): Usage(
+                _counted(answers),
+                _counted(refused),
+                float(price),
+                recent=tuple(map(int, *recent or [()])),
+            )
+            # logs of earlier versions have no recent answers
+            for name, (answers, refused, price, *recent) in line["used"].items()
         }
 
 
@@ -369,6 +391,10 @@ class Desk:
         """Return a name's new answers within 24 hours, and the prices of all its answers."""
         usage = self._totals.used.get(name, Usage())
         return usage.answers.total(self.clock), usage.price
+
+    def recent(self, name: str) -> tuple[int, ...]:
+        """Return the answers that a name was given last, the latest first."""
+        return self._totals.used.get(name, Usage()).recent[::-1]
 
 
 def _again(seconds: float) -> str:

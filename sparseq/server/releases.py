@@ -13,8 +13,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import islice
 
+from sparseq.ledger.notes import Asker
 from sparseq.ledger.protocol import Release
 from sparseq.reuse.answer_cache import Inquiry
 from sparseq.sql.plan import Options, Query
@@ -25,6 +28,7 @@ from sparseq.stream.step import Outcome, Stream
 # -- the latest releases, without their answers, as lists of them need: public ---------------------
 
 MOST_LISTED = 10_000
+_OF_SERIES = (Asker.MONITOR, Asker.WATCH)
 _AT_ONCE = 256  # are read, with their answers
 
 
@@ -51,6 +55,22 @@ class LatestReleases:
         if new:
             self.held = [*self.held, *new][-self._most :]
 
+    def these(self, numbers: Iterable[int]) -> list[Release]:
+        """Return the releases of these numbers that are held, in this order."""
+        held = self.held
+        first = held[0].id if held else 1
+        return [held[n - first] for n in numbers if first <= n < first + len(held)]
+
+    def questions(self, number: int, last: int) -> tuple[list[Release], int | None]:
+        """Return so many before a release that are no ticks of series, newest first.
+
+        Only those that are held are looked at. With them comes the number before which to look on;
+        None: there are no more.
+        """
+        asked = (r for r in reversed(self.held) if r.id < number and r.asker not in _OF_SERIES)
+        found = list(islice(asked, last + 1))
+        return found[:last], found[last - 1].id if len(found) > last else None
+
     def before(self, number: int, last: int) -> list[Release] | None:
         """Return so many before a release, oldest first; None: not all of them are held."""
         held = self.held
@@ -61,6 +81,12 @@ class LatestReleases:
         if first < held[0].id:
             return None
         return held[first - held[0].id : until - held[0].id]
+
+
+def named(release: Release) -> str:
+    """Return whose request a release answers: a token's name, or a series'; "": it has no name."""
+    name = "" if release.request is None else release.request.text.partition("/")[0]
+    return name.replace("%2F", "/").replace("%25", "%")
 
 
 # -- answers that were asked for again lately: the next time they need no turn in the stream -------

@@ -44,7 +44,8 @@ from sparseq.pgwire import serve_wire
 from sparseq.server.audit import AuditLog
 from sparseq.server.http import endpoints
 from sparseq.server.http.app import application
-from sparseq.server.jobs import Job, Jobs
+from sparseq.server.jobs import Job, Jobs, KeptJobs, read_jobs
+from sparseq.server.saved_questions import SavedQuestions
 from sparseq.server.service import Service
 from sparseq.server.thread import stand_behind
 from sparseq.server.tokens import Tokens
@@ -244,8 +245,6 @@ async def serve(place: Serving, ready: Callable[[str], None] = lambda said: None
         raise ParameterError("there is nowhere to listen", "--http HOST:PORT, --pg HOST:PORT")
     wanted: list[Job] = []
     if place.jobs is not None:
-        from sparseq.server.jobs import read_jobs
-
         wanted = read_jobs(place.jobs)
     sockets = {k: a.bound() for k, a in (("http", place.http), ("pg", place.pg)) if a is not None}
     path = place.path
@@ -258,6 +257,7 @@ async def serve(place: Serving, ready: Callable[[str], None] = lambda said: None
             store,
             Tokens.beside(path),
             audit=AuditLog.beside(path),
+            saved=SavedQuestions.beside(path),
             backups=place.backups,
             timeout=place.timeout,
         )
@@ -267,8 +267,10 @@ async def serve(place: Serving, ready: Callable[[str], None] = lambda said: None
                 stack.enter_context(_served(path, said, door))
                 store.warm()
                 ready(said)
-                jobs = Jobs(wanted, service.operate, service.stopping, service.desk)
-                service.jobs = jobs.states
+                kept = KeptJobs.beside(path)
+                stack.callback(kept.close)
+                jobs = Jobs(wanted, service.operate, service.stopping, service.desk, kept)
+                service.runs(jobs)
                 await asyncio.gather(
                     jobs.run(), _listen(service, sockets, context, place.url, stack)
                 )

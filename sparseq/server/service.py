@@ -12,6 +12,7 @@ an answer, and never charges. All of them take askers in turn.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,14 +26,23 @@ from typing import Any, TypeVar, overload
 import pyarrow as pa
 
 from sparseq.base.cancellation import Cancellation, checked_seconds
-from sparseq.base.errors import QueryCancelError, ServerError, SparseqError, Why
+from sparseq.base.errors import (
+    ParameterError,
+    QueryCancelError,
+    ServerError,
+    SparseqError,
+    StoreError,
+    Why,
+)
 from sparseq.ledger.notes import Asker, RequestId
 from sparseq.ledger.protocol import Release
 from sparseq.released.render import schema_of
-from sparseq.server.audit import AuditLog
-from sparseq.server.jobs import JobState
+from sparseq.series.series_outlook import SeriesOutlook
+from sparseq.server.audit import AuditFilter, AuditLog, AuditPage
+from sparseq.server.jobs import Jobs, JobState, SeriesJob
 from sparseq.server.quota_desk import Desk
 from sparseq.server.releases import LatestReleases, Repeats
+from sparseq.server.saved_questions import SavedQuestions
 from sparseq.server.thread import Ask, FairPool, FairQueue, StreamThread, Turn
 from sparseq.server.tokens import Door, Principal, Quota, Role, Tokens
 from sparseq.sql.catalog import Catalog
@@ -41,12 +51,13 @@ from sparseq.sql.plan import Options, Query
 from sparseq.sql.select import Lowering
 from sparseq.store.answer import Answer
 from sparseq.store.ask import Params
-from sparseq.store.explain import Explanation, explained
+from sparseq.store.explain import Explanation, dearest, explained
 from sparseq.store.store import Store
 from sparseq.stream.step import Outcome
 from sparseq.stream.stream_progress import planned_price
 
 T = TypeVar("T")
+LOG = logging.getLogger("sparseq.server")
 MOST_TEXT = 1 << 20
 """Bytes of a query that a server looks at."""
 MOST_LOOKS = 64
@@ -96,6 +107,19 @@ class Reply:
     repeat: bool
 
 
+@dataclass(frozen=True)
+class QuestionStanding:
+    """The standing of a question: public.
+
+    Attributes:
+        known: What it is answered with, free; None: to ask is charged.
+        price: What asking anew costs a person at most, pilots and all.
+    """
+
+    known: Answer | None
+    price: float
+
+
 class Service:
     """One process serves one store to many. Use it from one event loop.
 
@@ -104,6 +128,7 @@ class Service:
         tokens: Who may ask.
         name: Of the database, as clients see it; by default the store's file's stem.
         audit: Where it is written who asked what; by default nowhere that stays.
+        saved: Questions that people save; by default kept nowhere that stays.
         backups: A folder for copies of the store; None: none are made.
         most, each: What may wait at once, in all and of one asker.
         timeout: The most seconds that a question may take until it is committed; None: no limit.
@@ -127,6 +152,7 @@ class Service:
         name: str = "",
         *,
         audit: AuditLog | None = None,
+        saved: SavedQuestions | None = None,
         backups: Path | None = None,
         most: int = 1024,
         each: int = 256,
@@ -136,12 +162,14 @@ class Service:
         self.catalog: Catalog = store.catalog
         self.guarantee = store.guarantee
         self.tokens, self.backups = tokens, backups
+        self.saved = saved or SavedQuestions(None)
         self.timeout = checked_seconds(timeout)
         self.stopping = asyncio.Event()
         twin, weighted = store.backend.public_twin(), store.stream.course is not None
         self.public_rows: Mapping[str, pa.Table] = twin[1]
         self.latest = LatestReleases()
         self.jobs: list[JobState] = []
+        self._runner: Jobs | None = None
         self.counts: Counter[str] = Counter()
         self._cancellable: dict[tuple[str, str], Cancellation] = {}
         self._loop = asyncio.get_running_loop()
@@ -174,6 +202,7 @@ class Service:
         who = self.tokens.signed_in(secret)
         if who is None or (name and who.name != name):
             raise _not_known()
+        self._used(who)
         return replace(who, source=source)
 
     def named(self, name: str, source: str = "") -> Principal:
@@ -185,12 +214,25 @@ class Service:
         who = self.tokens.principal(name)
         if who is None:
             raise _not_known()
+        self._used(who)
         return replace(who, source=source)
 
     def check(self, who: Principal) -> None:
         """Raise `ServerError` if the token was revoked since, or has expired."""
         if not self.tokens.holds(who):
             raise _not_known()
+        self._used(who)
+
+    def _used(self, who: Principal) -> None:
+        """Take note that a token is used; now and then that is written down."""
+        if self.tokens.use(who) and not self.stopping.is_set():
+            self._loop.run_in_executor(self._writer, self._note_uses)
+
+    def _note_uses(self) -> None:
+        try:
+            self.tokens.note_uses()
+        except StoreError:
+            LOG.exception("when tokens were used could not be written")
 
     # -- looking: never charged ------------------------------------------------------------------
 
@@ -222,6 +264,24 @@ class Service:
             with stream.held():
                 known = stream.known(query, options, anyhow=True)
                 return explained(stream, query, options, known)
+
+        return await self._look(who, look)
+
+    async def standing(self, who: Principal, statement: Statement) -> QuestionStanding:
+        """Return what a question is known to be answered with, and what asking it anew costs.
+
+        Raises:
+            QueryRefused: It can't be answered privately.
+        """
+        self.check(who)
+
+        def look() -> QuestionStanding:
+            stream = self._thread.store.stream
+            query, options = self._lowered(statement.bound()), statement.options
+            with stream.held():
+                return QuestionStanding(
+                    stream.known(query, options), dearest(stream, query, options)
+                )
 
         return await self._look(who, look)
 
@@ -273,6 +333,45 @@ class Service:
         if answer is not None:
             self.counts["repeat"] += 1
         return answer
+
+    # -- series that a curator begins ------------------------------------------------------------
+
+    def runs(self, jobs: Jobs) -> None:
+        """Say who runs this server's jobs: series are begun and ended there."""
+        self.jobs, self._runner = jobs.states, jobs
+
+    async def expected(self, who: Principal, series: SeriesJob) -> SeriesOutlook:
+        """Return what a series is going to be like; raises as `SeriesJob.expected`."""
+        return await self.call(who, series.expected)
+
+    async def begin_series(self, who: Principal, series: SeriesJob) -> None:
+        """Begin a series: it goes on, also after the server has stopped and begun again.
+
+        Raises:
+            ParameterError: There is one of its name, or it can't be asked so.
+            QueryRefused: It can't be answered, or would end badly.
+        """
+        who.needs(Role.CURATOR)
+        jobs = self._running()
+        await self.expected(who, series)
+        await jobs.begin(series)
+        await self.note(who, "series begun", series=series.name, query=series.sql)
+
+    async def end_series(self, who: Principal, name: str) -> None:
+        """Ask no further tick of a series; its answers stay.
+
+        Raises:
+            ServerError: None of this name was begun so.
+        """
+        who.needs(Role.CURATOR)
+        if not await self._running().end(name):
+            raise ServerError(Why.ABSENT, f"there is no series {name!r} to end")
+        await self.note(who, "series ended", series=name)
+
+    def _running(self) -> Jobs:
+        if self._runner is None:
+            raise ParameterError("this server runs no series", "begin it with `sparseq serve`")
+        return self._runner
 
     # -- reading back: free ----------------------------------------------------------------------
 
@@ -380,6 +479,10 @@ class Service:
         """Return so many of the last lines of the audit log, newest first: for the curator."""
         return await asyncio.to_thread(self.desk.audit.latest, last)
 
+    async def audit_page(self, wanted: AuditFilter, before: int | None, last: int) -> AuditPage:
+        """Return some lines of the audit log, newest first: for the curator."""
+        return await asyncio.to_thread(self.desk.audit.page, wanted, before, last)
+
     async def write(self, call: Callable[..., T], *given: Any) -> T:
         """Return what a call does that writes files, in a thread of its own: the loop goes on."""
         return await self._loop.run_in_executor(self._writer, call, *given)
@@ -391,6 +494,8 @@ class Service:
         self.stop()
         await asyncio.to_thread(self._thread.close)
         await self.write(self.desk.tell, "stopped", "")
+        await self.write(self._note_uses)
+        await self.write(self.saved.close)
         await asyncio.to_thread(self._writer.shutdown)
         for pool in (self._looks, self.lookups):
             await asyncio.to_thread(pool.close)

@@ -24,13 +24,102 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sparseq.base.errors import ParameterError, ServerError, StoreError, Why
 from sparseq.base.whole_files import PRIVATE
 from sparseq.server.audit import AuditLog
+
+# -- small tables in a file of their own, beside the store -----------------------------------------
+
+
+class SideFile:
+    """An SQLite file for its owner alone. Threads and processes may share it.
+
+    Args:
+        path: Where, made if it is not there; None: in memory.
+        what: What is in it, for messages, such as "the tokens".
+        tables: SQL that makes its tables, where they are not there.
+        begin: Does what else is to be done before the file is used.
+
+    Raises:
+        StoreError: It can't be written.
+
+    Example:
+        >>> file = SideFile(None, "the notes", "CREATE TABLE IF NOT EXISTS notes (text TEXT);")
+        >>> with file.writes() as db:
+        ...     _ = db.execute("INSERT INTO notes VALUES (?)", ["a note"])
+        >>> file.rows("SELECT text FROM notes")
+        [('a note',)]
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        what: str,
+        tables: str,
+        begin: Callable[[sqlite3.Connection], None] = lambda db: None,
+    ) -> None:
+        self._lock, self._path, self._what = threading.RLock(), path, what
+        new = path is not None and not path.exists()
+        try:
+            with self._told():
+                if path is not None:
+                    path.touch(PRIVATE)
+                self._db = sqlite3.connect(
+                    path or ":memory:", timeout=10, isolation_level=None, check_same_thread=False
+                )
+                self._db.execute("PRAGMA synchronous=FULL")
+                self._db.executescript(tables)
+            with self.writes() as db:
+                begin(db)
+        except StoreError:
+            if new and path is not None:
+                with contextlib.suppress(OSError):  # of a disk that can't be written
+                    path.unlink()
+            raise
+
+    def rows(self, sql: str, given: Sequence[object] = ()) -> list[Any]:
+        """Return the rows of a query."""
+        with self._lock:
+            return self._db.execute(sql, given).fetchall()
+
+    @contextlib.contextmanager
+    def writes(self) -> Iterator[sqlite3.Connection]:
+        """Yield the database for one transaction: all of it is durable, or nothing is done.
+
+        Raises:
+            StoreError: It can't be written.
+        """
+        with self._lock, self._told():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:  # a full disk has ended it already
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Tell of an error in the block that the file can't be written."""
+        try:
+            yield
+        except (OSError, sqlite3.OperationalError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise StoreError(
+                f"{self._what}, {self._path}, can't be written: {why}",
+                "look at the disk, and whether you may write there",
+            ) from None
+
 
 # -- tokens with a name, a role and a quota, in a file beside the store ----------------------------
 
@@ -38,14 +127,16 @@ PREFIX = "sq_"
 ITERATIONS = 4096  # of SCRAM: a token has 256 random bits, so nobody guesses it anyway
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}")
 _QUOTA = re.compile(r"\s*(?:(?P<day>\d{1,9})\s*/\s*day|(?P<share>\d{1,3}(?:\.\d{1,6})?)\s*%)\s*")
-_TABLE = """
+_TABLES = """
 CREATE TABLE IF NOT EXISTS tokens (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL, role TEXT NOT NULL, quota TEXT NOT NULL,
     created TEXT NOT NULL, expires TEXT, revoked TEXT, hash BLOB NOT NULL UNIQUE,
     salt BLOB NOT NULL, iterations INTEGER NOT NULL, stored_key BLOB NOT NULL,
     server_key BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS secret (key BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS uses (token INTEGER PRIMARY KEY, at TEXT NOT NULL);
 """
+_NOTED_EACH = 60.0  # seconds in which uses are written down, at most
 _VALID = "revoked IS NULL AND (expires IS NULL OR expires > ?)"
 
 
@@ -147,7 +238,7 @@ class Verifier:
 
 @dataclass(frozen=True)
 class TokenFacts:
-    """The facts of a token; never the token itself."""
+    """The facts of a token; never the token itself. `used`: by a server, the last time."""
 
     name: str
     role: Role
@@ -155,6 +246,13 @@ class TokenFacts:
     created: dt.datetime
     expires: dt.datetime | None
     revoked: dt.datetime | None
+    used: dt.datetime | None = None
+
+    def state(self, now: dt.datetime) -> str:
+        """Return whether it is valid, expired or revoked at a moment."""
+        if self.revoked is not None:
+            return "revoked"
+        return "expired" if self.expires is not None and self.expires <= now else "valid"
 
 
 class Tokens:
@@ -173,26 +271,10 @@ class Tokens:
     """
 
     def __init__(self, path: Path | None) -> None:
-        self._lock, self._path = threading.Lock(), path
-        new = path is not None and not path.exists()
-        try:
-            with self._written():
-                if path is not None:
-                    path.touch(PRIVATE)
-                self._db = sqlite3.connect(
-                    path or ":memory:", timeout=10, isolation_level=None, check_same_thread=False
-                )
-                self._db.execute("PRAGMA synchronous=FULL")
-                self._db.executescript(_TABLE)
-            with self._transaction():
-                if not self._db.execute("SELECT 1 FROM secret").fetchall():
-                    self._db.execute("INSERT INTO secret VALUES (?)", [secrets.token_bytes(32)])
-        except StoreError:
-            if new and path is not None:
-                with contextlib.suppress(OSError):  # of a disk that can't be written
-                    path.unlink()
-            raise
-        ((self._secret,),) = self._db.execute("SELECT key FROM secret").fetchall()
+        self._file = SideFile(path, "the tokens", _TABLES, _begin)
+        ((self._secret,),) = self._file.rows("SELECT key FROM secret")
+        self._uses: dict[int, dt.datetime] = {}
+        self._noted = time.monotonic()
 
     @classmethod
     def beside(cls, store: Path) -> Tokens:
@@ -215,10 +297,10 @@ class Tokens:
         secret = PREFIX + secrets.token_urlsafe(32)
         made, now = Verifier.of(secret, secrets.token_bytes(16)), dt.datetime.now(dt.UTC)
         ends = None if expires is None else _text(now + expires)
-        with self._transaction():
+        with self._file.writes() as db:
             if self._valid("name", name) is not None:
                 raise ParameterError(f"{name!r} has a token", "revoke it first, or take a new name")
-            self._db.execute(
+            db.execute(
                 "INSERT INTO tokens (name, role, quota, created, expires, hash, salt, iterations, "
                 "stored_key, server_key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [
@@ -239,44 +321,66 @@ class Tokens:
     def revoke(self, name: str) -> int:
         """End a name's token at once, in open connections too; return how many ended."""
         now = _text(dt.datetime.now(dt.UTC))
-        with self._transaction():
-            done = self._db.execute(
+        with self._file.writes() as db:
+            done = db.execute(
                 f"UPDATE tokens SET revoked = ? WHERE name = ? AND {_VALID}", [now, name, now]
             )
             return done.rowcount
 
     def every(self) -> list[TokenFacts]:
         """Return what is known of all tokens, oldest first."""
-        with self._lock:
-            rows = self._db.execute(
-                "SELECT name, role, quota, created, expires, revoked FROM tokens ORDER BY id"
-            ).fetchall()
+        rows = self._file.rows(
+            "SELECT id, name, role, quota, created, expires, revoked, at FROM tokens "
+            "LEFT JOIN uses ON token = id ORDER BY id"
+        )
         return [
-            TokenFacts(n, Role(r), Quota.parse(q), dt.datetime.fromisoformat(c), _time(e), _time(x))
-            for n, r, q, c, e, x in rows
+            TokenFacts(
+                name,
+                Role(role),
+                Quota.parse(quota),
+                dt.datetime.fromisoformat(created),
+                _time(expires),
+                _time(revoked),
+                self._uses.get(number) or _time(used),
+            )
+            for number, name, role, quota, created, expires, revoked, used in rows
         ]
+
+    def use(self, who: Principal) -> bool:
+        """Take note that a token is used now; tell whether it is time to `note_uses`."""
+        self._uses[who.token] = dt.datetime.now(dt.UTC).replace(microsecond=0)
+        now = time.monotonic()
+        if now - self._noted < _NOTED_EACH:
+            return False
+        self._noted = now
+        return True
+
+    def note_uses(self) -> None:
+        """Write down when tokens were last used; it writes, so it is not for an event loop."""
+        uses = [(token, _text(at)) for token, at in list(self._uses.items())]
+        if not uses:
+            return
+        with self._file.writes() as db:
+            db.executemany("INSERT OR REPLACE INTO uses VALUES (?, ?)", uses)
 
     def signed_in(self, secret: str) -> Principal | None:
         """Return whose token it is; None: nobody's, or not any more.
 
         What is looked up is a hash, so that the time it takes tells nothing of any token.
         """
-        with self._lock:
-            return self._valid("hash", _hash(secret))
+        return self._valid("hash", _hash(secret))
 
     def principal(self, name: str) -> Principal | None:
         """Return who has the name, once it was shown that they know the token."""
-        with self._lock:
-            return self._valid("name", name)
+        return self._valid("name", name)
 
     def verifier(self, name: str) -> Verifier:
         """Return what SCRAM is checked with. An unknown name has one as well: nobody fits it."""
-        with self._lock:
-            found = self._db.execute(
-                "SELECT salt, iterations, stored_key, server_key FROM tokens "
-                f"WHERE name = ? AND {_VALID}",
-                [name, _text(dt.datetime.now(dt.UTC))],
-            ).fetchall()
+        found = self._file.rows(
+            "SELECT salt, iterations, stored_key, server_key FROM tokens "
+            f"WHERE name = ? AND {_VALID}",
+            [name, _text(dt.datetime.now(dt.UTC))],
+        )
         if found:
             return Verifier(*found[0])
         salt = hmac.digest(self._secret, name.encode("utf-8", "replace"), "sha256")[:16]
@@ -284,46 +388,26 @@ class Tokens:
 
     def holds(self, who: Principal) -> bool:
         """Tell whether the token is still valid."""
-        with self._lock:
-            return self._valid("id", who.token) is not None
+        return self._valid("id", who.token) is not None
 
     def close(self) -> None:
         """Let go of the file."""
-        self._db.close()
+        self._file.close()
 
     def _valid(self, column: str, value: str | bytes | int) -> Principal | None:
-        found = self._db.execute(
+        found = self._file.rows(
             f"SELECT name, role, quota, id, expires FROM tokens WHERE {column} = ? AND {_VALID}",
             [value, _text(dt.datetime.now(dt.UTC))],
-        ).fetchall()
+        )
         if not found:
             return None
         name, role, quota, number, expires = found[0]
         return Principal(name, Role(role), Quota.parse(quota), number, _time(expires))
 
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with self._lock, self._written():
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:  # a full disk has ended it already
-                    self._db.execute("ROLLBACK")
-                raise
 
-    @contextlib.contextmanager
-    def _written(self) -> Iterator[None]:
-        """Tell of an error in the block that the tokens can't be written."""
-        try:
-            yield
-        except (OSError, sqlite3.OperationalError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            raise StoreError(
-                f"the tokens, {self._path}, can't be written: {why}",
-                "look at the disk, and whether you may write there",
-            ) from None
+def _begin(db: sqlite3.Connection) -> None:
+    if not db.execute("SELECT 1 FROM secret").fetchall():
+        db.execute("INSERT INTO secret VALUES (?)", [secrets.token_bytes(32)])
 
 
 def _hash(secret: str) -> bytes:

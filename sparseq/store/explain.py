@@ -112,6 +112,19 @@ def price_of(stream: Stream, query: Query, options: Options) -> float:
     return answers + pilots
 
 
+def dearest(stream: Stream, query: Query, options: Options) -> float:
+    """Return what a question costs a person at most, pilots of all rows included: public.
+
+    Raises:
+        QueryRefused: It has no public scale.
+    """
+    price, once = price_of(stream, query, options), list[str]()
+    if stream.weighs(query):
+        _, parts = _priced_parts(stream, query, options.over(query.options))
+        once = _asked_once(stream, parts)
+    return price + len(once)
+
+
 @dataclass(frozen=True)
 class _PartFacts:
     """A part of a weighted question, the same as a question, and what is public about it."""
@@ -132,6 +145,14 @@ def _priced_parts(stream: Stream, query: Query, options: Options) -> tuple[float
         question = question_of(asked, course, options, budget, BETA)
         parts.append(_PartFacts(part, one, question))
     return price, parts
+
+
+def _asked_once(stream: Stream, parts: Sequence[_PartFacts]) -> list[str]:
+    """Return the pilots of all rows, once for many questions, that parts would be the first for."""
+    course = stream.course
+    assert course is not None
+    keys = dict.fromkeys(key for one in parts for key in once_for(one.query))
+    return [key for key in keys if course.wants(key)]
 
 
 def _most_costs(price: float, parts: Sequence[_PartFacts]) -> tuple[float, float]:
@@ -234,11 +255,7 @@ def weighted_facts(stream: Stream, query: Query, options: Options) -> dict[str, 
         },
         "expected": {name: asdict(one) for name, one in expected.items()},
         "doubt": doubt(expected),
-        "parents": [
-            key
-            for key in dict.fromkeys(key for one in parts for key in once_for(one.query))
-            if course.wants(key)
-        ],
+        "parents": _asked_once(stream, parts),
         "least_weight": course.about(query.span).least_allowance(price),
         "notes": list(query.notes),
         "charged": False,

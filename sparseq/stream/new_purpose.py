@@ -43,7 +43,7 @@ def add_purpose(stream: Stream, asked: Purpose) -> Purpose:
     """
     with stream.lock:
         stream.flush()
-        purpose = _purpose(stream, asked)
+        purpose = foreseen(stream, asked)
         users = np.flatnonzero(stream.accounts.budgets > 0).astype(np.int32)
         moved = charges_for(stream.accounts.left(users), asked.share)
         entry = _entry(stream, purpose, users, moved)
@@ -58,7 +58,8 @@ def add_purpose(stream: Stream, asked: Purpose) -> Purpose:
         return purpose
 
 
-def _purpose(stream: Stream, asked: Purpose) -> Purpose:
+def foreseen(stream: Stream, asked: Purpose) -> Purpose:
+    """Return what a purpose would be if it came now; nothing is done. Raises as `add_purpose`."""
     if stream.ledger.lifetimes is not None or stream.accounts.halt:
         raise ParameterError(
             "budgets that end for good can't be parted afterwards",

@@ -11,7 +11,8 @@ import pytest
 from server.made import made, person
 
 from sparseq.base.errors import StoreError
-from sparseq.server.audit import FIRST, MOST_TEXT, AuditLog
+from sparseq.server import audit as module
+from sparseq.server.audit import FIRST, MOST_TEXT, AuditFilter, AuditLog
 from sparseq.server.service import Service, Statement
 from sparseq.server.tokens import Tokens
 
@@ -232,3 +233,29 @@ def test_an_answer_that_the_log_lacks_is_noted(tmp_path: Path) -> None:
     asyncio.run(main())
     found = next(log.lines())
     assert (found["what"], found["release"]) == ("found", 1)
+
+
+def test_a_page_goes_on_over_files_and_says_where(tmp_path: Path) -> None:
+    """Each line is on one page, whichever are wanted and however far is looked at once."""
+    log = filled(tmp_path / "log")
+    assert len(names(tmp_path / "log")) > 3
+    log.add([{"what": "asked", "who": "bob"}])
+    for wanted, there in ((AuditFilter(), 101), (AuditFilter("ada"), 100), (AuditFilter("bob"), 1)):
+        found, before = [], None
+        for _ in range(40):
+            page = log.page(wanted, before, 7)
+            found += [line["n"] for line in page.lines]
+            before = page.earlier
+            if before is None:
+                break
+        assert before is None
+        assert len(found) == there
+        assert found == sorted(set(found), reverse=True)
+
+
+def test_a_page_looks_at_so_many_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_LOOKED", 10)
+    log = filled(tmp_path / "log")
+    page = log.page(AuditFilter("bob"), None, 7)
+    newest = log.latest(1)[0]["n"]
+    assert (page.lines, page.earlier) == ([], newest - 9)

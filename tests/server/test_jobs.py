@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from sparseq.ledger.purposes import Purpose
 from sparseq.series.methods.strategy_series import has_strategy
 from sparseq.server import jobs as module
 from sparseq.server.audit import AuditLog
-from sparseq.server.jobs import Jobs, JobState, read_jobs
+from sparseq.server.jobs import Jobs, JobState, KeptJobs, SeriesJob, read_jobs
 from sparseq.server.service import Service
 from sparseq.server.tokens import Role, Tokens
 
@@ -216,3 +216,96 @@ def test_what_a_file_of_jobs_says_is_checked(tmp_path: Path, text: str, said: st
     (tmp_path / "jobs.toml").write_text(text)
     with pytest.raises(ParameterError, match=said):
         read_jobs(tmp_path / "jobs.toml")
+
+
+FORM = {
+    "name": "visits",
+    "sql": "SELECT count(*) AS n FROM t WHERE day >= :day AND day < :next_day;",
+    "first": "2024-01-01",
+    "last": "2024-01-03",
+    "share": "20",
+}
+HERE = {"Origin": "http://here"}
+
+
+def on_pages(folder: Path, check: Callable[[Any, Service], Awaitable[None]]) -> list[SeriesJob]:
+    """Check the pages of a server that runs series, as a curator; return those that it keeps."""
+    httpx = pytest.importorskip("httpx")
+    app = pytest.importorskip("sparseq.server.http.app")
+
+    async def main() -> list[SeriesJob]:
+        service = Service(sparseq.connect(folder / "s"), Tokens(None))
+        kept = KeptJobs.beside(folder / "s")
+        jobs = Jobs([], service.operate, service.stopping, service.desk, kept)
+        service.runs(jobs)
+        task = asyncio.ensure_future(jobs.run())
+        transport = httpx.ASGITransport(app.application(service))
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://here", headers=HERE
+        ) as client:
+            client.cookies.set("sparseq", service.tokens.create("cora", Role.CURATOR))
+            try:
+                await check(client, service)
+            finally:
+                service.stop()
+                await task
+                await service.close()
+        return kept.series()
+
+    return asyncio.run(main())
+
+
+async def until(service: Service, state: str) -> None:
+    async with asyncio.timeout(20):
+        while [one.state for one in service.jobs] != [state]:
+            await asyncio.sleep(0.01)
+
+
+def test_a_curator_begins_a_series_on_a_page(folder: Path) -> None:
+    """Looking asks nothing; what was begun goes on after the server was, and is asked once."""
+
+    async def begin(client: Any, service: Service) -> None:
+        service.tokens.create("ana", Role.ANALYST)
+        looked = (await client.get("/new-series", params=FORM)).text
+        assert "It asks 3 ticks." in looked
+        assert "It gets 20 % of what everybody has left" in looked
+        assert "Begin it" in looked
+        for wrong, said in (
+            ({"last": "", "share": ""}, "of what the store has for questions"),  # 365 ticks
+            ({"last": ""}, "has no last tick"),
+            ({"sql": "SELECT count(*) AS n FROM t"}, "has no parameter :day"),
+            ({"name": "a b"}, "can&#x27;t be called so"),
+            ({"first": "soon"}, "is not a date"),
+        ):
+            page = await client.get("/new-series", params=FORM | wrong)
+            assert said in page.text, wrong
+            assert "Begin it" not in page.text
+            refused = await client.post("/new-series", data=FORM | wrong)
+            assert refused.status_code == 422, wrong
+        assert (service.released, service.jobs) == (0, [])
+        done = await client.post("/new-series", data=FORM)
+        assert done.headers["location"] == "/series"
+        assert (await client.post("/new-series", data=FORM)).status_code == 422  # its name
+        await until(service, "done")
+        assert service.released == 4  # its part of the budget, and three ticks
+        shown = (await client.get("/series")).text
+        assert "2024-01-03" in shown
+        assert "<figure" in shown
+
+    async def go_on(client: Any, service: Service) -> None:
+        await until(service, "done")
+        assert service.released == 4
+        assert service.jobs[0].said == "2024-01-03 (read back)"
+        assert not service.jobs[0].failed
+        client.cookies.set("sparseq", service.tokens.create("ana", Role.ANALYST))
+        for path in ("/new-series", "/end-series"):
+            assert (await client.post(path, data={"name": "visits"})).status_code == 403
+        client.cookies.set("sparseq", service.tokens.create("cur", Role.CURATOR))
+        assert 'aria-label="End the series visits"' in (await client.get("/curator")).text
+        assert (await client.post("/end-series", data={"name": "visits"})).status_code == 303
+        assert (await client.post("/end-series", data={"name": "visits"})).status_code == 404
+        assert service.jobs == []
+        assert "2024-01-03" in (await client.get("/series")).text
+
+    assert [one.name for one in on_pages(folder, begin)] == ["visits"]
+    assert on_pages(folder, go_on) == []

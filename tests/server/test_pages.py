@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
+import html
+import re
 from collections.abc import Awaitable, Callable
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from server.made import made
+from server.made import ROWS, made
 
 from sparseq.ledger.notes import Asker, RequestId
-from sparseq.server.service import Service
+from sparseq.server import saved_questions
+from sparseq.server.fields import InputType
+from sparseq.server.service import Service, Statement
 from sparseq.server.tokens import Role, Tokens
 
 httpx = pytest.importorskip("httpx")
@@ -72,14 +77,14 @@ def visited(
 
 def test_a_question_from_the_editor_to_its_answer() -> None:
     async def check(client: Any, service: Service) -> None:
-        looked = await client.get("/", params={"sql": SQL})
+        looked = await client.get("/ask", params={"sql": SQL})
         assert "Nothing was asked, nothing charged." in looked.text
-        part = await client.get("/", params={"sql": SQL, "part": "1"})
+        part = await client.get("/ask", params={"sql": SQL, "part": "1"})
         assert part.text.startswith("<h2>What it would be</h2>")
         assert service.released == 0
         form = {"sql": SQL.replace(" FROM", "\r\nFROM"), "price": "1"}
         asked = await client.post("/ask", data=form, headers=HERE)
-        assert asked.headers["location"] == "/answers/1"
+        assert asked.headers["location"] == "/answers/1?price=1"
         page = await client.get("/answers/1")
         assert "&lt;b&gt;&amp;" in page.text
         assert "<b>" not in page.text
@@ -106,7 +111,22 @@ def test_a_figure_is_drawn_over_an_ordered_key() -> None:
     visited(check)
 
 
-@pytest.mark.parametrize("path", ["/", "/answers", "/series", "/budget", "/curator", "/answers/9"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/ask",
+        "/dashboard",
+        "/saved",
+        "/answers",
+        "/series",
+        "/budget",
+        "/curator",
+        "/curator/audit",
+        "/new-series",
+        "/answers/9",
+    ],
+)
 def test_each_page_is_whole_and_keeps_to_its_policy(path: str) -> None:
     async def check(client: Any, service: Service) -> None:
         page = await client.get(path)
@@ -140,6 +160,9 @@ def test_a_series_is_drawn_over_its_ticks() -> None:
         assert "2024-01-03" in page.text
         Tags(page.text)
         assert (await client.get("/series/other")).status_code == 404
+        assert "Nothing has been asked yet." in (await client.get("/answers")).text
+        ticks = (await client.get("/answers?ticks=1")).text
+        assert ticks.count("a tick of a/b &lt;i&gt;") == 3
 
     visited(check)
 
@@ -202,6 +225,203 @@ def test_a_curator_makes_and_revokes_tokens() -> None:
         assert "role is" in wrong.text
         await client.post("/curator/revoke", data={"name": "bob"}, headers=HERE)
         assert service.tokens.principal("bob") is None
-        assert "token revoked" in (await client.get("/curator")).text
+        assert "token revoked" in (await client.get("/curator/audit")).text
+
+    visited(check, Role.CURATOR)
+
+
+def form_of(text: str, path: str) -> dict[str, str]:
+    """The hidden fields of the form of a page that is sent to this path."""
+    (form,) = re.findall(rf'<form method="post" action="{path}".*?</form>', text, re.DOTALL)
+    return dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form))
+
+
+X = "SELECT count(*) AS n FROM t WHERE x > 3"
+NAME = "<script>alert(1)</script> & 'visits'"
+
+
+def test_a_saved_question_is_shown_free_until_somebody_asks_anew() -> None:
+    """Looking asks nothing, on the same data and on others; only the form does, and it says so."""
+
+    async def check(client: Any, service: Service) -> None:
+        asked = await client.post("/ask", data={"sql": X}, headers=HERE)
+        page = await client.get(asked.headers["location"])
+        hidden = {name: html.unescape(v) for name, v in form_of(page.text, "/saved").items()}
+        assert hidden == {"sql": X, "price": "1", "answer": "1"}
+        form = hidden | {"name": NAME, "look": "table", "place": "1"}
+        saved = await client.post("/saved", data=form, headers=HERE)
+        assert saved.headers["location"] == "/saved/1"
+        assert (await client.post("/saved", data=form, headers=HERE)).status_code == 400  # its name
+        for path in ("/dashboard", "/saved", "/saved/1"):
+            shown = (await client.get(path)).text
+            assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; &#x27;visits&#x27;" in shown
+            assert "<script>" not in shown
+            Tags(shown)
+        before = (await client.get("/dashboard")).text
+        assert "Up to date" in before
+        assert "/saved/1/ask" not in before
+        same = form_of((await client.get("/saved/1")).text, "/saved/1/ask")
+        assert same["fresh"] == "1"
+        for _ in range(2):  # the same form sent twice asks once
+            again = await client.post("/saved/1/ask", data=same, headers=HERE)
+            assert again.headers["location"] == "/saved/1"
+        assert service.released == 2
+        assert 'href="/answers/2"' in (await client.get("/dashboard")).text
+
+        await service.operate(lambda store: store.ingest(ROWS.slice(0, 7)))
+        stale = (await client.get("/dashboard")).text
+        assert 'href="/answers/2"' in stale
+        assert "Asking anew costs at most 1.7 %" in stale
+        assert service.released == 2
+        sent = form_of(stale, "/saved/1/ask")
+        assert "fresh" not in sent
+        back = await client.post("/saved/1/ask", data=sent, headers=HERE)
+        assert back.headers["location"] == "/dashboard#q1"
+        assert service.released == 3
+        assert 'href="/answers/3"' in (await client.get("/dashboard")).text
+
+    visited(check)
+
+
+def test_a_question_that_follows_from_another_answer_has_its_own() -> None:
+    """What is read off another question's answer is shown as asked, and can be saved: free."""
+
+    async def check(client: Any, service: Service) -> None:
+        groups = "SELECT kind, count(*) AS n FROM t GROUP BY kind"
+        await client.post("/ask", data={"sql": groups}, headers=HERE)
+        one = "SELECT count(*) AS of_a FROM t WHERE kind = 'a'"
+        led = await client.post("/ask", data={"sql": one}, headers=HERE)
+        page = await client.get(led.headers["location"])
+        assert page.status_code == 200
+        (file,) = re.findall(r'href="(/known[^"]*as=csv)"', page.text)
+        assert (await client.get(html.unescape(file))).text.startswith("of_a,")
+        assert "<th>of_a</th>" in page.text
+        assert "<th>kind</th>" not in page.text
+        form = form_of(page.text, "/saved") | {"sql": one, "name": "a", "place": "1"}
+        assert (await client.post("/saved", data=form, headers=HERE)).status_code == 303
+        assert "<th>of_a</th>" in (await client.get("/dashboard")).text
+        assert service.released == 1
+        assert (await client.get("/known", params={"sql": X})).status_code == 404
+        unknown = {"sql": X, "name": "b"}
+        assert (await client.post("/saved", data=unknown, headers=HERE)).status_code == 400
+        assert service.released == 1
+
+    visited(check)
+
+
+def test_who_may_change_a_saved_question() -> None:
+    async def check(client: Any, service: Service) -> None:
+        await client.post("/ask", data={"sql": X}, headers=HERE)
+        saved = {"sql": X, "answer": "1", "name": "big", "look": "table"}
+        await client.post("/saved", data=saved, headers=HERE)
+        changed = {"name": "large", "look": "chart", "place": "2"}
+        for name, role, status in [
+            ("bob", Role.ANALYST, 403), ("mon", Role.MONITOR, 403), ("cur", Role.CURATOR, 303),
+        ]:  # fmt: skip
+            client.cookies.set("sparseq", service.tokens.create(name, role), domain="here.local")
+            for path in ("/saved/1", "/saved/1/delete"):
+                page = (await client.get("/saved/1")).text
+                assert (f'action="{path}"' in page) is (status == 303)
+                done = await client.post(path, data=changed, headers=HERE)
+                assert done.status_code == status, (name, path)
+                if (path, status) == ("/saved/1", 303):
+                    assert ">large</a>" in (await client.get("/dashboard")).text
+        assert service.saved.every() == []
+        assert (await client.get("/saved/1")).status_code == 404
+
+    visited(check)
+
+
+def test_how_many_questions_are_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, most in (("MOST_EACH", 3), ("MOST_SHOWN", 1)):
+        monkeypatch.setattr(saved_questions, name, most)
+
+    async def check(client: Any, service: Service) -> None:
+        await client.post("/ask", data={"sql": X}, headers=HERE)
+        for name, place, status in [
+            ("a", "1", 303), ("a", "", 400), (" ", "", 400), ("b", "2", 400), ("b", "", 303),
+            ("c", "", 303), ("d", "", 400),
+        ]:  # fmt: skip
+            form = {"sql": X, "answer": "1", "name": name, "place": place}
+            done = await client.post("/saved", data=form, headers=HERE)
+            assert done.status_code == status, (name, place)
+        taken = await client.post("/saved/2", data={"name": "a"}, headers=HERE)
+        assert taken.status_code == 400
+        assert [one.shown.name for one in service.saved.every()] == ["a", "b", "c"]
+        monkeypatch.setattr(saved_questions, "MOST_ANSWER", 100)
+        await client.post("/saved/1/delete", headers=HERE)
+        long = await client.post("/saved", data={"sql": X, "name": "a"}, headers=HERE)
+        assert "is too long to be kept" in long.text
+
+    visited(check)
+
+
+def test_the_first_page_has_ones_own_questions_and_no_others() -> None:
+    async def check(client: Any, service: Service) -> None:
+        who = service.signed_in(service.tokens.create("bob", Role.ANALYST))
+        await service.ask(who, Statement("SELECT count(*) AS of_bob FROM t"))
+        await client.post("/ask", data={"sql": X}, headers=HERE)
+        page = (await client.get("/")).text
+        assert "x &gt; 3" in page
+        assert "of_bob" not in page
+        assert "0 to 7" in page  # declared bounds, and keys
+        assert "groups: a, b" in page
+        assert "You have had 1 new answers in 24 hours." in page
+
+    visited(check)
+
+
+def test_the_audit_log_page_by_page() -> None:
+    async def check(client: Any, service: Service) -> None:
+        for who, number in (("eve", 130), ("<i>", 3)):
+            service.desk.audit.add(
+                {"what": "asked", "who": who, "query": f"Q{k}."} for k in range(number)
+            )
+        first = (await client.get("/curator/audit?who=eve")).text
+        assert first.count("<td>eve</td>") == 100
+        (more,) = re.findall(r'href="(/curator/audit\?[^"]*before[^"]*)"', first)
+        rest = (await client.get(html.unescape(more))).text
+        assert rest.count("<td>eve</td>") == 30
+        assert "before=" not in rest
+        seen = re.findall(r"Q(\d+)\.", first + rest)
+        assert list(map(int, seen)) == list(range(130))[::-1]
+        odd = (await client.get("/curator/audit", params={"who": "<i>"})).text
+        assert odd.count("<td>&lt;i&gt;</td>") == 3
+        assert "<i>" not in odd
+        none = (await client.get("/curator/audit?last=1999-12-31")).text
+        assert "No such line." in none
+        assert (await client.get("/curator/audit?first=tomorrow")).status_code == 400
+
+    visited(check, Role.CURATOR)
+
+
+def test_a_curator_sees_when_tokens_were_used_and_end() -> None:
+    async def check(client: Any, service: Service) -> None:
+        form = {"name": "bob", "days": "30"}
+        await client.post("/curator/tokens", data=form, headers=HERE)
+        page = (await client.get("/curator")).text
+        rows = dict(re.findall(r"<tr><td>(ada|bob)</td>(.*?)</tr>", page))
+        ends = (dt.datetime.now(dt.UTC) + dt.timedelta(days=30)).date().isoformat()
+        assert f"<td>never</td><td>{ends}</td>" in rows["bob"]
+        assert f"<td>{dt.datetime.now(dt.UTC):%Y-%m-%d %H:}" in rows["ada"]
+
+    visited(check, Role.CURATOR)
+
+
+def test_what_an_address_says_is_text_on_its_page() -> None:
+    """Whatever a link that somebody is sent has in its fields."""
+    script = "\"'></textarea><script>alert(1)</script>"
+
+    async def check(client: Any, service: Service) -> None:
+        sent = 0
+        for one in pages.PAGES:
+            texts = [n for n, f in one.query.items() if f.kind is InputType.TEXT and not f.choices]
+            if one.method != "GET" or not texts:
+                continue
+            page = await client.get(one.path, params=dict.fromkeys(texts, script))
+            assert page.status_code in (200, 400, 422), one.path
+            assert "<script>" not in page.text, one.path
+            sent += "&lt;script&gt;" in page.text
+        assert sent >= 3
 
     visited(check, Role.CURATOR)

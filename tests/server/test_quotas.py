@@ -184,6 +184,7 @@ def test_the_log_is_read_as_it_was_written() -> None:
         assert clocks.desk(log).used(name) == desk.used(name)
     assert again.used["ada"].refused.total(desk.clock) > 0
     assert again.release == 49
+    assert clocks.desk(log).recent("bob") == desk.recent("bob") == tuple(range(49, 29, -1))
 
 
 def test_lines_of_an_earlier_version_count() -> None:
@@ -194,6 +195,9 @@ def test_lines_of_an_earlier_version_count() -> None:
     desk = Desk(log, 100.0)
     desk.begin(empty())
     assert desk.used("ada") == (2, 3.0)
+    assert desk.recent("ada") == (2, 1)
+    log.add([{"what": "sum", "losses": [], "used": {"ada": [[], [], 4.5]}}])
+    assert QuotaTotals.of(log).used["ada"].price == 4.5
 
 
 def test_what_is_asked_and_not_answered_yet_counts() -> None:

@@ -113,7 +113,7 @@ def test_sigterm_answers_what_waits_and_closes(tmp_path: Path) -> None:
         answers = [con.sql(f"SELECT count(*) AS n FROM t WHERE x > {i}") for i in range(3)]
     assert running.stop() == 0
     assert {p.name for p in tmp_path.iterdir()} == {
-        "s.sparseq", "s.sparseq.tokens", "s.sparseq.audit",
+        "s.sparseq", "s.sparseq.tokens", "s.sparseq.audit", "s.sparseq.saved",
     }  # fmt: skip
     with sparseq.connect(path) as con:
         assert [con.release(i + 1).to_bytes() for i in range(3)] == [a.to_bytes() for a in answers]

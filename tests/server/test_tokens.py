@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import datetime as dt
 import hashlib
 import hmac
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,25 @@ def test_the_file_does_not_have_the_token(tmp_path: Path) -> None:
     tokens.close()
     assert secret.removeprefix("sq_").encode() not in (tmp_path / "tokens").read_bytes()
     assert (tmp_path / "tokens").stat().st_mode & 0o077 == 0
+
+
+def test_when_a_token_was_used_is_kept(tmp_path: Path) -> None:
+    """Also in a file of an earlier version, which has no such table."""
+    tokens = Tokens(tmp_path / "tokens")
+    ada = tokens.signed_in(tokens.create("ada", Role.ANALYST))
+    tokens.create("bob", Role.ANALYST)
+    tokens.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "tokens")) as earlier:
+        earlier.execute("DROP TABLE uses")
+    tokens, before = Tokens(tmp_path / "tokens"), dt.datetime.now(dt.UTC).replace(microsecond=0)
+    assert ada is not None
+    tokens.use(ada)
+    tokens.note_uses()
+    tokens.close()
+    used = {one.name: one.used for one in Tokens(tmp_path / "tokens").every()}
+    assert used["bob"] is None
+    assert used["ada"] is not None
+    assert before <= used["ada"] <= dt.datetime.now(dt.UTC)
 
 
 def test_what_has_expired_is_over() -> None:

@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import NormalDist
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from sqlglot import exp
+
+from sparseq.ledger.notes import Asker
+from sparseq.ledger.protocol import Release
 from sparseq.pictures.page import escaped
-from sparseq.pictures.tables import one_line
-from sparseq.sql.catalog import Catalog, bound_text
+from sparseq.pictures.tables import format_bound, one_line
+from sparseq.series.series_outlook import SeriesOutlook
+from sparseq.server.releases import named
+from sparseq.server.saved_questions import AnswerLook, SavedQuestion
+from sparseq.server.tokens import Role
+from sparseq.sql.catalog import TIME_TYPES, Catalog, Column, Table, bound_text
+from sparseq.store.answer_facts import Facts
 
 PRICES = (("1", "the usual noise"), ("4", "half of it"), ("0.25", "twice as much"))
-LINKS = (("/", "Ask"), ("/answers", "Answers"), ("/series", "Series"), ("/budget", "Budget"))
+LINKS = (
+    ("/", "Home"),
+    ("/ask", "Ask"),
+    ("/dashboard", "Dashboard"),
+    ("/answers", "Answers"),
+    ("/series", "Series"),
+    ("/budget", "Budget"),
+)
+LOOKS = ((AnswerLook.CHART, "a chart"), (AnswerLook.TABLE, "a table"))
 _SHOWN_KEYS = 12
 
 
@@ -71,12 +91,71 @@ def sign_in(store: str, wrong: str = "") -> str:
     return page("Sign in", body)
 
 
+def home(
+    store: str, catalog: Catalog, words: Iterable[str], recent: Sequence[Release], may_ask: bool
+) -> str:
+    """Return the first page: what can be asked, what somebody has asked, and what is left."""
+    said = "".join(f"<p>{escaped(line)}</p>" for line in words)
+    asking = f"""<form action="/ask" class="short">
+<label for="sql">Ask: one SELECT that aggregates</label>
+<textarea id="sql" name="sql" rows="3" spellcheck="false" autocapitalize="off" autocomplete="off" \
+required>{escaped_text(examples(catalog.private[0])[0][1]) if catalog.private else ""}</textarea>
+<button class="main">What would it be?</button>
+<span class="faint">Free: nothing is asked yet.</span>
+</form>"""
+    return f"""<h1>{escaped(store)}</h1>
+{asking if may_ask else ""}
+<h2>What you asked last</h2>
+{_recent(recent)}
+<h2>What can be asked</h2>
+<p class="faint">Counts, sums, averages, medians and more, over rows that you choose, by groups. \
+No answer shows a row.</p>
+{tables(catalog, may_ask)}
+<h2>What is left</h2>
+{said}
+<p><a href="/budget">More of the budget</a></p>"""
+
+
+def _recent(recent: Sequence[Release]) -> str:
+    if not recent:
+        return (
+            "<p>Nothing yet. What others asked is under <a href='/answers'>Answers</a>: reading "
+            "it is free.</p>"
+        )
+    return questions(recent)
+
+
+def examples(table: Table) -> list[tuple[str, str]]:
+    """Return first questions about a table, each with what it is about; public facts alone."""
+    name, user = identifier(table.name), identifier(table.user)
+    found = [("how many people", f"SELECT count(DISTINCT {user}) AS people FROM {name}")]
+    for column in table.columns:
+        if column.keys is not None or column.found is not None:
+            key = identifier(column.name)
+            sql = f"SELECT {key}, count(*) AS n FROM {name} GROUP BY {key}"
+            found.append((f"rows by {column.name}", sql))
+            break
+    for column in table.columns:
+        if column.bounds is not None and column.type not in TIME_TYPES and column.keys is None:
+            value = identifier(column.name)
+            found.append(
+                (f"the average {column.name}", f"SELECT avg({value}) AS average FROM {name}")
+            )
+            break
+    return found
+
+
+def identifier(name: str) -> str:
+    """Return a name as SQL has it, in quotes where it could be read as something else.
+
+    >>> identifier("ward"), identifier("Ward 1"), identifier("order")
+    ('ward', '"Ward 1"', '"order"')
+    """
+    return exp.to_identifier(name).sql("duckdb")
+
+
 def ask(catalog: Catalog, sql: str, price: str, said: str = "", refused: str = "") -> str:
     """Return the editor, with what a question would be, or why it was refused."""
-    options = "".join(
-        f'<option value="{value}"{" selected" if value == price else ""}>{name}</option>'
-        for value, name in PRICES
-    )
     return f"""<h1>Ask</h1>
 {refused}
 <form method="post" action="/ask" id="ask">
@@ -85,8 +164,8 @@ def ask(catalog: Catalog, sql: str, price: str, said: str = "", refused: str = "
 required placeholder="SELECT count(*) AS n FROM {escaped(_first(catalog))}">\
 {escaped_text(sql)}</textarea>
 <div class="row">
-<label for="price">Noise: </label><select id="price" name="price">{options}</select>
-<button formaction="/" formmethod="get">What would it be?</button>
+<span class="pair"><label for="price">Noise</label>{choice("price", PRICES, price)}</span>
+<button formaction="/ask" formmethod="get">What would it be?</button>
 <button class="main">Ask</button>
 </div>
 <p class="faint">Looking is free; asking charges the people in the rows that are read. The same \
@@ -97,83 +176,313 @@ question again is free.</p>
 {tables(catalog)}"""
 
 
+def choice(name: str, choices: Iterable[tuple[str, str]], chosen: str) -> str:
+    """Return a list to choose from; its label is for its name."""
+    options = "".join(
+        f'<option value="{escaped(value)}"{" selected" if value == chosen else ""}>'
+        f"{escaped(text)}</option>"
+        for value, text in choices
+    )
+    return f'<select id="{name}" name="{name}">{options}</select>'
+
+
 def explained(text: str) -> str:
     """Return what a question would be, in words."""
-    return f'<h2>What it would be</h2><pre class="explained">{escaped_text(text)}</pre>'
+    return (
+        f'<h2>What it would be</h2><pre class="explained" tabindex="0">{escaped_text(text)}</pre>'
+    )
 
 
-def tables(catalog: Catalog) -> str:
+def tables(catalog: Catalog, with_examples: bool = False) -> str:
     """Return the tables, with what is known of their columns."""
     found = []
     for table in catalog.tables:
-        kind = f"about people: {table.user}" if table.private else "public"
-        rows = []
-        for column in table.columns:
-            known = []
-            if column.name == table.user:
-                known.append("whom a row is about")
-            if column.bounds is not None:
-                known.append(" to ".join(bound_text(column, end) for end in column.bounds))
-            if column.keys is not None:
-                more = ", …" if len(column.keys) > _SHOWN_KEYS else ""
-                known.append(", ".join(map(str, column.keys[:_SHOWN_KEYS])) + more)
-            rows.append((column.name, column.type, "; ".join(known)))
+        kind = f"about people: {table.user}" if table.private else "public, about nobody"
+        rows = [(c.name, c.type, "; ".join(_known(table, c))) for c in table.columns]
         head = f"{escaped(table.name)} <span class='faint'>{escaped(kind)}</span>"
+        links = ""
+        if with_examples and table.private:
+            asked = [
+                f'<a href="/ask?{quoted_sql(sql)}">{escaped(about)}</a>'
+                for about, sql in examples(table)
+            ]
+            links = f"<p>To begin with: {', '.join(asked)}</p>"
         found.append(
             f"<details open><summary>{head}</summary>"
-            f"{grid(('column', 'type', 'known to all'), rows, 2)}</details>"
+            f"{grid(('column', 'type', 'known to all'), rows, 2)}{links}</details>"
         )
     return "\n".join(found)
 
 
-def answers(rows: Sequence[Mapping[str, Any]], earlier: int | None) -> str:
-    """Return the list of answers, newest first."""
-    more = f'<p><a href="/answers?before={earlier}">Earlier ones</a></p>' if earlier else ""
-    head = ("answer", "question", "time (UTC)", "asked by")
-    lines = [
-        (
-            Link(f"/answers/{r['release']}", str(r["release"])),
-            Link(f"/answers/{r['release']}", one_line(r["query"], 300)),
-            r["released_at"].replace("T", " ").rstrip("Z"),
-            r["asked_by"],
-        )
-        for r in rows
-    ]
-    nothing = "" if rows else "<p>Nothing has been asked yet.</p>"
+def _known(table: Table, column: Column) -> list[str]:
+    """Return what was declared of a column, or found privately, in words."""
+    known = []
+    if column.name == table.user:
+        known.append("whom a row is about")
+    if column.name == table.time:
+        known.append("when it happened")
+    if column.bounds is not None:
+        known.append(" to ".join(bound_text(column, end) for end in column.bounds))
+    keys = column.keys if column.keys is not None else column.found
+    if keys is not None:
+        more = f", … ({len(keys):,} in all)" if len(keys) > _SHOWN_KEYS else ""
+        known.append("groups: " + ", ".join(map(str, keys[:_SHOWN_KEYS])) + more)
+    return known
+
+
+def answers(found: Sequence[Release], earlier: str, ticks: bool) -> str:
+    """Return the list of answers, newest first.
+
+    Args:
+        found: They.
+        earlier: Where those before are; "": there are none.
+        ticks: Those of series are among them.
+    """
+    more = f'<p><a href="{escaped(earlier)}">Earlier ones</a></p>' if earlier else ""
+    nothing = "<p>Nothing has been asked yet.</p>"
+    others = (
+        '<a href="/answers">without the ticks of series</a>'
+        if ticks
+        else '<a href="/answers?ticks=1">with the ticks of series</a>'
+    )
     return f"""<h1>Answers</h1>
-<p class="faint">Reading them again is free, for everybody.</p>
+<p class="faint">Reading them again is free, for everybody. Show them {others}.</p>
 <p id="news" role="status"></p>
-{grid(head, lines, 1) if rows else nothing}
+{questions(found) if found else nothing}
 {more}"""
 
 
-def answer(number: int, query: str, table: str, figure: str, repeat: bool) -> str:
-    """Return one answer: its table, and a figure where it has one."""
+def questions(found: Sequence[Release]) -> str:
+    """Return questions as a list, each leading to its answer."""
+    items = "\n".join(
+        f'<li><a href="/answers/{one.id}">{escaped(one_line(one.query, 300))}</a>'
+        f'<p class="faint">Answer {one.id}, {minute(one.released_at)} (UTC), {_asker(one)}</p></li>'
+        for one in found
+    )
+    return f'<ol class="questions">\n{items}\n</ol>'
+
+
+def _asker(one: Release) -> str:
+    """Return who asked, as far as all may know, and where to ask another like it."""
+    if not one.coordinates:
+        return "a part of the budget"
+    other = f' · <a href="/ask?{quoted_sql(one.query)}">ask another like it</a>'
+    if one.request is None:
+        return f"asked by an analyst{other}"
+    name = escaped(named(one))
+    kinds = {Asker.CLIENT: f"asked by {name}", Asker.MONITOR: f"a tick of {name}"}
+    return kinds.get(one.asker, f"asked by {escaped(one.asker.value)}") + other
+
+
+def answer(
+    facts: Facts, table: str, figure: str, repeat: bool, form: str, files: str, of_other: bool
+) -> str:
+    """Return one answer: its table, and a figure where it has one.
+
+    Args:
+        facts: Of the answer.
+        table, figure: Drawn.
+        repeat: It was recorded already.
+        form: To save it; "": it is no question, or who looks may not ask.
+        files: The address that gives it as a file, but for the format; "": there is none.
+        of_other: It was read off the release of another question.
+    """
     again = '<p class="good" role="status">It was recorded already: nothing was charged.</p>'
+    number, query = facts.release, facts.query
+    source = f'<a href="/answers/{number}">answer {number}</a>'
     formats = " · ".join(
-        f'<a href="/answers/{number}?as={kind}" download="answer-{number}.{kind}">{kind}</a>'
+        f'<a href="{escaped(files + kind)}" download="answer-{number}.{kind}">{kind}</a>'
         for kind in ("csv", "json", "arrow")
     )
-    return f"""<h1>Answer {number}</h1>
+    links = [f"As a file: {formats}"] * bool(files)
+    links += [f'<a href="/ask?{quoted_sql(query)}">Ask another like it</a>'] * bool(form)
+    return f"""<h1>{f"From {source}" if of_other else f"Answer {number}"}</h1>
 {again if repeat else ""}
-<pre class="query">{escaped_text(query)}</pre>
-<div class="scrolled">{table}</div>
+<pre class="query" tabindex="0">{escaped_text(query)}</pre>
+<p>{" · ".join(links)}</p>
+{table}
 {figure}
-<p>As a file: {formats} · <a href="/?{quoted_sql(query)}">ask another like it</a></p>"""
+{form}"""
 
 
-def series(found: Sequence[Mapping[str, Any]]) -> str:
-    """Return the series of monitors."""
+def save_form(query: str, price: str, number: int, place: int) -> str:
+    """Return a form to save a question with the answer that it has."""
+    hidden = "".join(
+        f'<input type="hidden" name="{name}" value="{_value(value)}">'
+        for name, value in (("sql", query), ("price", price), ("answer", number))
+    )
+    return f"""<h2>Save it</h2>
+<p class="faint">To find it again, and to show it on the <a href="/dashboard">dashboard</a>. \
+All who have a token see it.</p>
+<form method="post" action="/saved" class="row">
+{hidden}{_shown_fields("", AnswerLook.CHART, place)}
+<button>Save this question</button>
+</form>"""
+
+
+def _shown_fields(name: str, look: AnswerLook, place: int | None) -> str:
+    at = "" if place is None else place
+    return f"""<span class="pair"><label for="name">Name</label>\
+<input id="name" name="name" maxlength="80" required value="{_value(name)}"></span>
+<span class="pair"><label for="look">As</label>{choice("look", LOOKS, look)}</span>
+<span class="pair"><label for="place">Place on the dashboard</label>\
+<input id="place" name="place" type="number" min="1" max="999" value="{at}" \
+aria-describedby="of-place"></span>
+<span id="of-place" class="faint">1 is first; empty: not on it.</span>"""
+
+
+def dashboard(tiles: Sequence[str]) -> str:
+    """Return the saved questions that have a place."""
+    nothing = "<p>Nothing is here yet. Ask a question, then save it at the foot of its answer.</p>"
+    body = "\n".join(tiles) if tiles else nothing
+    return f"""<h1>Dashboard</h1>
+<p class="faint">Looking is free: nothing is asked anew by opening this page. \
+<a href="/saved">All saved questions</a></p>
+<p id="news" role="status"></p>
+{body}"""
+
+
+def tile(number: int, heading: str, body: str, said: str, anew: str) -> str:
+    """Return a saved question with its answer, since when it is, and what asking anew is."""
+    head = f"<h2>{heading}</h2>" if heading else ""
+    return f"""<section class="tile" id="q{number}">
+{head}
+<p class="faint">{said}</p>
+{body}
+{anew}
+</section>"""
+
+
+def link_to_saved(one: SavedQuestion) -> str:
+    """Return a saved question's name, which leads to it."""
+    return f'<a href="/saved/{one.id}">{escaped(one.shown.name)}</a>'
+
+
+def answered(facts: Facts, at: dt.datetime) -> str:
+    """Return since when an answer is."""
+    link = f'<a href="/answers/{facts.release}">answer {facts.release}</a>'
+    return f"From {minute(at)} (UTC){', read off' if facts.follows else ':'} {link}."
+
+
+def anew(number: int, known: bool, share: float, back: str, once: str) -> str:
+    """Return how a saved question stands, and what asking anew costs.
+
+    Args:
+        number: Of the saved question.
+        known: Its answer is known: to ask is free.
+        share: What a new answer costs, of what is planned for all answers.
+        back: Where to go on.
+        once: Names the form, so that it asks once if it is sent twice; "": who looks may not ask.
+    """
+    costs = f"costs at most {percent_text(share)} of what is planned for all answers"
+    if known and back == "dashboard":
+        return '<p class="faint">Up to date: asking again gives this answer, free.</p>'
+    if known:
+        said = "Up to date: asking again gives this answer, free. The same with new noise"
+        said, button = f"{said} {costs}.", "Ask with new noise"
+    else:
+        said, button = f"The data have changed since, or may have. Asking anew {costs}.", "Ask anew"
+    if not once:
+        return f'<p class="faint">{said}</p>'
+    fresh = '<input type="hidden" name="fresh" value="1">' if known else ""
+    return f"""<form method="post" action="/saved/{number}/ask" class="row">
+<span class="faint said">{said}</span>
+{fresh}<input type="hidden" name="once" value="{once}">\
+<input type="hidden" name="back" value="{back}">
+<button>{button}</button>
+</form>"""
+
+
+def saved_list(saved: Sequence[SavedQuestion]) -> str:
+    """Return all saved questions."""
     rows = [
         (
-            Link(f"/series/{quote(one['series'])}", one["series"]),
-            f"{len(one['ticks']):,}",
-            one["ticks"][-1]["tick"],
+            Link(f"/saved/{one.id}", one.shown.name),
+            one_line(one.sql, 200),
+            dict(LOOKS)[one.shown.look],
+            "" if one.shown.place is None else one.shown.place,
+            one.owner,
         )
-        for one in found
+        for one in saved
     ]
-    nothing = "<p>No series is kept here: <code>sparseq monitor</code> makes them.</p>"
-    return "<h1>Series</h1>\n" + (grid(("series", "ticks", "the last"), rows) if rows else nothing)
+    nothing = "<p>No question is saved yet. Ask one, then save it at the foot of its answer.</p>"
+    listed = grid(("name", "question", "as", "place", "saved by"), rows, 1) if rows else nothing
+    return f"""<h1>Saved questions</h1>
+<p><a href="/dashboard">To the dashboard</a></p>
+{listed}"""
+
+
+def one_saved(one: SavedQuestion, said: str, drawn: str, theirs: bool) -> str:
+    """Return one saved question; `theirs`: who looks may change it."""
+    form = f"""<h2>Change it</h2>
+<form method="post" action="/saved/{one.id}" class="row">
+{_shown_fields(one.shown.name, one.shown.look, one.shown.place)}
+<button>Save the change</button>
+</form>
+<details><summary>Delete it</summary>
+<form method="post" action="/saved/{one.id}/delete">
+<p>Its answers stay under <a href="/answers">Answers</a>.</p>
+<button>Delete this saved question</button>
+</form></details>"""
+    kept = f'<p class="faint">{escaped(one.owner)} has saved it, and may change it.</p>'
+    return f"""<h1>{escaped(one.shown.name)}</h1>
+{said}
+{drawn}
+<h2>The question</h2>
+<pre class="query" tabindex="0">{escaped_text(one.sql)}</pre>
+<p><a href="/ask?{quoted_sql(one.sql)}">Ask another like it</a> · \
+<a href="/saved">all saved questions</a></p>
+{form if theirs else kept}"""
+
+
+def percent_text(share: float) -> str:
+    """Return a share as a percentage that is not too small.
+
+    >>> percent_text(0.0167), percent_text(0.00001)
+    ('1.7 %', '0.1 %')
+    """
+    return f"{math.ceil(1000 * share - 1e-6) / 10:,.1f} %" if share > 0 else "0 %"
+
+
+def minute(at: dt.datetime) -> str:
+    """Return a moment as it is shown, to the minute."""
+    return f"{at:%Y-%m-%d %H:%M}"
+
+
+def series(
+    rows: Sequence[Sequence[Any]], tiles: Sequence[str], may_begin: bool, begun: Iterable[str]
+) -> str:
+    """Return the series: a table with their latest values, then each as a figure.
+
+    Args:
+        rows: Name, ticks, the last tick and its value, as a grid has them.
+        tiles: Figures.
+        may_begin: Who looks is a curator.
+        begun: Names of series that run and have no tick yet.
+    """
+    link = '<p><a href="/new-series">Begin a series</a></p>' if may_begin else ""
+    waits = "".join(f"<p>{escaped(name)} has begun; it has no tick yet.</p>" for name in begun)
+    nothing = (
+        "<p>No series is kept here. A curator begins one; <code>sparseq monitor</code> and jobs "
+        "make them too.</p>"
+    )
+    listed = grid(("series", "ticks", "the last", "its value"), rows, 3) if rows else nothing
+    body = "\n".join(tiles)
+    return f"""<h1>Series</h1>
+<p class="faint">The same question tick after tick. Reading is free.</p>
+{link}
+<p id="news" role="status"></p>
+{waits}{listed}
+{body}"""
+
+
+def series_tile(number: int, name: str, figure: str) -> str:
+    """Return a series as a figure."""
+    head = f'<a href="/series/{quote(name)}">{escaped(name)}</a>'
+    return f"""<section class="tile" id="s{number}">
+<h2>{head}</h2>
+{figure}
+</section>"""
 
 
 def one_series(name: str, ticks: Sequence[Mapping[str, Any]], figure: str) -> str:
@@ -182,10 +491,87 @@ def one_series(name: str, ticks: Sequence[Mapping[str, Any]], figure: str) -> st
         (t["tick"], Link(f"/answers/{t['release']}", str(t["release"]))) for t in reversed(ticks)
     ]
     return f"""<h1>{escaped(name)}</h1>
+<p><a href="/series">All series</a></p>
 <p id="news" role="status"></p>
 {figure}
 <h2>Ticks</h2>
 {grid(("tick", "answer"), rows)}"""
+
+
+EVERY = (("1h", "hour"), ("1d", "day"), ("1w", "week"))
+
+
+def new_series(given: Mapping[str, Any], example: str, said: str, verdict: str) -> str:
+    """Return the form that begins a series, with what it is going to be like.
+
+    Args:
+        given: What is in its fields.
+        example: A query.
+        said: What was wrong.
+        verdict: What it would be; "": that was not looked at.
+    """
+
+    def field(name: str, label: str, more: str = "") -> str:
+        found = given[name]
+        value = "" if found is None else f"{found:g}" if name == "share" else _value(found)
+        return (
+            f'<span class="pair"><label for="{name}">{label}</label>'
+            f'<input id="{name}" name="{name}" value="{value}"{more}></span>'
+        )
+
+    begin = '<button class="main">Begin it</button>' if verdict else ""
+    return f"""<h1>Begin a series</h1>
+{said}
+<form method="post" action="/new-series">
+<label for="sql">A query with :day and :next_day</label>
+<textarea id="sql" name="sql" rows="5" spellcheck="false" autocapitalize="off" autocomplete="off" \
+required placeholder="{escaped(example)}">{escaped_text(given["sql"])}</textarea>
+<div class="row">
+{field("name", "Name", ' maxlength="63" required')}
+<span class="pair"><label for="every">Each</label>{choice("every", EVERY, given["every"])}</span>
+{field("first", "First day", ' type="date" required')}
+{field("last", "Last day", ' type="date"')}
+{field("wait", "Asked after it has ended by (hours)", ' type="number" min="0" max="9999"')}
+{field("share", "A part of the budget for it alone (%)", ' type="number" min="1" max="99"')}
+</div>
+<p class="faint">A day is asked once it is over, and past days at once. A part comes out of what \
+everybody has left for questions; the series then goes on whatever is asked beside it, and needs a \
+last day. Without a part it is paid as questions are.</p>
+<div class="row">
+<button formaction="/new-series" formmethod="get">What would it be?</button>
+{begin}
+</div>
+</form>
+<section aria-live="polite">{verdict}</section>
+<p><a href="/series">Back to the series</a></p>"""
+
+
+def series_verdict(told: SeriesOutlook, goes_on: bool, part: float | None) -> str:
+    """Return what a series is going to be like, in words.
+
+    Args:
+        told: That.
+        goes_on: It has no last tick.
+        part: Its part, in percent; None: it is paid as questions are.
+    """
+    many = f"{told.ticks:,} ticks" + (" in a year" if goes_on else "")
+    lines = [f"It asks {many}" + (f"; {told.asked:,} were asked before." if told.asked else ".")]
+    if told.first:
+        first, last = format_bound(told.first), format_bound(told.last)
+        lines.append(
+            f"Intervals (95 %) are expected to be ± {first} at the first tick and ± {last} at the "
+            "last, or wider where people have many rows each."
+        )
+    else:
+        lines.append("How wide its intervals are is not known before the first tick.")
+    if part:
+        lines.append(f"It gets {part:g} % of what everybody has left for questions.")
+    elif told.purpose is not None:
+        lines.append("It is paid from the part of the budget that it has.")
+    elif told.share:
+        lines.append(f"It takes {percent_text(told.share)} of what the store has for questions.")
+    said = "".join(f"<p>{escaped(line)}</p>" for line in lines)
+    return f'<h2>What it would be</h2>\n<div class="good">{said}</div>'
 
 
 def budget(facts: Mapping[str, Any], lines: Iterable[str], quota: str) -> str:
@@ -201,35 +587,86 @@ def budget(facts: Mapping[str, Any], lines: Iterable[str], quota: str) -> str:
     return f"""<h1>Budget</h1>
 {warning}
 <p><strong>What is promised.</strong> All answers ever, together, tell about one person at most what
-{facts["promise"]} allows: epsilon {number:.2f} at delta 1e-6.</p>
+{facts["promise"]} allows: epsilon {number:.2f} at delta 1e-6.{_guessed(facts)}</p>
 {said}
 <p><strong>So far</strong> {facts["releases"]:,} answers. There is no last one.</p>
 <h2>You</h2>
 <p>{escaped(quota)}</p>"""
 
 
-def curator(
-    tokens: Sequence[Sequence[Any]],
-    jobs: Sequence[Sequence[Any]],
-    lines: Sequence[Sequence[Any]],
-    made: str,
-) -> str:
-    """Return the curator's page: tokens, jobs, and the audit log."""
-    listed = grid(("name", "kind", "", "last", "time (UTC)"), jobs)
-    running = f"<h2>Jobs</h2>\n{listed}\n" if jobs else ""
+def _guessed(facts: Mapping[str, Any]) -> str:
+    """Return how often a guess about one person can be right, where that is known (mu-GDP)."""
+    mu = facts["mu"]
+    if mu is None or facts["keys_delta"] or facts["losses"] or facts["seeded"]:
+        return ""
+    right = math.ceil(100 * NormalDist().cdf(mu / 2))
+    whose = f"the rows of {facts['unit']} are" if facts["unit"] else "somebody is"
+    return (
+        f" Whoever guesses whether {escaped(whose)} in the data, and knows all others' data and "
+        f"every answer, is right at most {right} times of 100; without any answer, 50 times."
+    )
+
+
+def curator(tokens: Sequence[Sequence[Any]], jobs: Sequence[Sequence[Any]], made: str) -> str:
+    """Return the curator's page: tokens and jobs."""
+    head = ("name", "role", "quota", "new answers in 24 h", "of the plan", "made", "last used")
+    running = ("name", "kind", "now", "last run (UTC)", "its result", "runs since the start", "")
+    none = "<p>The server does nothing by itself: <code>sparseq serve --jobs FILE</code>.</p>"
+    roles = [(role.value, role.value) for role in Role]
     return f"""<h1>Curator</h1>
 {made}
+<p><a href="/curator/audit">Audit log</a>: who asked what, when, and from where.</p>
 <h2>Tokens</h2>
-{grid(("name", "role", "quota", "made", "expires", "", ""), tokens)}
+{grid((*head, "expires", "state", ""), tokens)}
+<h3>A new one</h3>
 <form method="post" action="/curator/tokens" class="row">
-<label for="name">Name</label><input id="name" name="name" required>
-<label for="role">Role</label><select id="role" name="role"><option>analyst</option>
-<option>curator</option><option>monitor</option></select>
-<label for="quota">Quota</label><input id="quota" name="quota" placeholder="20/day,5%">
+<span class="pair"><label for="name">Name</label>\
+<input id="name" name="name" maxlength="63" required></span>
+<span class="pair"><label for="role">Role</label>{choice("role", roles, Role.ANALYST)}</span>
+<span class="pair"><label for="quota">Quota</label>\
+<input id="quota" name="quota" placeholder="20/day,5%"></span>
+<span class="pair"><label for="days">Days until it expires</label>\
+<input id="days" name="days" type="number" min="1" max="36500" placeholder="never"></span>
 <button>Make a token</button>
 </form>
-{running}<h2>Audit log</h2>
-{grid(("who", "what", "", "answer", "price", "from", "time (UTC)"), lines, 2)}"""
+<h2>Jobs</h2>
+{grid(running, jobs, 4) if jobs else none}"""
+
+
+def audit(
+    lines: Sequence[Sequence[Any]],
+    names: Iterable[str],
+    given: Mapping[str, Any],
+    earlier: int | None,
+) -> str:
+    """Return a page of the audit log, newest first.
+
+    Args:
+        lines: As a grid has them.
+        names: Of tokens, to choose from.
+        given: What is looked for.
+        earlier: Before which line to go on; None: these are the last.
+    """
+    listed = "".join(f'<option value="{escaped(name)}"></option>' for name in names)
+    kept = {key: given[key] for key in ("who", "first", "last") if given[key]}
+    more = urlencode(kept | {"before": earlier})
+    link = f'<p><a href="/curator/audit?{escaped(more)}">Earlier lines</a></p>' if earlier else ""
+    nothing = f"<p>No such line{' so far: look at earlier ones' if earlier else ''}.</p>"
+    head = ("line", "time (UTC)", "who", "what", "about", "answer", "price", "from")
+    return f"""<h1>Audit log</h1>
+<form action="/curator/audit" class="row">
+<span class="pair"><label for="who">Token</label>\
+<input id="who" name="who" list="names" value="{_value(given["who"])}"></span>
+<datalist id="names">{listed}</datalist>
+<span class="pair"><label for="first">From</label>\
+<input id="first" name="first" type="date" value="{_value(given["first"])}"></span>
+<span class="pair"><label for="last">To</label>\
+<input id="last" name="last" type="date" value="{_value(given["last"])}"></span>
+<button>Show these lines</button> <a href="/curator/audit">all</a>
+</form>
+{grid(head, lines, 4) if lines else nothing}
+{link}
+<p><a href="/curator">Back to tokens and jobs</a></p>"""
 
 
 class Link(str):
@@ -249,13 +686,13 @@ class Markup(str):
 
 def grid(head: Sequence[str], rows: Iterable[Sequence[Any]], wide: int = -1) -> str:
     """Return a table; a `Link` leads somewhere; the column `wide` has long texts."""
-    top = "".join(f'<th scope="col">{escaped(name)}</th>' for name in head)
+    top = "".join(f'<th scope="col">{escaped(name)}</th>' if name else "<td></td>" for name in head)
     body = "\n".join(
         "<tr>" + "".join(_cell(value, k == wide) for k, value in enumerate(row)) + "</tr>"
         for row in rows
     )
     return (
-        f'<div class="scrolled"><table><thead><tr>{top}</tr></thead>'
+        f'<div class="scrolled" tabindex="0"><table><thead><tr>{top}</tr></thead>'
         f"<tbody>\n{body}\n</tbody></table></div>"
     )
 
@@ -267,6 +704,11 @@ def _cell(value: Any, wide: bool) -> str:
     if isinstance(value, Link):
         return f'{opened}<a href="{escaped(value.href)}">{escaped(str(value))}</a></td>'
     return f"{opened}{escaped(value)}</td>"
+
+
+def _value(text: object) -> str:
+    """Return a text as the value of a field, with its lines."""
+    return escaped_text(str(text))
 
 
 def escaped_text(text: str) -> str:

@@ -9,37 +9,52 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.resources import files
+from typing import Any
+from urllib.parse import urlencode
 
-import pyarrow as pa
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from sparseq.base.errors import ParameterError, ServerError, SparseqError, Why
-from sparseq.pictures.answers import answer_figure, html_table
-from sparseq.pictures.page import drawing, escaped
+from sparseq.pictures.page import escaped
 from sparseq.pictures.tables import one_line
-from sparseq.server.audit import SUM
+from sparseq.server.audit import AuditFilter
 from sparseq.server.fields import NUMBER, InputField, InputType
 from sparseq.server.http import markup
 from sparseq.server.http.endpoints import Call, Endpoint, failure, from_here, signed_in
+from sparseq.server.http.markup import Link, percent_text
+from sparseq.server.http.page_parts import (
+    ASKERS,
+    CURATOR,
+    PRICE,
+    SQL,
+    figure_of,
+    html,
+    said_of,
+    show,
+    statement,
+    table_of,
+    to,
+    wrong,
+)
+from sparseq.server.http.saved_pages import SAVED_PAGES, next_place, release_of
+from sparseq.server.http.series_pages import SERIES_PAGES
 from sparseq.server.http.store_endpoints import (
     ARROW,
     BEFORE,
     NAME,
-    NEW_TOKEN,
+    TOKEN,
     created,
     encoded,
     events,
-    release_data,
     revoked,
-    series_data,
 )
-from sparseq.server.service import Service, Statement
+from sparseq.server.service import Service
 from sparseq.server.tokens import Principal, Quota, Role, TokenFacts
-from sparseq.sql.plan import Options
 from sparseq.store.answer import Answer
 from sparseq.store.store import Store
 
@@ -63,139 +78,200 @@ _STATIC = {
 }
 _KINDS = {"csv": "text/csv", "json": "application/json", "arrow": ARROW}
 _LISTED = 50  # answers on a page
+_RECENT = 8  # of somebody's own, on the first page
 _AUDIT_LINES = 100
-_TICKS = 200  # of a series, the last
 
-_PRICE = InputField(InputType.TEXT, default="1", choices=tuple(value for value, _ in markup.PRICES))
-_SQL = InputField(InputType.TEXT, default="")
-_ASKED = {"sql": _SQL, "price": _PRICE}
+_TEXT = InputField(InputType.TEXT, most=63, default="")
+_AUDITED = BEFORE | {"who": _TEXT, "first": _TEXT, "last": _TEXT}
+_ASKED = {"sql": SQL, "price": PRICE}
+_AS = {"as": InputField(InputType.TEXT, choices=tuple(_KINDS))}
+_ADDRESS = 16_000  # letters
 _NOBODY = Principal("", Role.MONITOR, Quota(), 0)  # who has not signed in yet
 
 
 async def home(call: Call) -> Response:
+    """Show the tables, somebody's own questions, and what is left, in plain words."""
+    service, who = call.service, call.who
+    facts = await service.call(who, Store.budget)
+    recent = service.latest.these(service.desk.recent(who.name)[:_RECENT])
+    words = [*_course(facts), _quota(call)]
+    body = markup.home(service.name, service.catalog, words, recent, who.role in ASKERS)
+    return show(call, "Home", body, "/")
+
+
+async def editor(call: Call) -> Response:
     """The editor; with `?sql=` what a question would be, as a part of a page if `?part=1`."""
     sql, price = call.given["sql"], call.given["price"]
-    shown = refused = ""
+    said = ""
     if sql.strip():
         try:
-            explanation = await call.service.explain(call.who, _statement(sql, price))
-            shown = markup.explained(repr(explanation))
+            found = await call.service.explain(call.who, statement(sql, price))
+            said = markup.explained(repr(found))
         except SparseqError as error:
-            if isinstance(error, ServerError) and error.why is Why.SIGN_IN:
-                raise
-            shown = markup.problem(error.message, error.hint)
+            said = said_of(error)
     if call.given["part"]:
-        return _html(shown)
-    return _page(call, "Ask", markup.ask(call.service.catalog, sql, price, shown, refused), "/")
+        return html(said)
+    return show(call, "Ask", markup.ask(call.service.catalog, sql, price, said), "/ask")
 
 
 async def ask(call: Call) -> Response:
     """Ask what was written, and show the answer."""
     sql, price = call.given["sql"], call.given["price"]
     try:
-        reply = await call.service.ask(call.who, _statement(sql, price))
+        reply = await call.service.ask(call.who, statement(sql, price))
     except SparseqError as error:
-        if isinstance(error, ServerError) and error.why is Why.SIGN_IN:
-            raise
-        problem = markup.problem(error.message, error.hint)
-        body = markup.ask(call.service.catalog, sql, price, refused=problem)
-        return _page(call, "Ask", body, "/", 422)
-    number = reply.answer.facts.release
-    return _to(f"/answers/{number}" + "?repeat=1" * reply.repeat)
+        body = markup.ask(call.service.catalog, sql, price, refused=said_of(error))
+        return show(call, "Ask", body, "/ask", 422)
+    number, chosen = reply.answer.facts.release, {"price": price}
+    if not reply.repeat or await _is_of(call, reply.answer):
+        return to(f"/answers/{number}?{urlencode(chosen)}" + "&repeat=1" * reply.repeat)
+    address = f"/known?{urlencode({'sql': sql} | chosen)}"
+    if len(address) > _ADDRESS:
+        return await _answer(call, reply.answer, price, True, "")
+    return to(address)
+
+
+async def known(call: Call) -> Response:
+    """Show the answer that a question is known to have, off another's release; never ask it."""
+    sql, price = call.given["sql"], call.given["price"]
+    found = (await call.service.standing(call.who, statement(sql, price))).known
+    if found is None:
+        raise ServerError(Why.ABSENT, "this has no answer now", "ask it: Ask says what that costs")
+    if call.given["as"] is not None:
+        return await encoded(found, _KINDS[call.given["as"]], True)
+    files = f"/known?{urlencode({'sql': sql, 'price': price})}&as="
+    return await _answer(call, found, price, True, files)
+
+
+async def _is_of(call: Call, found: Answer) -> bool:
+    """Tell whether an answer is that of its release, and not read off another question's."""
+    return (await release_of(call, found.facts.release)).query == found.facts.query
 
 
 async def answers(call: Call) -> Response:
-    """Show the answers, newest first."""
-    before = call.given["before"] or len(call.service.latest) + 1
-    shown = await call.service.listed(call.who, before, _LISTED)
-    earlier = shown[0].id if shown and shown[0].id > 1 else None
-    body = markup.answers([release_data(r) for r in reversed(shown)], earlier)
-    return _page(call, "Answers", body, "/answers")
+    """Show the answers, newest first; `?ticks=1` with the ticks of series."""
+    service, ticks = call.service, call.given["ticks"]
+    before = call.given["before"] or len(service.latest) + 1
+    if ticks:
+        found = (await service.listed(call.who, before, _LISTED))[::-1]
+        left = found[-1].id if found and found[-1].id > 1 else None
+    else:
+        found, left = service.latest.questions(before, _LISTED)
+    earlier = "" if left is None else f"/answers?before={left}" + "&ticks=1" * ticks
+    return show(call, "Answers", markup.answers(found, earlier, ticks), "/answers")
 
 
 async def answer(call: Call) -> Response:
     """One answer: a table, a figure, and files."""
     number, kind = call.given["number"], call.given["as"]
-    released = await call.service.release(call.who, number)
+    found = await call.service.release(call.who, number)
     if kind is not None:
-        return await encoded(released, _KINDS[kind], True)
+        return await encoded(found, _KINDS[kind], True)
+    files = f"/answers/{number}?as="
+    return await _answer(call, found, call.given["price"], call.given["repeat"], files)
+
+
+async def _answer(call: Call, found: Answer, price: str, repeat: bool, files: str) -> Response:
+    facts, form = found.facts, ""
+    if call.who.role in ASKERS and facts.coordinates:
+        place = await next_place(call.service)
+        form = markup.save_form(facts.query, price, facts.release, place)
+    other = not await _is_of(call, found)
 
     def drawn() -> str:
-        table = html_table(released.arrow(), released.facts)
-        query, repeat = released.facts.query, call.given["repeat"]
-        return markup.answer(number, query, table, _figure(released), repeat)
+        table, figure = table_of(found), figure_of(found)
+        return markup.answer(facts, table, figure, repeat, form, files, other)
 
-    body = await asyncio.to_thread(drawn)
-    return _page(call, f"Answer {number}", body, "/answers")
-
-
-async def series(call: Call) -> Response:
-    """The series of monitors."""
-    return _page(call, "Series", markup.series(series_data(call.service)), "/series")
-
-
-async def one_series(call: Call) -> Response:
-    """One series: its last ticks as a figure and a table."""
-    name = call.given["name"]
-    ticks = next((s["ticks"] for s in series_data(call.service) if s["series"] == name), None)
-    if ticks is None:
-        raise ServerError(Why.ABSENT, f"there is no series {name[:60]!r}")
-    last = ticks[-_TICKS:]
-
-    def read(store: Store) -> list[Answer]:
-        return [store.release(tick["release"]) for tick in last]
-
-    answers = await call.service.call(call.who, read)
-    figure = await asyncio.to_thread(_series_figure, [t["tick"] for t in last], answers)
-    body = markup.one_series(name, last, figure)
-    return _page(call, name, body, "/series")
+    return show(call, f"Answer {facts.release}", await asyncio.to_thread(drawn), "/answers")
 
 
 async def budget(call: Call) -> Response:
     """Show the promise, and how far the stream has come."""
     facts = await call.service.call(call.who, Store.budget)
-    answers, price = call.service.desk.used(call.who.name)
-    quota = f"Your quota is {call.who.quota}. " if str(call.who.quota) else "You have no quota. "
-    quota += (
-        f"You have had {answers:,} new answers in 24 hours; the prices of all your answers add up "
-        f"to {price:.4g} of the {call.service.desk.planned:.4g} that are planned for."
+    return show(call, "Budget", markup.budget(facts, _course(facts), _quota(call)), "/budget")
+
+
+def _quota(call: Call) -> str:
+    """Say what somebody has had, and may have."""
+    desk, quota = call.service.desk, call.who.quota
+    answers, price = desk.used(call.who.name)
+    a_day = f" of the {quota.a_day:,} that you may have" if quota.a_day is not None else ""
+    share = f" You may have {percent_text(quota.share)}." if quota.share is not None else ""
+    free = "" if str(quota) else " You have no quota."
+    return (
+        f"You have had {answers:,} new answers in 24 hours{a_day}. All your answers together have "
+        f"taken {percent_text(price / desk.planned)} of what is planned.{share}{free}"
     )
-    return _page(call, "Budget", markup.budget(facts, _course(facts), quota), "/budget")
 
 
 _DIFFERENT = "somebody's rows gave another answer alone than among all: answers may be wrong"
 
 
 async def curator(call: Call, made: str = "") -> Response:
-    """Tokens, and the audit log."""
-    tokens = [_token_row(t) for t in reversed(call.service.tokens.every())]
-    log = await call.service.audited(_AUDIT_LINES)
-    lines = [
-        (
-            line["who"],
-            line["what"],
-            one_line(line.get("query") or line.get("token") or line.get("why") or "", 300),
-            line.get("release", ""),
-            f"{line['price']:.4g}" if "price" in line else "",
-            line.get("source", ""),
-            line["at"][:19].replace("T", " "),
-        )
-        for line in log
-        if line.get("what") != SUM
-    ]
+    """Tokens and jobs."""
+    every = await call.service.write(call.service.tokens.every)
+    tokens = [_token_row(call.service, token) for token in reversed(every)]
     jobs = [
-        (job.name, job.kind, job.state, one_line(job.said, 300), job.at[:19].replace("T", " "))
+        (
+            job.name,
+            job.kind,
+            job.state,
+            job.ran[:16].replace("T", " "),
+            one_line(f"failed: {job.said}" if job.failed else job.said, 300),
+            f"{job.steps:,}",
+            markup.Markup(_end_button(job.name)) if job.kind == "series" else "",
+        )
         for job in call.service.jobs
     ]
     if call.service.differences:
         made = markup.problem(_DIFFERENT, "ask nothing more; the curator's log says whose") + made
-    return _page(call, "Curator", markup.curator(tokens, jobs, lines, made), "/curator")
+    return show(call, "Curator", markup.curator(tokens, jobs, made), "/curator")
+
+
+def _end_button(name: str) -> str:
+    text = escaped(name)
+    return (
+        f'<form method="post" action="/end-series"><button name="name" value="{text}" '
+        f'aria-label="End the series {text}">End</button></form>'
+    )
+
+
+async def audit(call: Call) -> Response:
+    """The audit log, page by page, of all or of one token, and of some days."""
+    given = call.given
+    wanted = AuditFilter(given["who"], _day("first", given["first"]), _day("last", given["last"]))
+    found = await call.service.audit_page(wanted, given["before"], _AUDIT_LINES)
+    names = dict.fromkeys(one.name for one in await call.service.write(call.service.tokens.every))
+    lines = [_audit_row(line) for line in found.lines]
+    return show(call, "Audit log", markup.audit(lines, names, given, found.earlier), "/curator")
+
+
+def _audit_row(line: Mapping[str, Any]) -> tuple[object, ...]:
+    about = (line.get(key) for key in ("query", "token", "saved", "series", "file", "why"))
+    return (
+        line.get("n", ""),
+        str(line.get("at", ""))[:19].replace("T", " "),
+        line.get("who", ""),
+        line.get("what", ""),
+        one_line(str(next(filter(None, about), "")), 300),
+        Link(f"/answers/{line['release']}", str(line["release"])) if "release" in line else "",
+        f"{line['price']:.4g}" if "price" in line else "",
+        line.get("source", ""),
+    )
+
+
+def _day(name: str, text: str) -> dt.date | None:
+    try:
+        return dt.date.fromisoformat(text) if text else None
+    except ValueError:
+        raise ParameterError(f"{name} is {text[:40]!r}", "a day, such as 2026-03-31") from None
 
 
 async def make_token(call: Call) -> Response:
     """Make a token, and show it once."""
+    days = call.given["days"]
     try:
-        secret = await created(call)
+        secret = await created(call, None if days is None else dt.timedelta(days=days))
     except ParameterError as error:
         return await curator(call, markup.problem(error.message, error.hint))
     return await curator(
@@ -208,7 +284,7 @@ async def make_token(call: Call) -> Response:
 async def revoke_token(call: Call) -> Response:
     """End a token at once."""
     await revoked(call)
-    return _to("/curator")
+    return to("/curator")
 
 
 async def sign_in(call: Call) -> Response:
@@ -217,8 +293,8 @@ async def sign_in(call: Call) -> Response:
     try:
         await signed_in(call.request, call.service, secret)
     except ServerError as error:
-        return _html(markup.sign_in(call.service.name, markup.problem(error.message)), 401)
-    response = _to("/")
+        return html(markup.sign_in(call.service.name, markup.problem(error.message)), 401)
+    response = to("/")
     response.set_cookie(
         COOKIE,
         secret,
@@ -233,35 +309,37 @@ async def sign_in(call: Call) -> Response:
 
 async def sign_out(call: Call) -> Response:
     """Let a browser forget its token."""
-    return _signed_out(call, _to("/"))
+    return _signed_out(call, to("/"))
 
 
 PAGES = (
-    Endpoint("GET", "/", home, query=_ASKED | {"part": InputField(InputType.FLAG, default=False)}),
-    Endpoint("POST", "/ask", ask, (Role.ANALYST, Role.CURATOR), form=_ASKED),
-    Endpoint("GET", "/answers", answers, query=BEFORE),
+    Endpoint("GET", "/", home),
+    Endpoint(
+        "GET", "/ask", editor, query=_ASKED | {"part": InputField(InputType.FLAG, default=False)}
+    ),
+    Endpoint("POST", "/ask", ask, ASKERS, form=_ASKED),
+    Endpoint("GET", "/known", known, query=_ASKED | _AS),
+    *SAVED_PAGES,
+    Endpoint(
+        "GET",
+        "/answers",
+        answers,
+        query=BEFORE | {"ticks": InputField(InputType.FLAG, default=False)},
+    ),
     Endpoint(
         "GET",
         "/answers/{number}",
         answer,
         path_fields={"number": NUMBER},
-        query={
-            "as": InputField(InputType.TEXT, choices=tuple(_KINDS)),
-            "repeat": InputField(InputType.FLAG),
-        },
+        query=_AS | {"repeat": InputField(InputType.FLAG, default=False), "price": PRICE},
     ),
-    Endpoint("GET", "/series", series),
-    Endpoint(
-        "GET",
-        "/series/{name:path}",
-        one_series,
-        path_fields={"name": InputField(InputType.TEXT, needed=True)},
-    ),
+    *SERIES_PAGES,
     Endpoint("GET", "/budget", budget),
     Endpoint("GET", "/events", events),
-    Endpoint("GET", "/curator", curator, (Role.CURATOR,)),
-    Endpoint("POST", "/curator/tokens", make_token, (Role.CURATOR,), form=NEW_TOKEN),
-    Endpoint("POST", "/curator/revoke", revoke_token, (Role.CURATOR,), form=NAME),
+    Endpoint("GET", "/curator", curator, CURATOR),
+    Endpoint("GET", "/curator/audit", audit, CURATOR, query=_AUDITED),
+    Endpoint("POST", "/curator/tokens", make_token, CURATOR, form=TOKEN),
+    Endpoint("POST", "/curator/revoke", revoke_token, CURATOR, form=NAME),
 )
 OPEN = (
     Endpoint(
@@ -291,10 +369,10 @@ def page_routes(service: Service, public: str = "") -> list[Route]:
                 response = await page.handler(await call.reading(page))
             except ServerError as error:
                 if error.why is Why.SIGN_IN:
-                    return _safe(_signed_out(call, _html(markup.sign_in(service.name))))
-                response = _wrong(error)
+                    return _safe(_signed_out(call, html(markup.sign_in(service.name))))
+                response = wrong(call, error)
             except Exception as error:
-                response = _wrong(error)
+                response = wrong(call, error)
             return _safe(response)
 
         return Route(page.path, show, methods=[page.method])
@@ -331,39 +409,6 @@ def _encrypted(call: Call) -> bool:
     return "https" in (call.request.url.scheme, call.public.partition(":")[0])
 
 
-def _statement(sql: str, price: str) -> Statement:
-    return Statement(sql, options=Options(price=None if price == "1" else float(price)))
-
-
-def _figure(released: Answer) -> str:
-    """Draw an answer over its one ordered key; "": it has none."""
-    try:
-        return drawing(answer_figure(released.arrow(), released.facts))
-    except ParameterError:
-        return ""
-
-
-def _series_figure(ticks: list[str], answers: list[Answer]) -> str:
-    """Draw the answers of a series over its ticks; "": its ticks are no times, or it changed."""
-    try:
-        places = [dt.datetime.fromisoformat(tick) for tick in ticks]
-    except ValueError:
-        return ""
-    tables = [answer.arrow() for answer in answers]
-    same = [table.column_names == tables[-1].column_names for table in tables]
-    if not all(same) or any("tick" in table.column_names for table in tables):
-        return ""
-    rows = [
-        table.add_column(0, "tick", pa.array([place] * table.num_rows, pa.timestamp("us")))
-        for place, table in zip(places, tables, strict=True)
-    ]
-    whole = pa.concat_tables(rows, promote_options="permissive")
-    try:
-        return drawing(answer_figure(whole, answers[-1].facts))
-    except ParameterError:
-        return ""
-
-
 def _course(facts: dict[str, object]) -> list[str]:
     """Say how far a stream of weighted answers has come; in-or-out stores have no such course."""
     course = facts["weighted"]
@@ -382,46 +427,26 @@ def _course(facts: dict[str, object]) -> list[str]:
     ]
 
 
-def _token_row(token: TokenFacts) -> tuple[object, ...]:
-    ends = "" if token.expires is None else token.expires.date().isoformat()
-    name = escaped(token.name)
+def _token_row(service: Service, token: TokenFacts) -> tuple[object, ...]:
+    name, state = escaped(token.name), token.state(dt.datetime.now(dt.UTC))
     button = (
         f'<form method="post" action="/curator/revoke"><button name="name" value="{name}" '
         f'aria-label="Revoke the token of {name}">Revoke</button></form>'
     )
-    revoked = token.revoked is not None
-    state, end = ("revoked", "") if revoked else ("", markup.Markup(button))
-    made = token.created.date().isoformat()
-    return token.name, token.role.value, str(token.quota), made, ends, state, end
-
-
-def _page(call: Call, title: str, body: str, here: str, status: int = 200) -> Response:
-    curator = call.who.role is Role.CURATOR
-    return _html(markup.page(title, body, call.who.name, here, curator), status)
-
-
-def _wrong(error: Exception) -> Response:
-    """Return a page that says what was wrong."""
-    told = failure(error)
-    ours = isinstance(error, SparseqError) and told.status_code < 500
-    problem = (
-        (error.message, error.hint)
-        if ours and isinstance(error, SparseqError)
-        else (
-            "The server could not do this.",
-            "Try again; its operator finds the reason in its log.",
-        )
+    valid = state == "valid"
+    answers, price = service.desk.used(token.name)
+    return (
+        token.name,
+        token.role.value,
+        str(token.quota) or "none",
+        f"{answers:,}" if valid else "",
+        percent_text(price / service.desk.planned) if valid else "",
+        token.created.date().isoformat(),
+        "never" if token.used is None else markup.minute(token.used),
+        "never" if token.expires is None else token.expires.date().isoformat(),
+        state,
+        markup.Markup(button) if valid else "",
     )
-    back = '<p><a href="/">Back</a></p>'
-    return _html(markup.page("Error", markup.problem(*problem) + back), told.status_code)
-
-
-def _html(text: str, status: int = 200) -> Response:
-    return Response(text, status, media_type="text/html")
-
-
-def _to(path: str) -> Response:
-    return RedirectResponse(path, 303)
 
 
 def _signed_out(call: Call, response: Response) -> Response:

@@ -2,7 +2,7 @@
 // Comforts alone: what a question would be while it is typed, Ctrl+Enter, news of answers.
 const sql = document.getElementById("sql"), price = document.getElementById("price");
 const said = document.getElementById("said"), news = document.getElementById("news");
-if (sql && said) {
+if (sql && said && price) {
   let timer = 0, last = "", turn = 0;
   const look = async () => {
     const query = new URLSearchParams({ part: "1", sql: sql.value, price: price.value });
@@ -11,7 +11,7 @@ if (sql && said) {
     const mine = ++turn;
     if (!sql.value.trim()) { said.textContent = ""; return; }
     try {
-      const found = await fetch("/?" + query, { credentials: "same-origin" });
+      const found = await fetch("/ask?" + query, { credentials: "same-origin" });
       const text = await found.text();
       if (mine === turn && found.ok && !text.startsWith("<!DOCTYPE")) said.innerHTML = text;
     } catch { /* the button does the same */ }

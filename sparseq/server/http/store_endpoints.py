@@ -28,6 +28,7 @@ from sparseq.load.open_sources import readable_format
 from sparseq.pictures.answer_texts import answer_csv, said
 from sparseq.server.fields import OPTION_FIELDS, InputField, InputType
 from sparseq.server.http.endpoints import Call, as_json, parts_of, while_connected
+from sparseq.server.releases import named
 from sparseq.server.service import Service, Statement
 from sparseq.server.tokens import Quota, Role
 from sparseq.sql.plan import Options
@@ -208,9 +209,8 @@ def series_data(service: Service) -> list[dict[str, Any]]:
     found: dict[str, list[dict[str, Any]]] = {}
     for one in service.latest.held:
         if one.asker is Asker.MONITOR and one.request is not None:
-            name, _, tick = one.request.text.partition("/")
-            name = name.replace("%2F", "/").replace("%25", "%")
-            found.setdefault(name, []).append({"tick": tick, "release": one.id})
+            tick = one.request.text.partition("/")[2]
+            found.setdefault(named(one), []).append({"tick": tick, "release": one.id})
     return [{"series": name, "ticks": ticks} for name, ticks in sorted(found.items())]
 
 

@@ -1,0 +1,123 @@
+"""Parts of all pages: responses, and answers and series as they are drawn on a page."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+
+import pyarrow as pa
+from starlette.responses import RedirectResponse, Response
+
+from sparseq.base.errors import ParameterError, ServerError, SparseqError, Why
+from sparseq.pictures.answers import answer_figure, html_table
+from sparseq.pictures.figure import Figure
+from sparseq.pictures.page import drawing
+from sparseq.server.fields import InputField, InputType
+from sparseq.server.http import markup
+from sparseq.server.http.endpoints import Call, failure
+from sparseq.server.saved_questions import AnswerLook
+from sparseq.server.service import Statement
+from sparseq.server.tokens import Role
+from sparseq.sql.plan import Options
+from sparseq.store.answer import Answer
+
+ASKERS, CURATOR = (Role.ANALYST, Role.CURATOR), (Role.CURATOR,)
+PRICE = InputField(InputType.TEXT, default="1", choices=tuple(value for value, _ in markup.PRICES))
+SQL = InputField(InputType.TEXT, default="")
+
+
+def show(call: Call, title: str, body: str, here: str, status: int = 200) -> Response:
+    """Return a page of somebody who has signed in."""
+    curator = call.who.role is Role.CURATOR
+    return html(markup.page(title, body, call.who.name, here, curator), status)
+
+
+def wrong(call: Call, error: Exception) -> Response:
+    """Return a page that says what was wrong."""
+    told = failure(error)
+    known = isinstance(error, SparseqError) and told.status_code < 500
+    said = (
+        (error.message, error.hint)
+        if known and isinstance(error, SparseqError)
+        else (
+            "The server could not do this.",
+            "Try again; its operator finds the reason in its log.",
+        )
+    )
+    back = '<p><a href="/">To the first page</a></p>'
+    body = f"<h1>This was not done</h1>\n{markup.problem(*said)}\n{back}"
+    return show(call, "Error", body, "", told.status_code)
+
+
+def html(text: str, status: int = 200) -> Response:
+    """Return HTML as it stands."""
+    return Response(text, status, media_type="text/html")
+
+
+def to(path: str) -> Response:
+    """Lead a browser to another page, with GET."""
+    return RedirectResponse(path, 303)
+
+
+def said_of(error: SparseqError) -> str:
+    """Return what was wrong as a part of a page; to sign in anew takes a page of its own."""
+    if isinstance(error, ServerError) and error.why is Why.SIGN_IN:
+        raise error
+    return markup.problem(error.message, error.hint)
+
+
+def statement(sql: str, price: str, request_id: str = "", fresh: bool = False) -> Statement:
+    """Return what is asked, as forms have it."""
+    options = Options(price=None if price == "1" else float(price))
+    return Statement(sql, options=options, request_id=request_id, fresh=fresh)
+
+
+def table_of(found: Answer) -> str:
+    """Return an answer as a table, with its intervals drawn; no head of it is empty."""
+    table = html_table(found.arrow(), found.facts).replace("<th></th>", "<td></td>")
+    return f'<div class="scrolled" tabindex="0">{table}</div>'
+
+
+def figure_of(found: Answer, key: str = "") -> str:
+    """Draw an answer over its key; "": it has none that a figure is drawn over.
+
+    Args:
+        found: It.
+        key: Tells the figures of a page apart.
+    """
+    try:
+        return _drawn(answer_figure(found.arrow(), found.facts), key)
+    except ParameterError:
+        return ""
+
+
+def looked(found: Answer, look: AnswerLook, key: str = "") -> str:
+    """Return an answer as it is to look: a chart, where it can be one, or a table."""
+    figure = figure_of(found, key) if look is AnswerLook.CHART else ""
+    return figure or table_of(found)
+
+
+def series_figure(ticks: Sequence[str], found: Sequence[Answer], key: str = "") -> str:
+    """Draw the answers of a series over its ticks; "": its ticks are no times, or it changed."""
+    try:
+        places = [dt.datetime.fromisoformat(tick) for tick in ticks]
+    except ValueError:
+        return ""
+    tables = [answer.arrow() for answer in found]
+    same = [table.column_names == tables[-1].column_names for table in tables]
+    if not all(same) or any("tick" in table.column_names for table in tables):
+        return ""
+    rows = [
+        table.add_column(0, "tick", pa.array([place] * table.num_rows, pa.timestamp("us")))
+        for place, table in zip(places, tables, strict=True)
+    ]
+    whole = pa.concat_tables(rows, promote_options="permissive")
+    try:
+        return _drawn(answer_figure(whole, found[-1].facts), key)
+    except ParameterError:
+        return ""
+
+
+def _drawn(figure: Figure, key: str) -> str:
+    """Return a figure whose inner names no other figure of the page has."""
+    return drawing(figure).replace("inside0-", f"inside{key}-")
