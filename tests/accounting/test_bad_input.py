@@ -125,6 +125,11 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, tuple[Any, tuple[Any, ...]]
     ),
     "gdp.delta": (gdp.delta, {"epsilon": (1.0, NUMBER), "mu": (1.0, POSITIVE)}),
     "gdp.epsilon": (gdp.epsilon, {"delta": (1e-6, DELTA), "mu": (1.0, (*POSITIVE, 1e200))}),
+    "gdp.best_guess": (gdp.best_guess, {"mu": (1.0, POSITIVE)}),
+    "gdp.belief": (
+        gdp.belief,
+        {"before": (0.5, DELTA), "mu": (1.0, (*POSITIVE, 1e200)), "luck": (0.5, DELTA)},
+    ),
     "gdp.mu": (gdp.mu, {"epsilon": (1.0, (*NUMBER, 1e308)), "delta": (1e-6, DELTA)}),
     "zcdp.delta": (zcdp.delta, {"epsilon": (1.0, NUMBER), "rho": (1.0, POSITIVE)}),
     "zcdp.epsilon": (zcdp.epsilon, {"delta": (1e-6, DELTA), "rho": (1.0, (*POSITIVE, 1e308))}),

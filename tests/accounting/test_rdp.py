@@ -111,7 +111,8 @@ def _log_normal(sigma, z):
 @deterministic
 @given(st.floats(1e-6, 1 - 1e-6), orders)
 def test_randomized_response_is_the_sum(p, order):
-    assert off(rdp.randomized_response(p, order), float(response_rdp(p, order))) < 1e-11
+    wanted = max(float(response_rdp(p, order)), 0.0)  # at 1/2 it is 0, and rounded there
+    assert off(rdp.randomized_response(p, order), wanted) < 1e-11
 
 
 @deterministic
