@@ -98,8 +98,9 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grids, "LOOKED_THROUGH", BLOCK)
 
 
+@pytest.mark.deep
 def test_memory_does_not_grow_with_the_log(store: sparseq.Store, log: Path, tmp_path: Path) -> None:
-    """First asked, then read back from the journal."""
+    """First asked, then read back from the journal; comparing, which always runs, reads alike."""
     summaries: list[Summary] = []
 
     def ask(advance: Callable[[int], None]) -> None:
