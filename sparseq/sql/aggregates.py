@@ -96,7 +96,28 @@ class Domains:
                 f"{said(key)} has {len(values):,} public values; the limit is {MAX_VALUES:,}",
                 "narrow it in the WHERE, or group by something coarser",
             )
+        if self._asks_for_null(key):
+            return self._with_null(key, name, type, values)
         return self._place(key, name, type, values)
+
+    def _asks_for_null(self, key: exp.Expr) -> bool:
+        """Tell whether the WHERE itself lets rows pass whose key is NULL: `… OR key IS NULL`."""
+        text = key.sql("duckdb")
+        tests = (e for condition in self._scope.where for e in condition.find_all(exp.Is))
+        asked = (
+            isinstance(e.expression, exp.Null)
+            and e.this.sql("duckdb") == text
+            and not isinstance(e.parent, exp.Not)
+            for e in tests
+        )
+        return any(asked) and self._values.may_be_null(key)
+
+    def _with_null(self, key: exp.Expr, name: str, type: str, values: list[Any]) -> Domain:
+        """Return a domain with one more group, of the rows whose key is NULL."""
+        term = self._scope.term(key)
+        listed = self._joined(term, values, type)
+        place = f"CASE WHEN ({term.sql}) IS NULL THEN {len(values)} ELSE {listed} END"
+        return Domain(name, (*values, None), Cell(place))
 
     def _ways(self, key: exp.Expr, type: str) -> str:
         columns = {said(c) for c in key.find_all(exp.Column)}

@@ -173,6 +173,10 @@ class PublicValues:
         listed = any(x is not None and self._spell_out(x, type) for x in found)
         return listed or (self._range(column, type) is not None and not self._allowed(column)[1])
 
+    def may_be_null(self, e: exp.Expr) -> bool:
+        """Tell whether the WHERE lets NULL pass, as far as can be seen."""
+        return self._allowed(e)[1]
+
     def _declared(self, column: exp.Column) -> list[Any] | None:
         facts = self._scope.facts(column)
         stored, source = facts.stored, self._scope.sources[column.table]

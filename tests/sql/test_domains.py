@@ -303,3 +303,33 @@ def test_seconds_of_a_range_end_in_all_their_parts(key: str, year: int) -> None:
     with sparseq.create(None, {"t": rows}, user="who") as con:
         query = con.lower(f"SELECT {key} AS k, count(*) AS n FROM t WHERE {where} GROUP BY 1")
     assert {v for (v,) in found} <= set(query.domains[0].values)
+
+
+NULLS = {
+    "listed": "SELECT kind, count(*) n FROM t WHERE kind IN ('a', 'b') OR kind IS NULL GROUP BY 1",
+    "a range": "SELECT q, count(*) n FROM t WHERE q BETWEEN 2 AND 4 OR q IS NULL GROUP BY q",
+    "declared": "SELECT kind, count(*) n FROM t WHERE kind <> 'a' OR kind IS NULL GROUP BY kind",
+    "alone": "SELECT kind, count(*) n FROM t WHERE kind IS NULL GROUP BY kind",
+    "two keys": "SELECT kind, q, count(*) n FROM t WHERE (q = 2 OR q IS NULL) AND (kind = 'a' OR"
+    " kind IS NULL) GROUP BY kind, q",
+    "not at all": "SELECT kind, count(*) n FROM t WHERE kind IS NOT NULL GROUP BY kind",
+}
+
+
+@pytest.mark.parametrize("name", NULLS)
+def test_null_is_a_group_where_the_where_asks_for_it(name: str) -> None:
+    rows = pa.table(
+        {
+            "who": range(60),
+            "kind": [("a", "b", None)[i % 3] for i in range(60)],
+            "q": [(1, 2, 3, 4, None)[i % 5] for i in range(60)],
+        }
+    )
+    con = sparseq.create(
+        None, {"t": rows}, user="who", keys={"kind": ("a", "b")}, bounds={"q": (1, 4)}, seed=1
+    )
+    ours = {tuple(row.values())[:-1]: row["n"] for row in exact(con, NULLS[name])}
+    plain = duckdb.from_arrow(rows).query("t", NULLS[name]).fetchall()
+    theirs = {row[:-1]: row[-1] for row in plain}
+    assert {key: n for key, n in ours.items() if n} == theirs
+    assert any(None in key for key in ours) == (name != "not at all")
