@@ -52,7 +52,8 @@ def test_every_room_is_on_the_map() -> None:
 def test_files_that_docs_and_packages_name_are_there() -> None:
     """`room/…` in the docs, and names of modules in CONTRIBUTING.md and in what packages say."""
     rooms = "|".join(p.name for p in (ROOT / "sparseq").iterdir() if (p / "__init__.py").is_file())
-    modules = {path.name for path in (ROOT / "sparseq").rglob("*.py")}
+    places = (ROOT / "sparseq", ROOT / "proofs")
+    modules = {path.name for place in places for path in place.rglob("*.py")}
     packages = list((ROOT / "sparseq").rglob("__init__.py"))
     named = [
         ROOT / "sparseq" / place

@@ -44,7 +44,7 @@ class AnswerLook(enum.StrEnum):
 
 
 @dataclass(frozen=True)
-class Shown:
+class SavedLabel:
     """A name, a look and a place.
 
     Attributes:
@@ -70,7 +70,7 @@ class SavedQuestion:
     """
 
     id: int
-    shown: Shown
+    shown: SavedLabel
     sql: str
     price: str
     owner: str
@@ -138,7 +138,7 @@ class SavedQuestions:
             for answer, at in self._file.rows(sql, [number])
         }
 
-    def add(self, who: Principal, shown: Shown, sql: str, price: str, kept: KeptAnswer) -> int:
+    def add(self, who: Principal, shown: SavedLabel, sql: str, price: str, kept: KeptAnswer) -> int:
         """Save a question with the answer that it has, and return its number.
 
         Raises:
@@ -157,7 +157,7 @@ class SavedQuestions:
         assert done.lastrowid is not None
         return done.lastrowid
 
-    def change(self, who: Principal, number: int, shown: Shown) -> None:
+    def change(self, who: Principal, number: int, shown: SavedLabel) -> None:
         """Call a question otherwise, or show it otherwise.
 
         Raises:
@@ -216,7 +216,7 @@ class SavedQuestions:
                     f"{most} questions {whose}are saved already", "delete some that nobody needs"
                 )
 
-    def _check(self, shown: Shown, number: int = 0) -> None:
+    def _check(self, shown: SavedLabel, number: int = 0) -> None:
         others = [one for one in self.every() if one.id != number]
         if not shown.name.strip():
             raise ParameterError("the name is empty", "say what the numbers are about")
@@ -232,13 +232,13 @@ class SavedQuestions:
             )
 
 
-def _values(shown: Shown) -> list[object]:
+def _values(shown: SavedLabel) -> list[object]:
     return [shown.name, shown.look.value, shown.place]
 
 
 def _read(rows: Iterable[tuple[int, str, str, int | None, str, str, str]]) -> list[SavedQuestion]:
     return [
-        SavedQuestion(number, Shown(name, AnswerLook(look), place), sql, price, owner)
+        SavedQuestion(number, SavedLabel(name, AnswerLook(look), place), sql, price, owner)
         for number, name, look, place, sql, price, owner in rows
     ]
 

@@ -32,8 +32,8 @@ from sparseq.server.saved_questions import (
     MOST_TEXT,
     AnswerLook,
     KeptAnswer,
+    SavedLabel,
     SavedQuestion,
-    Shown,
 )
 from sparseq.server.service import QuestionStanding, Service
 from sparseq.store.answer import Answer
@@ -172,9 +172,9 @@ async def next_place(service: Service) -> int:
     return max((one.shown.place or 0 for one in saved), default=0) + 1
 
 
-def _shown(call: Call) -> Shown:
+def _shown(call: Call) -> SavedLabel:
     given = call.given
-    return Shown(given["name"].strip(), AnswerLook(given["look"]), given["place"])
+    return SavedLabel(given["name"].strip(), AnswerLook(given["look"]), given["place"])
 
 
 async def _answer_to(call: Call, sql: str, price: str, number: int) -> KeptAnswer:
