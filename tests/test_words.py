@@ -22,14 +22,14 @@ PUBLIC = ["sparseq", *(f"sparseq.{p}" for p in ("accounting", "mechanisms", "mon
 PLAIN = (
     "accept add all answer anyway averaging backup batch below checks column compare complete "
     "config convert create csv data dates demo derive dry epochs error events every examples "
-    "explain family file follow forget format from history ingest last late lateness least log loss "
+    "explain family file follow forget format from history ingest last late lateness least log "
     "momentum most memory name noise output over param parameter patience plot public quiet rate "
     "recover refused replay report resume result seed settle shell show spend summary table time "
     "to top train type upgrade weighted yes sum id in use modes once orders queries accounting "
     "aggregation keep monitor more less private sparseq sql start stop text training people "
     "estimate feature for engine arrival inbox version charged again schema print serve revoke "
     "expires pg http tls url cert no list audit verify mcp fresh doctor sweep deep since picks "
-    "statement timeout at useful rename drop title"
+    "statement timeout at useful rename drop title receipt proof root loss"
 )
 """Words that mean here what they mean everywhere."""
 MATHS = (

@@ -30,7 +30,7 @@ import math
 import secrets
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from hashlib import sha256
 from struct import pack
@@ -84,22 +84,41 @@ def receipt(
         >>> [(used["release"], used["question"]) for used in account["charges"]]
         [(1, 'SELECT count(*) AS n FROM t')]
     """
+    return receipts(store, [person], proof, since)[0]
+
+
+@checked
+def receipts(
+    store: Store, people: Sequence[str], proof: bool = False, since: int | None = None
+) -> list[dict[str, Any]]:
+    """Return the receipts of several people; the tree of a proof is made once for all of them.
+
+    Args, errors: see `receipt`.
+    """
     with store.stream.held():
-        users, window = _users_of(store, person), store.promise.window
-        lifetime = None if window is None else window.lifetime
-        accounts = [_account(store, user, name, erased) for name, user, erased in users]
-        found = {
-            "person": person,
-            "erased": all(erased for _, _, erased in users),
-            "answers": len(store.stream.ledger),
-            "unit": "" if window is None else window.said,
-            "accounts": accounts,
-            "means": _meaning(store, _kappa_of_all(store, accounts, users[0][1])),
-            "promise": _meaning(store, store.guarantee.kappa) | {"lifetime_kappa": lifetime},
-        }
+        found, users = [], list[int]()
+        for person in people:
+            theirs = _users_of(store, person)
+            found.append(_receipt(store, person, theirs))
+            users += [user for _, user, _ in theirs]
         if proof:
-            _prove(store, [user for _, user, _ in users], accounts, since)
+            _prove(store, users, [account for one in found for account in one["accounts"]], since)
         return found
+
+
+def _receipt(store: Store, person: str, users: Sequence[tuple[str, int, bool]]) -> dict[str, Any]:
+    window = store.promise.window
+    lifetime = None if window is None else window.lifetime
+    accounts = [_account(store, user, name, erased) for name, user, erased in users]
+    return {
+        "person": person,
+        "erased": all(erased for _, _, erased in users),
+        "answers": len(store.stream.ledger),
+        "unit": "" if window is None else window.said,
+        "accounts": accounts,
+        "means": _meaning(store, _kappa_of_all(store, accounts, users[0][1])),
+        "promise": _meaning(store, store.guarantee.kappa) | {"lifetime_kappa": lifetime},
+    }
 
 
 def windows_of(store: Store, person: str) -> list[str]:
@@ -275,6 +294,7 @@ NAMES = NoteTable("receipt_names", {USER: "INTEGER", "name": "BLOB"})
 """Names of people who were erased after a first root was published: salted hashes."""
 _KEY = "receipt key"
 _DEEP = 48
+_FEW = 8  # leaves, whose node is made again where it is needed
 _NOTHING = bytes(32)
 
 
@@ -374,11 +394,13 @@ class _Tree:
         key: Of blanks.
         places: Of leaves, ascending.
         leaves: By place.
+        known: Nodes over several leaves, by height and place; grows.
     """
 
     key: bytes
     places: Sequence[int]
     leaves: Mapping[int, bytes]
+    known: dict[tuple[int, int], bytes] = field(default_factory=dict)
 
     @property
     def top(self) -> bytes:
@@ -400,11 +422,16 @@ class _Tree:
         high = bisect_left(self.places, (which + 1) << height, low)
         if low == high:
             return self._blank(height, which)
+        if (height, which) in self.known:
+            return self.known[height, which]
         if high - low == 1:
             place = self.places[low]  # a node over one leaf: all beside its way are blank
             beside = (self._blank(below, (place >> below) ^ 1) for below in range(height))
             return self.over(place, beside)
-        return _joined(self._node(height - 1, 2 * which), self._node(height - 1, 2 * which + 1))
+        node = _joined(self._node(height - 1, 2 * which), self._node(height - 1, 2 * which + 1))
+        if high - low >= _FEW:
+            self.known[height, which] = node
+        return node
 
     def _blank(self, height: int, which: int) -> bytes:
         return _keyed(self.key, b"blank", height, which)
@@ -529,6 +556,7 @@ __all__ = [
     "publish_root",
     "published_roots",
     "receipt",
+    "receipts",
     "said_of",
     "windows_of",
 ]
