@@ -37,14 +37,16 @@ def leaf(account, proof):
 
 def check(receipt, roots, earlier=None):
     """Raise ValueError where a receipt is not what was published."""
-    before, last = NOTHING.hex(), -1
+    before, last, published = NOTHING.hex(), -1, {row["root"]: row for row in roots}
     for row in roots:
         want(row["before"] == before and row["release"] > last, "the list of roots is forked")
         parts = bytes.fromhex(before), struct.pack(">Q", row["release"]), bytes.fromhex(row["tree"])
         before, last = sha(b"\2", *parts).hex(), row["release"]
         want(row["root"] == before, "a root is not what it is made of")
-    published = {row["root"]: row for row in roots}
     for account in receipt["accounts"]:
+        whose, person = account["account"], account["account"].rpartition(",")[0]
+        want(receipt["person"] in (whose, person), "whose account is it")
+        want(account["name"] in [whose, *[""] * account["erased"]], "whose leaf is it")
         for part in account["parts"]:
             paid = sum(c["units"] for c in account["charges"] if c["pot"] == part["pot"])
             want(paid == part["spent"] <= part["budget"], "charges don't add up to what is spent")
@@ -57,7 +59,7 @@ def check(receipt, roots, earlier=None):
             for height, beside in enumerate(map(bytes.fromhex, proof["path"])):
                 node = sha(b"\1", *((beside, node) if place >> height & 1 else (node, beside)))
             want(node.hex() == proof["tree"], "the account is not under the root")
-        newest = any(proof["root"] == before for proof in account["proofs"])
+        newest = [proof for proof in account["proofs"] if proof["root"] == before]
         late = all(c["release"] > last for c in account["charges"])
         want(newest or late, "no proof under the newest root")
     now = {a["account"]: a["charges"] for a in receipt["accounts"]}

@@ -156,6 +156,14 @@ def other_person(one: Receipt, roots: Any) -> None:
     one["accounts"][0]["name"] = "u99"
 
 
+def account_of_another(one: Receipt, roots: Any) -> None:
+    one["person"] = one["accounts"][0]["account"] = "u99"
+
+
+def account_without_a_name(one: Receipt, roots: Any) -> None:
+    one["accounts"][0]["name"] = ""
+
+
 def larger_budget(one: Receipt, roots: Any) -> None:
     part = one["accounts"][0]["parts"][0]
     part["budget"] += 1
@@ -175,9 +183,10 @@ def forked_list(one: Receipt, roots: Any) -> None:
 
 
 TAMPERED = (
-    changed_charge, changed_charge_and_sums, two_charges, dropped, dropped_and_sums,
-    dropped_with_its_proof, other_question, other_time, other_asker, other_person, larger_budget,
-    other_place, root_of_no_list, forked_list,
+    changed_charge, changed_charge_and_sums, two_charges, dropped, dropped_and_sums, other_place,
+    dropped_with_its_proof, other_question, other_time, other_asker, other_person,
+    account_of_another, account_without_a_name, larger_budget,
+    root_of_no_list, forked_list,
 )  # fmt: skip
 
 
@@ -303,6 +312,7 @@ def test_nobody_elses_rows_are_in_it_and_roots_tell_nothing() -> None:
             proofs.append(with_proof["proofs"][-1])
             con.sql("SELECT count(*) AS n FROM t WHERE kind = 'a'")
             publish_root(con)
+        assert proofs[0]["salt"] != proofs[1]["salt"]
         assert proofs[0]["root"] == first["root"]
         before, after = (set(p["path"]) for p in proofs)
         assert (len(before), before & after) == (48, set())  # though u7 was charged for nothing

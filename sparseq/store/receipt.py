@@ -111,7 +111,7 @@ def _receipt(store: Store, person: str, users: Sequence[tuple[str, int, bool]]) 
     lifetime = None if window is None else window.lifetime
     accounts = [_account(store, user, name, erased) for name, user, erased in users]
     return {
-        "person": person,
+        "person": person if store.catalog.unit else users[0][0],
         "erased": all(erased for _, _, erased in users),
         "answers": len(store.stream.ledger),
         "unit": "" if window is None else window.said,
