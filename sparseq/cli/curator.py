@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
+from sparseq.accounting import UNITS_PER_NORM
 from sparseq.base.errors import ParameterError
 from sparseq.base.texts import json_text, shown
 from sparseq.cli.options import (
@@ -21,15 +22,25 @@ from sparseq.cli.options import (
     store_argument,
 )
 from sparseq.cli.output import LISTS, Output, chosen_format
-from sparseq.cli.text import PRIVATE, banner, labelled, say, terminal_width
+from sparseq.cli.text import (
+    PRIVATE,
+    banner,
+    labelled,
+    one_line,
+    put_out,
+    say,
+    terminal_width,
+)
 from sparseq.engine._duckdb.connection import not_judged
 from sparseq.ledger.purposes import Pot
 from sparseq.pictures.answer_texts import answer_csv, csv_text, plain_text
-from sparseq.pictures.tables import format_table, number
+from sparseq.pictures.tables import DELTA_TEXT, format_table, number, percent, upper
 from sparseq.store import curator as facts
 from sparseq.store.address import address
 from sparseq.store.curator import account, counts, exact_sql
 from sparseq.store.curator import log as entries
+from sparseq.store.receipt import LIFE, publish_root, published_roots
+from sparseq.store.receipt import receipt as receipt_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -249,6 +260,145 @@ def account_text(found: Account) -> str:
 
 def _parts(found: Account) -> list[tuple[str, tuple[float, float]]]:
     return list(found.pots.items()) if len(found.pots) > 1 else []
+
+
+_receipt_format = click.option(
+    "--format",
+    "format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Format of the output.",
+)
+
+
+@curator.command(short_help="One person's receipt: what the data were used for.")
+@click.argument("person")
+@click.option("--proof", is_flag=True, help="Prove that it was counted, under the last root.")
+@click.option(
+    "--since",
+    type=click.IntRange(min=0),
+    metavar="RELEASE",
+    help="With --proof: under that release's root too, so that nothing was taken away since.",
+)
+@_receipt_format
+@output_option
+@click.pass_obj
+def receipt(
+    store: Path, person: str, proof: bool, since: int | None, format: str, output: Path | None
+) -> None:
+    """Show what the data of PERSON were used for: each answer, its charge, what is left.
+
+    It is private, and for that person alone. A proof is for programs: `--format json`.
+
+    \b
+    Examples:
+      sparseq curator shop.sparseq receipt 4711
+      sparseq curator shop.sparseq receipt 4711 --proof --format json --output 4711.json
+    """
+
+    if since is not None and not proof:
+        raise click.UsageError("--since is for a proof; add --proof")
+    with open_store(store) as opened, Output(output, format, private=True) as out:
+        found = receipt_of(opened, person, proof, since)
+        out.write(json_text(found) if format == "json" else receipt_text(found))
+
+
+def receipt_text(found: dict[str, Any]) -> str:
+    """Return a receipt in words."""
+    accounts = found["accounts"]
+    used = {one["release"] for each in accounts for one in each["charges"]}
+    means, promise = found["means"], found["promise"]
+    whole = promise["lifetime_kappa"] or promise["kappa"]
+    of = "" if found["unit"] and not promise["lifetime_kappa"] else f" of {number(whole)} promised"
+    lines = [
+        ("receipt for", found["person"]),
+        *([("erased", "rows and identifier are erased; the account stays")] * found["erased"]),
+        ("used for", f"{len(used):,} of {found['answers']:,} answers"),
+        ("privacy spent", f"kappa {upper(means['kappa'])}{of}"),
+        *_meaning_lines(means, promise),
+    ]
+    texts = [labelled(lines)]
+    texts += [_account_of(each, len(accounts) > 1 or bool(found["unit"])) for each in accounts]
+    return "\n\n".join(texts)
+
+
+def _meaning_lines(means: dict[str, Any], promise: dict[str, Any]) -> list[tuple[str, str]]:
+    lines = []
+    if means["mu"] is not None:
+        lines.append(("mu", f"{upper(means['mu'])} (at most {upper(promise['mu'])} per account)"))
+    if means["epsilon"] is not None:
+        lines.append(("epsilon", f"{upper(means['epsilon'])} at delta {DELTA_TEXT}"))
+    if means["right_guess"] is not None:
+        guess, most = (percent(round(of["right_guess"], 3)) for of in (means, promise))
+        lines.append(
+            (
+                "a best guess",
+                f"whether the person is in the data is right {guess} of the time, by somebody who\n"
+                f"knows everything else; 50 % is a coin, and {most} is the most that an account "
+                "allows",
+            )
+        )
+    return lines
+
+
+def _account_of(account: dict[str, Any], named: bool) -> str:
+    rows = ", ".join(f"{rows:,} of {name}" for name, rows in account["rows"].items())
+    first = account["left_out"]
+    lines = [
+        *([("account", account["account"] + " (erased)" * account["erased"])] if named else []),
+        ("rows", rows),
+        ("left out", f"first of release {first}" if first else "of nothing"),
+    ]
+    if proofs := account.get("proofs"):
+        under = ", ".join(f"{p['root'][:16]}… (release {p['release']})" for p in proofs)
+        lines.append(("proved under", under))
+    names = ("budget", "spent", "held", "left")
+    rows_of = [
+        [p["part"], *(f"{p[k]:,}" for k in names), number(p["left"] / UNITS_PER_NORM)]
+        for p in account["parts"]
+        if p["budget"]
+    ]
+    header = ["part, in 2^-24", "had", "spent", "held", "left", "left, as a norm"]
+    table = format_table(header, rows_of, ["l", "r", "r", "r", "r", "r"])
+    return "\n\n".join([labelled(lines), table, *map(_charge_text, account["charges"])])
+
+
+def _charge_text(one: dict[str, Any]) -> str:
+    asked = one["request"] and f", asked as {one_line(one['request'])}"
+    at = one["released_at"].replace("T", " ").removesuffix("Z")
+    over = "over all windows" if one["pot"] == LIFE else f"from {one_line(one['part'])}"
+    return (
+        f"release {one['release']}, {at} UTC, by {one['asked_by']}{asked}\n"
+        f"  {one_line(one['question'])}\n"
+        f"  charged {one['units']:,} units ({number(one['norm'])}) {over}"
+    )
+
+
+@curator.command(short_help="A root of all accounts, to be published; earlier ones.")
+@click.option("--list", "listed", is_flag=True, help="List what was published; publish nothing.")
+@_receipt_format
+@click.pass_obj
+def root(store: Path, listed: bool, format: str) -> None:
+    """Make a root of all accounts as they are after the last answer, and print it.
+
+    Publish it where everybody sees the same, and where you can't change it afterwards. It tells
+    nothing of anybody. Receipts prove that an account lies under it (`receipt --proof`).
+
+    \b
+    Examples:
+      sparseq curator shop.sparseq root
+      sparseq curator shop.sparseq root --list --format json
+    """
+
+    with open_store(store) as opened:
+        roots = published_roots(opened) if listed else [publish_root(opened)]
+    if format == "json":
+        put_out(json_text(roots))
+        return
+    rows = [[str(r["release"]), r["published_at"].replace("T", " ")[:19], r["root"]] for r in roots]
+    header = ["after release", "time (UTC)", "root"]
+    say(format_table(header, rows, ["r", "l", "l"]) if rows else "no root was published yet")
 
 
 @curator.command(short_help="Erase people's rows for good; their accounts stay.")

@@ -20,7 +20,6 @@ from sparseq.accounting import UNITS_PER_NORM, Price
 from sparseq.accounting._numbers import count
 from sparseq.base.arguments import checked
 from sparseq.base.errors import ParameterError, QueryRefused
-from sparseq.engine._duckdb.people import person_of
 from sparseq.engine._duckdb.tables import dictionary_table
 from sparseq.engine.protocol import USER, first_line, quote
 from sparseq.ledger.notes import LoggedLine
@@ -29,6 +28,7 @@ from sparseq.ledger.purposes import Pot
 from sparseq.series.methods.forecast_series import forget_forecasts
 from sparseq.sql.catalog import Table
 from sparseq.store._duckdb.file_backend import as_duckdb
+from sparseq.store.receipt import keep_names, windows_of
 from sparseq.store.store import Store
 
 NEAR_THE_END = 0.9
@@ -126,7 +126,7 @@ def forget(store: Store, *identifiers: Any) -> Erasure:
         Erasure(people=1, rows={'t': 1})
     """
     with store.stream.held():
-        asked = [one for i in identifiers for one in _windows_of(store, str(i))]
+        asked = [one for i in identifiers for one in windows_of(store, str(i))]
         known = {identifier: store.backend.find(identifier) for identifier in asked}
         for identifier, found in known.items():
             if found is None:
@@ -138,16 +138,9 @@ def forget(store: Store, *identifiers: Any) -> Erasure:
         def also() -> None:
             forget_forecasts(store.stream.ledger, named)
             forget_taken(store.stream.ledger, named)
+            keep_names(store.stream.ledger, named)
 
         return Erasure(len(named), store.backend.forget(named, also))
-
-
-def _windows_of(store: Store, person: str) -> list[str]:
-    """Return the identifiers of a person: several, where each window has an account."""
-    if not store.catalog.unit:
-        return [person]
-    found = as_duckdb(store.backend).storage.people().beginning_with(f"{person},")
-    return [one for one in found if person_of(one) == person] or [person]
 
 
 def counts(store: Store) -> Counts:

@@ -135,6 +135,7 @@ SHOWN = {
                           "csv"),
     "who spent most": ("curator", "s.sparseq", "spend"),
     "one person": ("curator", "s.sparseq", "user", f"1{EVIL}"),
+    "a receipt": ("curator", "s.sparseq", "receipt", f"1{EVIL}"),
     "nobody": ("curator", "s.sparseq", "user", EVIL),
     "erasing": ("curator", "s.sparseq", "forget", "--yes", f"2{EVIL}"),
     "the curator's log": ("curator", "s.sparseq", "log"),
