@@ -21,7 +21,13 @@ from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused, did_you_mean
 from sparseq.language.functions import FUNCTIONS
-from sparseq.sql.parsed_expressions import function_named, function_of
+from sparseq.sql.parsed_expressions import (
+    OPERATORS,
+    function_named,
+    function_of,
+    respelt,
+    without_laterals,
+)
 from sparseq.sql.plan import LIMITS
 
 # -- the words a query may use. What is not listed is refused, with what to write instead ----------
@@ -99,8 +105,12 @@ _OPERATORS = {
     exp.Cast,
     exp.TryCast,
     exp.Exists,
-}
+    exp.Escape,
+    exp.SimilarTo,
+} | OPERATORS.keys()
 _SCALARS = {
+    exp.UnixToTime,
+    exp.Initcap,
     exp.Trim,
     exp.Concat,
     exp.Extract,
@@ -205,6 +215,10 @@ _UNITS = frozenset(
         "WEEKOFYEAR",
         "ISOYEAR",
         "EPOCH",
+        "DECADE",
+        "CENTURY",
+        "MILLENNIUM",
+        "YEARWEEK",
     ]
 )
 _TYPES = frozenset(
@@ -276,6 +290,11 @@ _PARTS: dict[type, str] = {
     exp.DateAdd: "expression unit",
     exp.DateSub: "expression unit",
     exp.DateFromParts: "year month day",
+    exp.TimestampFromParts: "year month day hour min sec",
+    exp.UnixToTime: "scale",
+    exp.Repeat: "times",
+    exp.Fetch: "direction count limit_options",
+    exp.LimitOptions: "rows",
     exp.SplitPart: "delimiter part_index",
     exp.Replace: "expression replacement",
     exp.Translate: "from_ to",
@@ -331,7 +350,10 @@ _DIALECT: dict[type, str] = {
 _BEFORE = (
     exp.Lateral,
     exp.Limit,
+    exp.Fetch,
+    exp.LimitOptions,
     exp.Pivot,
+    exp.PercentileDisc,
     exp.ApproxDistinct,
     exp.ApproxQuantile,
     exp.WithinGroup,
@@ -398,7 +420,6 @@ _WHY: dict[type, tuple[str, str]] = {
         "AT TIME ZONE is not answered: stored times are in UTC",
         "compare with TIMESTAMPTZ '2024-03-31 02:00:00+02:00'",
     ),
-    exp.Escape: ("LIKE … ESCAPE is not answered", "use LIKE without ESCAPE"),
     exp.Cube: ("CUBE is not answered", "ask one GROUP BY at a time"),
     exp.Rollup: ("ROLLUP is not answered", "ask one GROUP BY at a time"),
     exp.GroupingSets: ("GROUPING SETS are not answered", "ask one GROUP BY at a time"),
@@ -424,7 +445,8 @@ def check_allowed(tree: exp.Expr, text: str, most: Mapping[str, int]) -> None:
     for node in tree.walk():
         kind = type(node)
         if isinstance(node, exp.Anonymous):
-            if node.name.lower() not in _NAMED and not function_named(node.name.lower()):
+            name = node.name.lower()
+            if name not in _NAMED and name != "age" and not function_named(name):
                 raise _unknown(node.name)
         elif kind in _WHY:
             raise QueryRefused(*_WHY[kind])
@@ -650,105 +672,6 @@ def without_pivot(pivot: exp.Pivot) -> exp.Select:
     return select
 
 
-# -- LATERAL subqueries as joins: what they say of the outer row becomes what is joined by ---------
-
-
-def without_laterals(select: exp.Select) -> None:
-    """Join the LATERAL subqueries of a SELECT, in place; those that can't be are left.
-
-    Such a subquery's rows are those that agree with the outer row in some columns, of which LIMIT
-    takes the first in its order: they are numbered within what they agree in.
-
-    Example:
-        >>> from sqlglot import parse_one
-        >>> select = parse_one(
-        ...     "SELECT 1 FROM a, LATERAL (SELECT x FROM b WHERE b.i = a.i ORDER BY x LIMIT 1) AS t"
-        ... )
-        >>> without_laterals(select)
-        >>> print(select.sql("duckdb", pretty=True))
-        SELECT
-          1
-        FROM a
-        JOIN (
-          SELECT
-            x,
-            b.i AS lateral_0
-          FROM b
-          QUALIFY
-            ROW_NUMBER() OVER (PARTITION BY b.i ORDER BY x NULLS FIRST) <= 1
-        ) AS t
-          ON t.lateral_0 = a.i
-    """
-    start = select.args.get("from_")
-    before = {start.this.alias_or_name} if start is not None else set[str]()
-    for join in select.args.get("joins") or []:
-        if isinstance(join.this, exp.Lateral):
-            _join(join, join.this, before)
-        before.add(join.this.alias_or_name)
-
-
-def _join(join: exp.Join, lateral: exp.Lateral, before: set[str]) -> None:
-    on, holder = join.args.get("on"), lateral.this
-    inner = holder.this if isinstance(holder, exp.Subquery) else None
-    if not isinstance(inner, exp.Select) or not (on is None or _is_true(on)):
-        return
-    pairs, rest = _agreements(inner, before)
-    limit, order = inner.args.get("limit"), inner.args.get("order")
-    mixed = any(inner.args.get(k) for k in ("group", "having", "qualify", "offset", "distinct"))
-    if not pairs or mixed or (limit is not None and order is None) or _is_aggregated(inner):
-        return
-    inner.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
-    inner.set("limit", None)
-    inner.set("order", None)
-    if limit is not None:
-        number = exp.Window(
-            this=exp.RowNumber(), partition_by=[own.copy() for own, _ in pairs], order=order
-        )
-        inner.set("qualify", exp.Qualify(this=exp.LTE(this=number, expression=limit.expression)))
-    alias = lateral.args.get("alias") or exp.TableAlias(this=exp.to_identifier("lateral"))
-    for i, (own, _) in enumerate(pairs):
-        name = f"lateral_{i}"
-        inner.select(exp.alias_(own.copy(), name), copy=False)
-        if alias.columns:
-            alias.append("columns", exp.to_identifier(name))
-    equal = (
-        exp.EQ(this=exp.column(f"lateral_{i}", alias.name), expression=outer.copy())
-        for i, (_, outer) in enumerate(pairs)
-    )
-    join.set("on", exp.and_(*equal))
-    join.set("kind", None)
-    join.set("this", exp.Subquery(this=inner, alias=alias))
-
-
-def _agreements(
-    inner: exp.Select, before: set[str]
-) -> tuple[list[tuple[exp.Expr, exp.Expr]], list[exp.Expr]]:
-    """Return what has to be equal, inside and outside, and the conditions on the inside alone."""
-    pairs, rest = list[tuple[exp.Expr, exp.Expr]](), list[exp.Expr]()
-    where = inner.args.get("where")
-    whole = where.this if where is not None else None
-    parts = whole.flatten() if isinstance(whole, exp.And) else [whole] if whole else []
-    own = {s.alias_or_name for s in inner.find_all(exp.Table, exp.Subquery)}
-    outer = before - own
-    for part in parts:
-        sides = [part.this, part.args.get("expression")] if isinstance(part, exp.EQ) else []
-        told = [isinstance(side, exp.Column) and side.table in outer for side in sides]
-        if sum(told) == 1 and isinstance(sides[1 - told.index(True)], exp.Column):
-            at = told.index(True)
-            pairs.append((sides[1 - at], sides[at]))
-        else:
-            rest.append(part)
-    return pairs, rest
-
-
-def _is_true(e: exp.Expr) -> bool:
-    return isinstance(e, exp.Boolean) and bool(e.this)
-
-
-def _is_aggregated(inner: exp.Select) -> bool:
-    return any(e.find(exp.AggFunc) is not None for e in inner.expressions)
-
-
 # -- ways to write a thing, brought to one, before anything is looked up ---------------------------
 
 
@@ -762,7 +685,7 @@ def rewritten(tree: exp.Expr) -> exp.Expr:
     """
     if isinstance(tree, exp.Pivot):
         tree = without_pivot(tree)
-    tree = tree.transform(_node, copy=False)
+    tree = respelt(tree).transform(_node, copy=False)
     for select in list(tree.find_all(exp.Select)):
         whole = without_sets(select)
         if select is tree:
@@ -801,7 +724,9 @@ def _node(node: exp.Expr) -> exp.Expr:
         return exp.Count(this=exp.Distinct(expressions=[node.this]))
     if isinstance(node, exp.ApproxQuantile):
         return _quantile(node.this, node.args["quantile"])
-    if isinstance(node, exp.WithinGroup) and isinstance(node.this, exp.PercentileCont):
+    if isinstance(node, exp.PercentileDisc) and node.expression is not None:
+        return _quantile(node.this, node.expression)
+    if isinstance(node, exp.WithinGroup) and isinstance(node.this, _PERCENTILES):
         (ordered,) = node.expression.expressions
         if not ordered.args.get("desc"):
             return _quantile(ordered.this, node.this.this)
@@ -810,6 +735,9 @@ def _node(node: exp.Expr) -> exp.Expr:
     if type(node) in _COMPARED:
         return _without_interval(node)
     return node
+
+
+_PERCENTILES = (exp.PercentileCont, exp.PercentileDisc)
 
 
 def _is_now(node: exp.Expr) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, ClassVar
@@ -188,10 +189,17 @@ OPERATORS: dict[type, str] = {
     exp.Or: "or",
     exp.Neg: "neg",
     exp.Not: "not",
+    exp.BitwiseAnd: "&",
+    exp.BitwiseOr: "|",
+    exp.BitwiseXor: "xor",
+    exp.BitwiseNot: "~",
+    exp.BitwiseLeftShift: "<<",
+    exp.BitwiseRightShift: ">>",
 }
 _OTHER_NAMES: dict[type, str] = {
     exp.StrPosition: "strpos",
     exp.DateFromParts: "make_date",
+    exp.TimestampFromParts: "make_timestamp",
     exp.DayOfMonth: "day",
     exp.WeekOfYear: "week",
     exp.DayOfWeek: "dow",
@@ -202,7 +210,15 @@ _OTHER_NAMES: dict[type, str] = {
     exp.JSONExtract: "json_extract",
 }
 """Functions that sqlglot has another name for than the table."""
-_WRITTEN = {"isodow": "isodow", "weekday": "dow"}
+_WRITTEN = {
+    "isodow": "isodow",
+    "weekday": "dow",
+    "isoyear": "isoyear",
+    "decade": "decade",
+    "century": "century",
+    "millennium": "millennium",
+    "yearweek": "yearweek",
+}
 """Names that a query may write, and sqlglot doesn't know, beside those of the table."""
 
 
@@ -256,8 +272,9 @@ def call_of(e: exp.Expr) -> tuple[str, list[exp.Expr]] | None:
             parts = [x for x in (e.this, e.expression) if x is not None]
         case _:
             name, kind = function_of(type(e)), type(e)
-            values = (e.args.get(place) for place in kind.arg_types) if name else ()
-            parts = [x for x in values if isinstance(x, exp.Expr)]
+            values = [e.args.get(place) for place in kind.arg_types] if name else []
+            listed = [v if isinstance(v, list) else [v] for v in values]
+            parts = [x for some in listed for x in some if isinstance(x, exp.Expr)]
     return (name, parts) if name else None
 
 
@@ -280,6 +297,173 @@ COMPARED: dict[type, str] = {
     exp.NullSafeNEQ: "IS DISTINCT FROM",
 }
 PARTS = {"DAYOFWEEK": "dow", "DAYOFYEAR": "doy", "WEEKOFYEAR": "week", "WEEKDAY": "dow"}
+
+
+def respelt(tree: exp.Expr) -> exp.Expr:
+    """Return a query, changed in place, in which each of these is written in one way only.
+
+    They are FETCH FIRST, pi(), DATEADD(unit, number, time), ANY and ALL of a list, and rows of
+    values; rows are equal where all their values are, NULL being one, as in DuckDB.
+
+    Example:
+        >>> from sqlglot import parse_one
+        >>> query = "SELECT 1 FROM t WHERE x = ANY ([1, 2]) FETCH FIRST ROW ONLY"
+        >>> respelt(parse_one(query, dialect="duckdb")).sql("duckdb")
+        'SELECT 1 FROM t WHERE x IN (1, 2) LIMIT 1'
+    """
+    for node in reversed(list(tree.walk())):  # what is inside comes first
+        done = _respelt(node)
+        if done is not node:
+            node.replace(done)
+    return tree
+
+
+def _respelt(e: exp.Expr) -> exp.Expr:
+    match e:
+        case exp.Pi():
+            return exp.Literal.number(repr(math.pi))
+        case exp.Fetch():
+            return exp.Limit(expression=e.args.get("count") or exp.Literal.number(1))
+        case exp.Anonymous() if e.name.lower() == "dateadd" and len(e.expressions) == 3:
+            unit, number, time = e.expressions
+            return exp.DateAdd(this=time, expression=number, unit=exp.Var(this=unit.name.upper()))
+        case exp.Group():
+            keys = [k.expressions if isinstance(k, exp.Tuple) else [k] for k in e.expressions]
+            e.set("expressions", [k for some in keys for k in some])
+        case exp.In() if isinstance(e.this, exp.Tuple) and not e.args.get("query"):
+            rows = [_same_row(e.this, row) for row in e.expressions]
+            return exp.or_(*rows) if all(rows) else e
+        case exp.EQ() | exp.NEQ() if (same := _same_row(e.this, e.expression)) is not None:
+            return same if isinstance(e, exp.EQ) else exp.Not(this=exp.Paren(this=same))
+        case _ if type(e) in COMPARED and (listed := _listed_in(e.expression)) is not None:
+            return _compared_with(e, *listed)
+    return e
+
+
+def _same_row(a: exp.Expr, b: exp.Expr) -> exp.Expr | None:
+    """Return that two rows of values are alike; None: they are no rows of one length."""
+    rows = [side.expressions for side in (a, b) if isinstance(side, exp.Tuple)]
+    if len(rows) != 2 or len(rows[0]) != len(rows[1]):
+        return None
+    pairs = zip(*rows, strict=True)
+    return exp.and_(*(exp.NullSafeEQ(this=x.copy(), expression=y.copy()) for x, y in pairs))
+
+
+def _listed_in(e: exp.Expr) -> tuple[bool, exp.Expr] | None:
+    """Return whether all of a list are meant, and the list, of ANY or ALL; None: it is neither."""
+    every = isinstance(e, exp.All) or (isinstance(e, exp.Anonymous) and e.name.upper() == "ALL")
+    if not every and not isinstance(e, exp.Any):
+        return None
+    listed = e.expressions[0] if isinstance(e, exp.Anonymous) else e.this.unnest()
+    known = isinstance(listed, exp.Array | exp.Tuple) and listed.expressions
+    return (every, listed) if known else None
+
+
+def _compared_with(e: exp.Expr, every: bool, listed: exp.Expr) -> exp.Expr:
+    if isinstance(e, exp.NEQ if every else exp.EQ):
+        one = exp.In(this=e.this, expressions=listed.expressions)
+        return exp.Not(this=one) if every else one
+    each = [type(e)(this=e.this.copy(), expression=x) for x in listed.expressions]
+    return exp.Paren(this=(exp.and_ if every else exp.or_)(*each))
+
+
+# -- LATERAL subqueries as joins: what they say of the outer row becomes what is joined by ---------
+
+
+def without_laterals(select: exp.Select) -> None:
+    """Join the LATERAL subqueries of a SELECT, in place; those that can't be are left.
+
+    Such a subquery's rows are those that agree with the outer row in some columns, of which LIMIT
+    takes the first in its order: they are numbered within what they agree in.
+
+    Example:
+        >>> from sqlglot import parse_one
+        >>> select = parse_one(
+        ...     "SELECT 1 FROM a, LATERAL (SELECT x FROM b WHERE b.i = a.i ORDER BY x LIMIT 1) AS t"
+        ... )
+        >>> without_laterals(select)
+        >>> print(select.sql("duckdb", pretty=True))
+        SELECT
+          1
+        FROM a
+        JOIN (
+          SELECT
+            x,
+            b.i AS lateral_0
+          FROM b
+          QUALIFY
+            ROW_NUMBER() OVER (PARTITION BY b.i ORDER BY x NULLS FIRST) <= 1
+        ) AS t
+          ON t.lateral_0 = a.i
+    """
+    start = select.args.get("from_")
+    before = {start.this.alias_or_name} if start is not None else set[str]()
+    for join in select.args.get("joins") or []:
+        if isinstance(join.this, exp.Lateral):
+            _join(join, join.this, before)
+        before.add(join.this.alias_or_name)
+
+
+def _join(join: exp.Join, lateral: exp.Lateral, before: set[str]) -> None:
+    on, holder = join.args.get("on"), lateral.this
+    inner = holder.this if isinstance(holder, exp.Subquery) else None
+    if not isinstance(inner, exp.Select) or not (on is None or _is_true(on)):
+        return
+    pairs, rest = _agreements(inner, before)
+    limit, order = inner.args.get("limit"), inner.args.get("order")
+    mixed = any(inner.args.get(k) for k in ("group", "having", "qualify", "offset", "distinct"))
+    if not pairs or mixed or (limit is not None and order is None) or _is_aggregated(inner):
+        return
+    inner.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
+    inner.set("limit", None)
+    inner.set("order", None)
+    if limit is not None:
+        number = exp.Window(
+            this=exp.RowNumber(), partition_by=[own.copy() for own, _ in pairs], order=order
+        )
+        inner.set("qualify", exp.Qualify(this=exp.LTE(this=number, expression=limit.expression)))
+    alias = lateral.args.get("alias") or exp.TableAlias(this=exp.to_identifier("lateral"))
+    for i, (own, _) in enumerate(pairs):
+        name = f"lateral_{i}"
+        inner.select(exp.alias_(own.copy(), name), copy=False)
+        if alias.columns:
+            alias.append("columns", exp.to_identifier(name))
+    equal = (
+        exp.EQ(this=exp.column(f"lateral_{i}", alias.name), expression=outer.copy())
+        for i, (_, outer) in enumerate(pairs)
+    )
+    join.set("on", exp.and_(*equal))
+    join.set("kind", None)
+    join.set("this", exp.Subquery(this=inner, alias=alias))
+
+
+def _agreements(
+    inner: exp.Select, before: set[str]
+) -> tuple[list[tuple[exp.Expr, exp.Expr]], list[exp.Expr]]:
+    """Return what has to be equal, inside and outside, and the conditions on the inside alone."""
+    pairs, rest = list[tuple[exp.Expr, exp.Expr]](), list[exp.Expr]()
+    where = inner.args.get("where")
+    whole = where.this if where is not None else None
+    parts = whole.flatten() if isinstance(whole, exp.And) else [whole] if whole else []
+    own = {s.alias_or_name for s in inner.find_all(exp.Table, exp.Subquery)}
+    outer = before - own
+    for part in parts:
+        sides = [part.this, part.args.get("expression")] if isinstance(part, exp.EQ) else []
+        told = [isinstance(side, exp.Column) and side.table in outer for side in sides]
+        if sum(told) == 1 and isinstance(sides[1 - told.index(True)], exp.Column):
+            at = told.index(True)
+            pairs.append((sides[1 - at], sides[at]))
+        else:
+            rest.append(part)
+    return pairs, rest
+
+
+def _is_true(e: exp.Expr) -> bool:
+    return isinstance(e, exp.Boolean) and bool(e.this)
+
+
+def _is_aggregated(inner: exp.Select) -> bool:
+    return any(e.find(exp.AggFunc) is not None for e in inner.expressions)
 
 
 # -- constants of a query: what is one, and how a value that DuckDB gave is written again ----------
