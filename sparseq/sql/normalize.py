@@ -425,6 +425,10 @@ _WHY: dict[type, tuple[str, str]] = {
     exp.GroupingSets: ("GROUPING SETS are not answered", "ask one GROUP BY at a time"),
     exp.ArrayAgg: ("lists of rows are never released", "use COUNT, SUM or HISTOGRAM"),
     exp.GroupConcat: ("lists of rows are never released", "use COUNT, SUM or HISTOGRAM"),
+    exp.Mode: (
+        "the most frequent value is not looked for",
+        "count each value: SELECT x, count(*) … GROUP BY x ORDER BY count(*) DESC LIMIT 1",
+    ),
     exp.First: ("one person's value is never released", "use HISTOGRAM or MEDIAN"),
     exp.AnyValue: ("one person's value is never released", "use HISTOGRAM or MEDIAN"),
 }
@@ -723,13 +727,14 @@ def _node(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.ApproxDistinct):
         return exp.Count(this=exp.Distinct(expressions=[node.this]))
     if isinstance(node, exp.ApproxQuantile):
-        return _quantile(node.this, node.args["quantile"])
+        return _quantile("quantile", node.this, node.args["quantile"])
     if isinstance(node, exp.PercentileDisc) and node.expression is not None:
-        return _quantile(node.this, node.expression)
+        return _quantile("quantile", node.this, node.expression)
     if isinstance(node, exp.WithinGroup) and isinstance(node.this, _PERCENTILES):
         (ordered,) = node.expression.expressions
         if not ordered.args.get("desc"):
-            return _quantile(ordered.this, node.this.this)
+            exact = isinstance(node.this, exp.PercentileDisc)
+            return _quantile("quantile" if exact else "quantile_cont", ordered.this, node.this.this)
     if isinstance(node, exp.Table) and node.db.lower() == "main" and not node.catalog:
         node.set("db", None)
     if type(node) in _COMPARED:
@@ -748,9 +753,9 @@ def _is_now(node: exp.Expr) -> bool:
     return named or isinstance(node, exp.CurrentTimestamp)
 
 
-def _quantile(value: exp.Expr, share: exp.Expr) -> exp.Expr:
-    assert "quantile" in BINNED
-    return exp.Anonymous(this="quantile", expressions=[value, share])
+def _quantile(name: str, value: exp.Expr, share: exp.Expr) -> exp.Expr:
+    assert name in BINNED
+    return exp.Anonymous(this=name, expressions=[value, share])
 
 
 _COMPARED: dict[type, type] = {exp.GT: exp.GT, exp.GTE: exp.GTE, exp.LT: exp.LT, exp.LTE: exp.LTE}
@@ -824,6 +829,29 @@ def _aggregated(e: exp.Expr) -> bool:
     return binned or isinstance(e, exp.AggFunc) or any(map(_aggregated, e.iter_expressions()))
 
 
+_SHARES = ("quantile", "quantile_cont")
+
+
+def _quantile_lists(select: exp.Select) -> None:
+    """quantile_cont(x, [0.25, 0.5]) AS q: a column each, q_25 and q_50."""
+    shown = []
+    for e in select.expressions:
+        call = e.unalias()
+        named = isinstance(call, exp.Anonymous) and call.name.lower() in _SHARES
+        listed = call.expressions[1:2] if named else []
+        if not listed or not isinstance(listed[0], exp.Array):
+            shown.append(e)
+            continue
+        value, shares, *edges = call.expressions
+        for share in shares.expressions:
+            percent = f"{round(100 * float(share.name), 6):g}" if share.is_number else "?"
+            parts = [value.copy(), share.copy(), *(edge.copy() for edge in edges)]
+            one = exp.Anonymous(this=call.this, expressions=parts)
+            name = f"{e.alias or call.name.lower()}_{percent.replace('.', '_')}"
+            shown.append(exp.alias_(one, name, quoted=True))
+    select.set("expressions", shown)
+
+
 def _semi_joins(select: exp.Select) -> None:
     """SEMI and ANTI JOIN: a condition, EXISTS or NOT EXISTS."""
     kept = []
@@ -866,6 +894,7 @@ _RULES: list[Callable[[exp.Select], None]] = [
     without_laterals,
     _name_windows,
     _group_by_all,
+    _quantile_lists,
     _semi_joins,
     _right_joins,
 ]

@@ -327,6 +327,19 @@ def _respelt(e: exp.Expr) -> exp.Expr:
         case exp.Anonymous() if e.name.lower() == "dateadd" and len(e.expressions) == 3:
             unit, number, time = e.expressions
             return exp.DateAdd(this=time, expression=number, unit=exp.Var(this=unit.name.upper()))
+        case exp.Anonymous() if e.name.lower() == "to_date" and len(e.expressions) == 2:
+            moment = exp.UnixToTime(this=e.expressions[0], scale=e.expressions[1])
+            return exp.cast(moment, "DATE")
+        case exp.ToDays():
+            return exp.Interval(this=e.this, unit=exp.Var(this="DAY"))
+        case exp.Anonymous() if e.name.lower() in _LENGTHS and len(e.expressions) == 1:
+            return exp.Interval(this=e.expressions[0], unit=exp.Var(this=e.name[3:].upper()))
+        case exp.Mul() if isinstance(e.this, exp.Interval) != isinstance(
+            e.expression, exp.Interval
+        ):
+            one, number = (e.this, e.expression)[:: 1 if isinstance(e.this, exp.Interval) else -1]
+            if one.this.name == "1":  # 3 * INTERVAL '1 day'
+                return exp.Interval(this=exp.Paren(this=number), unit=one.args.get("unit"))
         case exp.Group():
             keys = [k.expressions if isinstance(k, exp.Tuple) else [k] for k in e.expressions]
             e.set("expressions", [k for some in keys for k in some])
@@ -338,6 +351,11 @@ def _respelt(e: exp.Expr) -> exp.Expr:
         case _ if type(e) in COMPARED and (listed := _listed_in(e.expression)) is not None:
             return _compared_with(e, *listed)
     return e
+
+
+_LENGTHS = frozenset(
+    f"to_{unit}s" for unit in ("year", "month", "week", "day", "hour", "minute", "second")
+)
 
 
 def _same_row(a: exp.Expr, b: exp.Expr) -> exp.Expr | None:

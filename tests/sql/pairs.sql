@@ -1274,3 +1274,18 @@ FROM events;
 -- groups in parentheses, and the first of them
 SELECT gift, shop_id, count(*) n FROM events WHERE gift IN (true, false) AND shop_id IN (1, 2)
 GROUP BY (gift, shop_id) ORDER BY gift, shop_id FETCH FIRST 3 ROWS ONLY;
+
+-- medians and deviations of each person
+SELECT count(*) FILTER (WHERE a > 40) a, countif(b > 30) b, countif(c >= 3) c, sum(least(greatest(d, 0), 100)) d,
+  countif(e > 20.5) e, countif(f = 1) f, countif(g > 2) g
+FROM (SELECT who, median(amount) a, stddev(amount) b, var_pop(qty) c, quantile_cont(amount, 0.9) d,
+    median(price) e, quantile_disc(qty, 0.25) f, percentile_cont(0.5) WITHIN GROUP (ORDER BY qty) g
+  FROM events GROUP BY who, gift HAVING stddev_pop(qty) > 0);
+
+-- more than the person's own median
+SELECT count(*) n FROM events e WHERE amount > (SELECT median(amount) FROM events i WHERE i.who = e.who);
+
+-- intervals that are a number times one
+SELECT countif(day + to_days(3) > DATE '1997-03-01') a, countif(seen + to_hours(qty) > DATE '1997-03-01') b,
+  countif(day + qty * INTERVAL '1 day' > DATE '1997-03-01') c, countif(day - INTERVAL 1 MONTH * 2 > DATE '1997-03-01') d
+FROM events;
