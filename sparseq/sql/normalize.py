@@ -689,7 +689,10 @@ def rewritten(tree: exp.Expr) -> exp.Expr:
     """
     if isinstance(tree, exp.Pivot):
         tree = without_pivot(tree)
-    tree = respelt(tree).transform(_node, copy=False)
+    for node in reversed(list(tree.walk())):  # what is inside comes first
+        if (done := respelt(node)) is not node:
+            node.replace(done)
+    tree = tree.transform(_node, copy=False)
     for select in list(tree.find_all(exp.Select)):
         whole = without_sets(select)
         if select is tree:
@@ -697,6 +700,8 @@ def rewritten(tree: exp.Expr) -> exp.Expr:
         elif whole is not select:
             select.replace(_selected(whole))
     for select in list(tree.find_all(exp.Select)):
+        if select.find(exp.Array) is not None:
+            _quantile_lists(select)
         for rule in _RULES:
             rule(select)
     return _selected(tree)
@@ -894,7 +899,6 @@ _RULES: list[Callable[[exp.Select], None]] = [
     without_laterals,
     _name_windows,
     _group_by_all,
-    _quantile_lists,
     _semi_joins,
     _right_joins,
 ]

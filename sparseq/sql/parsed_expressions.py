@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, ClassVar
 
 from sqlglot import exp
 
+from sparseq.base.errors import QueryRefused
 from sparseq.language import types as T
 from sparseq.language.expression_tree import Term
 from sparseq.language.functions import Function, overloads
@@ -299,26 +301,18 @@ COMPARED: dict[type, str] = {
 PARTS = {"DAYOFWEEK": "dow", "DAYOFYEAR": "doy", "WEEKOFYEAR": "week", "WEEKDAY": "dow"}
 
 
-def respelt(tree: exp.Expr) -> exp.Expr:
-    """Return a query, changed in place, in which each of these is written in one way only.
+def respelt(e: exp.Expr) -> exp.Expr:
+    """Return a node in the one way of writing it that is read, or as it is.
 
-    They are FETCH FIRST, pi(), DATEADD(unit, number, time), ANY and ALL of a list, and rows of
-    values; rows are equal where all their values are, NULL being one, as in DuckDB.
+    FETCH FIRST, pi(), DATEADD(unit, number, time), lengths of time, ANY and ALL of a list, VALUES
+    and series in FROM, and rows of values; rows are equal where all their values are, NULL being
+    one, as in DuckDB. What is inside must have been respelt before.
 
     Example:
         >>> from sqlglot import parse_one
-        >>> query = "SELECT 1 FROM t WHERE x = ANY ([1, 2]) FETCH FIRST ROW ONLY"
-        >>> respelt(parse_one(query, dialect="duckdb")).sql("duckdb")
-        'SELECT 1 FROM t WHERE x IN (1, 2) LIMIT 1'
+        >>> respelt(parse_one("x = ANY ([1, 2])", dialect="duckdb")).sql("duckdb")
+        'x IN (1, 2)'
     """
-    for node in reversed(list(tree.walk())):  # what is inside comes first
-        done = _respelt(node)
-        if done is not node:
-            node.replace(done)
-    return tree
-
-
-def _respelt(e: exp.Expr) -> exp.Expr:
     match e:
         case exp.Pi():
             return exp.Literal.number(repr(math.pi))
@@ -337,20 +331,108 @@ def _respelt(e: exp.Expr) -> exp.Expr:
         case exp.Mul() if isinstance(e.this, exp.Interval) != isinstance(
             e.expression, exp.Interval
         ):
-            one, number = (e.this, e.expression)[:: 1 if isinstance(e.this, exp.Interval) else -1]
-            if one.this.name == "1":  # 3 * INTERVAL '1 day'
-                return exp.Interval(this=exp.Paren(this=number), unit=one.args.get("unit"))
+            length, number = (e.this, e.expression)[
+                :: 1 if isinstance(e.this, exp.Interval) else -1
+            ]
+            if length.this.name == "1":  # 3 * INTERVAL '1 day'
+                return exp.Interval(this=exp.Paren(this=number), unit=length.args.get("unit"))
+        case exp.Values() if isinstance(e.parent, exp.From | exp.Join):
+            rows = [r.expressions if isinstance(r, exp.Tuple) else [r] for r in e.expressions]
+            return _rows_of_constants(e, [[v.unnest() for v in row] for row in rows], "col{}")
+        case exp.Table() if isinstance(e.this, exp.GenerateSeries):
+            series = e.this
+            name = "range" if series.args.get("is_end_exclusive") else "generate_series"
+            return _rows_of_constants(e, [[value] for value in _series(series)], name)
         case exp.Group():
             keys = [k.expressions if isinstance(k, exp.Tuple) else [k] for k in e.expressions]
             e.set("expressions", [k for some in keys for k in some])
         case exp.In() if isinstance(e.this, exp.Tuple) and not e.args.get("query"):
-            rows = [_same_row(e.this, row) for row in e.expressions]
-            return exp.or_(*rows) if all(rows) else e
-        case exp.EQ() | exp.NEQ() if (same := _same_row(e.this, e.expression)) is not None:
-            return same if isinstance(e, exp.EQ) else exp.Not(this=exp.Paren(this=same))
+            same = [_same_row(e.this, row) for row in e.expressions]
+            return exp.or_(*same) if all(same) else e
+        case exp.EQ() | exp.NEQ() if (one := _same_row(e.this, e.expression)) is not None:
+            return one if isinstance(e, exp.EQ) else exp.Not(this=exp.Paren(this=one))
         case _ if type(e) in COMPARED and (listed := _listed_in(e.expression)) is not None:
             return _compared_with(e, *listed)
     return e
+
+
+MAX_ROWS = 400
+"""Of VALUES, range() and generate_series(); a public table may have more."""
+
+
+def _rows_of_constants(e: exp.Expr, rows: list[list[exp.Expr]], name: str) -> exp.Expr:
+    """Return rows of constants as a subquery; what they are of, where they are none.
+
+    Args:
+        e: An item of FROM.
+        rows: Its rows.
+        name: Of columns that have none, with {} for their number.
+    """
+    if not rows or any(len(r) != len(rows[0]) for r in rows):
+        return e
+    if len(rows) > MAX_ROWS:
+        raise QueryRefused(
+            f"there are more than {MAX_ROWS} rows of constants in FROM",
+            "declare a public table with them",
+        )
+    if not all(is_constant(value) for row in rows for value in row):
+        return e
+    alias = e.args.get("alias")
+    named = list(alias.columns) if alias is not None else []
+    names = [c.name for c in named] + [name.format(i) for i in range(len(named), len(rows[0]))]
+    stacked: list[exp.Expr] = [
+        exp.select(*(exp.alias_(v, n, quoted=True) for v, n in zip(row, names, strict=False)))
+        for row in rows
+    ]
+    while len(stacked) > 1:  # side by side, so that nothing is nested deeply
+        pairs = list(zip(stacked[::2], stacked[1::2], strict=False))
+        rest = stacked[2 * len(pairs) :]
+        stacked = [exp.Union(this=a, expression=b, distinct=False) for a, b in pairs] + rest
+    called = alias.name if alias is not None and alias.name else name.format("")
+    return exp.Subquery(this=stacked[0], alias=exp.TableAlias(this=exp.to_identifier(called)))
+
+
+def _series(e: exp.GenerateSeries) -> list[exp.Expr]:
+    """Return the values of a series of whole numbers, or of days and times; [] if it is neither."""
+    step, more = e.args.get("step"), 0 if e.args.get("is_end_exclusive") else 1
+    ends = [e.args["start"], e.args["end"]]
+    by = exp.Literal.number(1) if step is None else step
+    whole = [_whole_number(x) for x in (*ends, by)]
+    if None not in whole:
+        low, high, each = (x for x in whole if x is not None)
+        values = range(low, high + (more if each > 0 else -more), each) if each else range(0)
+        return [exp.convert(value) for value in values[: MAX_ROWS + 1]]
+    size = _LONG.get(by.text("unit").upper().removesuffix("S")) if step is not None else None
+    times = [dt.datetime.fromisoformat(x.this.name) for x in ends if _is_moment(x)]
+    number = _whole_number(by.this) if size is not None else None
+    if size is None or number is None or number < 1 or len(times) != 2:
+        return []
+    found, at = list[exp.Expr](), times[0]
+    while (at <= times[1] if more else at < times[1]) and len(found) <= MAX_ROWS:
+        found.append(exp.cast(exp.Literal.string(at.isoformat(" ")), "TIMESTAMP"))
+        at += size * number
+    return found
+
+
+_LONG = {
+    "WEEK": dt.timedelta(weeks=1),
+    "DAY": dt.timedelta(days=1),
+    "HOUR": dt.timedelta(hours=1),
+    "MINUTE": dt.timedelta(minutes=1),
+}
+
+
+def _whole_number(e: exp.Expr) -> int | None:
+    text = f"-{e.this.name}" if isinstance(e, exp.Neg) else e.name
+    literal = e.this if isinstance(e, exp.Neg) else e
+    whole = isinstance(literal, exp.Literal) and re.fullmatch(r"-?\d{1,15}", text)
+    return int(text) if whole else None
+
+
+def _is_moment(e: exp.Expr) -> bool:
+    """Tell whether an expression is a day or a moment, written out."""
+    known = isinstance(e, exp.Cast) and isinstance(e.this, exp.Literal) and e.this.is_string
+    return known and re.fullmatch(r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d)?", e.this.name) is not None
 
 
 _LENGTHS = frozenset(

@@ -1289,3 +1289,16 @@ SELECT count(*) n FROM events e WHERE amount > (SELECT median(amount) FROM event
 SELECT countif(day + to_days(3) > DATE '1997-03-01') a, countif(seen + to_hours(qty) > DATE '1997-03-01') b,
   countif(day + qty * INTERVAL '1 day' > DATE '1997-03-01') c, countif(day - INTERVAL 1 MONTH * 2 > DATE '1997-03-01') d
 FROM events;
+
+-- constants as tables
+WITH w(i) AS (VALUES (1), (3))
+SELECT v.y, count(*) n FROM events JOIN (VALUES ('book', 1.5), ('Book', 2), ('no', NULL)) AS v(x, y) ON kind = v.x
+  JOIN w ON qty > w.i WHERE qty IN (SELECT z FROM (SELECT 2 AS z UNION ALL SELECT 4)) AND y IS NOT NULL GROUP BY v.y;
+
+-- series as tables
+SELECT i, count(*) n, countif(j = 1) m FROM events JOIN range(0, 5, 2) r(i) ON qty = i
+  JOIN generate_series(3, 1, -1) s(j) ON shop_id = j GROUP BY i;
+
+-- days of a series, with those that have none
+SELECT d, count(who) n FROM generate_series(DATE '1997-01-30', DATE '1997-02-05', INTERVAL 2 DAYS) AS g(d)
+LEFT JOIN events ON day = d GROUP BY d;
