@@ -248,7 +248,7 @@ def _sorted(rows: Sequence[tuple[object, ...]]) -> list[str]:
 def variants(f: Function) -> Iterator[tuple[Column, ...]]:
     """Yield columns of the types that an overload takes."""
     groups = [[c for c in COLUMNS if c.type.family is family] for family in f.takes]
-    if len(groups) == 3:
+    if len(groups) >= 3:
         groups = [g[:2] for g in groups]
     yield from itertools.product(*groups)
 

@@ -277,7 +277,8 @@ STRUCTURES = [
     "SELECT sum(k) AS x FROM (SELECT who, k, row_number() OVER (PARTITION BY who ORDER BY "
     "day) AS r FROM t) "
     "WHERE r < 3",
-    "SELECT sum(r) AS x FROM (SELECT who, rank() OVER (PARTITION BY who, k ORDER BY day) AS r FROM t)",
+    "SELECT sum(r) AS x FROM (SELECT who, rank() OVER (PARTITION BY who, k ORDER BY day) AS r "
+    "FROM t)",
     "SELECT sum(b - k) AS x FROM (SELECT who, k, lag(k) OVER (PARTITION BY who ORDER BY "
     "day) AS b FROM t)",
     "SELECT count(*) AS x FROM t AS a JOIN t AS b ON a.who = b.who AND a.k = b.k",

@@ -123,6 +123,23 @@ def test_private_tables_share_their_users_and_public_ones_have_none() -> None:
     assert after["bob"] > paid["bob"]
 
 
+@pytest.mark.parametrize("place", [None, "lake"])
+def test_a_public_table_that_names_people_is_refused_unless_it_is_said(
+    tmp_path: Path, place: str | None
+) -> None:
+    leaking, split = pa.table({"WHO": ["ann"], "k": [1]}), pa.table({"shop": ["x"]})
+    path, lake = (f"lake://{tmp_path / 'l'}", {"buckets": 2}) if place else (None, {})
+    with pytest.raises(sparseq.ParameterError, match="p is declared public, and has WHO"):
+        sparseq.create(path, {"t": ROWS}, user="who", public={"p": leaking}, **lake)
+    assert list(tmp_path.iterdir()) == []
+    said = {"public": {"p": leaking}, "really_public": ["p"]}
+    sparseq.create(path, {"t": ROWS}, user="who", **said, **lake).close()
+    if not place:  # a part of what says who is no person, but all parts are
+        sparseq.create(None, {"t": ROWS}, user="shop,who", public={"p": split}).close()
+        with pytest.raises(sparseq.ParameterError, match="has shop, who, which"):
+            sparseq.create(None, {"t": ROWS}, user="shop,who", public={"p": ROWS})
+
+
 @pytest.mark.parametrize("kind", [pa.string(), pa.float64(), pa.bool_()])
 def test_users_of_another_type_in_another_table_are_refused(kind: pa.DataType) -> None:
     """1.2 and 1.4 would both become user 1, each with an account, and a budget, of its own."""
@@ -453,7 +470,9 @@ def test_what_does_not_fit_is_left_out_whole(bad: Any, tmp_path: Path) -> None:
 
 
 def test_ingest_names_its_table_if_there_are_several_and_public_ones_take_nothing() -> None:
-    con = sparseq.create(None, {"t": ROWS, "u": ROWS}, user="who", public={"p": ROWS})
+    con = sparseq.create(
+        None, {"t": ROWS, "u": ROWS}, user="who", public={"p": ROWS}, really_public=["p"]
+    )
     with pytest.raises(sparseq.SparseqError):
         con.ingest(ROWS)
     with pytest.raises(sparseq.ParameterError, match="public"):

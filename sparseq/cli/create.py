@@ -226,6 +226,12 @@ def _asked(
     "--public", multiple=True, metavar="NAME=FILE", help="A table that isn't about people."
 )
 @click.option(
+    "--really-public",
+    multiple=True,
+    metavar="TABLE",
+    help="Such a table has the --user column, and everybody may see every row of it.",
+)
+@click.option(
     "--row-key",
     multiple=True,
     metavar="COL[,COL]",
@@ -332,7 +338,8 @@ def create(
     for name in tables.keys() & public.keys():
         raise ParameterError(f"two tables are called {name!r}", f"--public OTHER={public[name][0]}")
     declared = read_as(options, (*tables, *public))
-    inspected = inspect(tables, public, declared, options["user"], options["time"])
+    unchecked = options["really_public"]
+    inspected = inspect(tables, public, declared, options["user"], options["time"], unchecked)
     if print_schema:
         say("\n\n".join(schema_text(name, found) for name, found in inspected.schemas.items()))
         return
@@ -397,6 +404,7 @@ def inspect(
     declared: Declarations,
     user: str,
     time: str = "",
+    really_public: Sequence[str] = (),
 ) -> Inspection:
     """Return the columns of the files; raises `DataError` where they can't be read."""
 
@@ -406,6 +414,8 @@ def inspect(
         rows = IncomingRows(files, declared=declared.of(table), user=whom)
         if whom:
             rows.check_people(table, time)
+        elif user and table not in really_public:
+            rows.check_public(table, user)
         found.schemas[table] = rows.schema
         for name, kind in rows.usable().items():
             found.types.setdefault(name.lower(), kind)

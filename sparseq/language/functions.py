@@ -8,11 +8,6 @@ that could leave 64 bits are computed in 128 and cast back by TRY_CAST, which gi
 that could be zero becomes NULL; decimals have room for the result, or become doubles; what is added
 to a date is cut to where DuckDB has dates; doubles follow IEEE 754. `tests/sql/test_total.py`
 tries every entry on extreme values, in every position, with DuckDB's statistics on and off.
-
-More functions of text, for the table: parts, patterns, hashes, and JSON in a text.
-
-Patterns, formats and paths are constants: that they can be read is seen before any row is. RE2
-takes time linear in the text, and what a replacement makes is cut.
 """
 
 from __future__ import annotations
@@ -24,152 +19,8 @@ import numpy as np
 
 from sparseq.language import interval_arithmetic as I
 from sparseq.language import types as T
+from sparseq.language.text_functions import MAX_TEXT, add_text_functions
 from sparseq.language.types import Family, Type
-
-# -- more functions of text, for the table: parts, patterns, hashes, and JSON in a text ------------
-
-MAX_TEXT = 1000
-"""Text that a query makes by joining is cut to so many characters."""
-
-
-def add_text_functions(add: Callable[..., None]) -> None:
-    """Add them to the table.
-
-    Args:
-        add: Takes what a `sparseq.language.functions.Function` has, in order.
-    """
-    for name in ("reverse", "md5", "sha256"):
-        add(
-            name,
-            f"{name}({{0}})",
-            (X,),
-            T.TEXT,
-            f"{name}({{0}})",
-            "backwards" if name == "reverse" else "the hash, in hexadecimal digits",
-        )
-    add(
-        "split_part",
-        "split_part({0}, {1}, {2})",
-        (X, X, Z),
-        T.TEXT,
-        "split_part({0}, {1}, CAST(greatest(least({2}, 1000), -1000) AS INTEGER))",
-        "the part of that number between separators, '' if there is none",
-        fixed=(2,),
-        samples=(("1",), ("-1",), ("0",), ("99999",)),
-    )
-    add(
-        "parts",
-        "len(string_split({0}, {1}))",
-        (X, X),
-        T.integer(0, 2**32),
-        "len(string_split({0}, {1}))",
-        "the number of parts between separators",
-        fixed=(1,),
-        samples=(("' '",), ("''",)),
-    )
-    add(
-        "replace",
-        "replace({0}, {1}, {2})",
-        (X, X, X),
-        T.TEXT,
-        f"left(replace({{0}}, {{1}}, left({{2}}, 100)), {MAX_TEXT})",
-        f"the second put into the first 100 characters of the third; cut to {MAX_TEXT:,}",
-        fixed=(1, 2),
-        samples=(("'a'", "'bb'"), ("''", "'x'"), ("'x'", "''")),
-    )
-    add(
-        "translate",
-        "translate({0}, {1}, {2})",
-        (X, X, X),
-        T.TEXT,
-        "translate({0}, {1}, {2})",
-        "each character of the second becomes that of the third",
-        fixed=(1, 2),
-        samples=(("'xé'", "'y'"), ("''", "'x'")),
-    )
-    for name in ("lpad", "rpad"):
-        add(
-            name,
-            f"{name}({{0}}, {{1}}, {{2}})",
-            (X, Z, X),
-            T.TEXT,
-            f"{name}({{0}}, CAST(greatest(least({{1}}, {MAX_TEXT}), 0) AS INTEGER), "
-            "nullif({2}, ''))",
-            f"filled or cut to so many characters, at most {MAX_TEXT:,}",
-            fixed=(1, 2),
-            samples=(("3", "'é'"), ("-1", "' '"), ("99999", "'ab'"), ("2", "''")),
-        )
-    add(
-        "levenshtein",
-        "levenshtein({0}, {1})",
-        (X, X),
-        T.integer(0, 100),
-        "levenshtein(left({0}, 100), left({1}, 100))",
-        "edits between the first 100 characters of both",
-    )
-    add("ascii", "ascii({0})", (X,), T.integer(0, 2**21), "ascii({0})", "of its first character")
-    for name in ("regexp_matches", "regexp_full_match"):
-        add(
-            name,
-            f"{name}({{0}}, {{1}})",
-            (X, X),
-            T.BOOLEAN,
-            f"{name}({{0}}, {{1}})",
-            "RE2's rules; the expression is a constant",
-            fixed=(1,),
-            samples=(("'x+'",), ("'(é|a).*'",), ("''",)),
-        )
-    add(
-        "regexp_extract",
-        "regexp_extract({0}, {1}, {2})",
-        (X, X, Z),
-        T.TEXT,
-        "regexp_extract({0}, {1}, CAST(greatest(least({2}, 9), 0) AS INTEGER))",
-        "the group of the first match, '' if there is none",
-        fixed=(1, 2),
-        samples=(("'(x)(.)'", "1"), ("'x'", "9"), ("''", "-1")),
-    )
-    for name, option in (("regexp_replace", ""), ("regexp_replace all", ", 'g'")):
-        add(
-            name,
-            f"regexp_replace({{0}}, {{1}}, {{2}}{option})",
-            (X, X, X),
-            T.TEXT,
-            f"left(regexp_replace({{0}}, {{1}}, left({{2}}, 100){option}), {MAX_TEXT})",
-            f"cut to {MAX_TEXT:,} characters",
-            fixed=(1, 2),
-            samples=(("'x+'", "'yy'"), ("''", "'é'"), ("'(.)'", "'\\\\1\\\\1'")),
-        )
-
-    # -- JSON in a text
-
-    json = "CASE WHEN json_valid({0}) THEN "
-    for name, gives, sql, meaning in (
-        ("json_extract_string", T.TEXT, "json_extract_string({0}, {1})", "a value, as text"),
-        ("json_extract", T.TEXT, "CAST(json_extract({0}, {1}) AS VARCHAR)", "a value, as JSON"),
-        (
-            "json_array_length",
-            T.integer(0, 2**32),
-            "CAST(json_array_length({0}, {1}) AS BIGINT)",
-            "of a list, 0 of anything else",
-        ),
-        ("json_exists", T.BOOLEAN, "json_exists({0}, {1})", "whether there is such a value"),
-        ("json_type", T.TEXT, "json_type({0}, {1})", "such as VARCHAR, ARRAY, BOOLEAN"),
-    ):
-        add(
-            name,
-            f"{name}({{0}}, {{1}})",
-            (X, X),
-            gives,
-            f"{json}{sql} END",
-            f"{meaning}; NULL where there is none, or the text is no JSON",
-            fixed=(1,),
-            samples=(("'$.a'",), ("'$.a[0].b'",), ("'$'",)),
-        )
-    add("json_valid", "json_valid({0})", (X,), T.BOOLEAN, "json_valid({0})", "whether it is JSON")
-
-
-# -- every function and operator that a query may use: one table -----------------------------------
 
 MAX_PLACE = 1_000_000
 """Places and lengths in a text are cut to this."""
@@ -384,6 +235,44 @@ for _name in ("floor", "ceil", "trunc", "round"):
         )
 
 
+_BIG = "CAST({0} AS BIGINT)", "CAST({1} AS BIGINT)"
+for _name, _form in {"&": "({0} & {1})", "|": "({0} | {1})", "xor": "xor({0}, {1})"}.items():
+    _add(_name, _form, (Z, Z), T.BIGINT, _form.format(*_BIG), "bit by bit, of 64")
+_add("~", "(~{0})", (Z,), T.BIGINT, f"(~{_BIG[0]})", "each bit of 64 turned")
+_add("bit_count", "bit_count({0})", (Z,), T.integer(0, 64), f"bit_count({_BIG[0]})", "bits set")
+_add(
+    "<<",
+    "({0} << {1})",
+    (Z, Z),
+    T.BIGINT,
+    "TRY_CAST(CAST(CASE WHEN {0} >= 0 THEN {0} END AS HUGEINT) << "
+    "CAST(CASE WHEN {1} BETWEEN 0 AND 63 THEN {1} END AS HUGEINT) AS BIGINT)",
+    "times 2 to the second; NULL beyond 64 bits, below 0, and by more than 63",
+)
+_add(
+    ">>",
+    "({0} >> {1})",
+    (Z, Z),
+    T.BIGINT,
+    f"({_BIG[0]} >> {_BIG[1]})",
+    "bits moved to the right; 0 by more than 63, and by less than 0",
+)
+for _name, _function in {
+    "gcd": "gcd",
+    "greatest_common_divisor": "gcd",
+    "lcm": "lcm",
+    "least_common_multiple": "lcm",
+}.items():
+    _add(
+        _name,
+        f"{_name}({{0}}, {{1}})",
+        (Z, Z),
+        T.BIGINT,
+        f"TRY_CAST({_function}(CAST({{0}} AS HUGEINT), CAST({{1}} AS HUGEINT)) AS BIGINT)",
+        "NULL beyond 64 bits",
+    )
+
+
 # -- decimals: exact where 38 digits hold the result, else numbers ---------------------------------
 
 
@@ -537,6 +426,15 @@ for _name, _rule in {
     "log": I.logarithm(np.log10),
     "log2": I.logarithm(np.log2),
     "exp": I.rising(np.exp),
+    "cbrt": I.rising(np.cbrt),
+    "radians": I.rising(np.radians),
+    "degrees": I.rising(np.degrees),
+    "sin": I.lying_in(np.sin, -1.0, 1.0),
+    "cos": I.lying_in(np.cos, -1.0, 1.0),
+    "tan": I.lying_in(np.tan, -np.inf, np.inf),
+    "asin": I.lying_in(np.arcsin, -2.0, 2.0),
+    "acos": I.lying_in(np.arccos, -1.0, 4.0),
+    "atan": I.rising(np.arctan),
 }.items():
     _add(_name, f"{_name}({{0}})", (N,), T.DOUBLE, f"{_name}({{0}})", _IEEE, rule=_rule)
 for _name, _to_digits in {"trunc": I.truncated, "round": I.rounded}.items():
@@ -550,6 +448,15 @@ for _name, _to_digits in {"trunc": I.truncated, "round": I.rounded}.items():
         fixed=(1,),
         rule=I.rising_to_digits(_to_digits),
     )
+_add(
+    "atan2",
+    "atan2({0}, {1})",
+    (N, N),
+    T.DOUBLE,
+    "atan2({0}, {1})",
+    "the angle of the point (second, first)",
+    rule=I.lying_in(np.arctan2, -4.0, 4.0),
+)
 _add("pow", "pow({0}, {1})", (N, N), T.DOUBLE, "pow({0}, {1})", _IEEE, rule=I.POWER)
 _add(
     "log",
@@ -664,6 +571,10 @@ _PARTS = {
     "isodow": (1, 7),
     "doy": (1, 366),
     "isoyear": (-200_000, 200_000),
+    "decade": (-20_000, 20_000),
+    "century": (-2_000, 2_000),
+    "millennium": (-200, 200),
+    "yearweek": (-20_000_053, 20_000_053),
 }
 _CLOCK = {"hour": (0, 23), "minute": (0, 59), "second": (0, 59)}
 for _part, _range in _PARTS.items():
@@ -720,6 +631,24 @@ for _unit in UNITS:
         )
 for _kind in (D, S):
     _add("epoch", "epoch({0})", (_kind,), T.DOUBLE, "epoch({0})", "seconds since 1970")
+    for _name, _most in {"epoch_ms": 2 * 10**16, "epoch_us": T.INT64[1]}.items():
+        _add(
+            _name,
+            f"{_name}({{0}})",
+            (_kind,),
+            T.integer(-_most, _most),
+            f"{_name}({{0}})",
+            f"{'milli' if 'ms' in _name else 'micro'}seconds since 1970",
+        )
+    for _part, _most in {"year": 400_000, "month": 11, "day": 31}.items():
+        _add(
+            f"age {_part}",
+            f"extract({_part} FROM age({{0}}, {{1}}))",
+            (_kind, _kind),
+            T.integer(-_most, _most),
+            f"date_part('{_part}', age(CAST({{0}} AS TIMESTAMP), CAST({{1}} AS TIMESTAMP)))",
+            "years, months and days from the second to the first, of which this is one part",
+        )
     _add(
         "strftime",
         "strftime({0}, {1})",
@@ -740,6 +669,37 @@ _add(
     fixed=(1,),
     samples=(("'%Y-%m-%d'",), ("'%d/%m/%y %H:%M:%S.%f'",)),
 )
+_add(
+    "- day",
+    "extract(day FROM {0} - {1})",
+    (S, S),
+    T.integer(-(2 * 10**8), 2 * 10**8),
+    "date_sub('day', {1}, {0})",
+    "full days from the second to the first",
+)
+_add(
+    "- epoch",
+    "epoch({0} - {1})",
+    (S, S),
+    T.DOUBLE,
+    "((CAST(epoch_us({0}) AS HUGEINT) - epoch_us({1})) / 1e6)",
+    "seconds from the second to the first",
+)
+_PER_SECOND = {"to_timestamp": (1, "seconds"), "epoch_ms": (10**3, "milliseconds")}
+for _name, (_per, _words) in (_PER_SECOND | {"make_timestamp": (10**6, "microseconds")}).items():
+    _first, _last = (d * 86400 * _per for d in (T.FIRST_DAY, T.LAST_DAY + 1))
+    for _kind in (Z, N) if _name == "to_timestamp" else (Z,):
+        _inside = f"CASE WHEN {{0}} >= {_first} AND {{0}} < {_last} THEN {{0}} END"
+        _add(
+            _name,
+            f"{_name}({{0}})",
+            (_kind,),
+            T.TIMESTAMP,
+            f"make_timestamp(CAST({_inside} AS BIGINT) * {10**6 // _per})"
+            if _kind is Z
+            else f"make_timestamp(CAST(round(({_inside}) * 1e6) AS BIGINT))",
+            f"so many {_words} after 1970, in UTC; NULL outside of the years 1 to 9999",
+        )
 _add("-", "({0} - {1})", (D, D), T.integer(-(2 * 10**8), 2 * 10**8), "({0} - {1})", "in days")
 DAYS_DIGITS = 7
 _MOST_DAYS = 10**DAYS_DIGITS
@@ -802,6 +762,21 @@ _add(
     T.Type(D, -366 * 10**4 + T.FIRST_DAY, T.LAST_DAY),
     f"TRY_CAST({_YEAR} || '-' || {{1}} || '-' || {{2}} AS DATE)",
     "NULL where there is no such day",
+)
+
+_CLOCK_US = " + ".join(
+    f"CAST(CASE WHEN {{{i}}} >= 0 AND {{{i}}} < {most} THEN {{{i}}} END AS BIGINT) * {us}"
+    for i, most, us in ((3, 24, 3_600_000_000), (4, 60, 60_000_000))
+)
+_add(
+    "make_timestamp",
+    "make_timestamp({0}, {1}, {2}, {3}, {4}, {5})",
+    (Z, Z, Z, Z, Z, N),
+    T.moved(T.Type(S, -366 * 10**4 + T.FIRST_DAY, T.LAST_DAY), 0, 1),
+    f"(CAST(TRY_CAST({_YEAR} || '-' || {{1}} || '-' || {{2}} AS DATE) AS TIMESTAMP) + "
+    f"to_microseconds({_CLOCK_US} + "
+    "CAST(round(CASE WHEN {5} >= 0 AND {5} < 60 THEN {5} END * 1e6) AS BIGINT)))",
+    "NULL where there is no such moment",
 )
 
 # -- truths ----------------------------------------------------------------------------------------

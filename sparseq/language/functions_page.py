@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sparseq.language import types as T
-from sparseq.language.functions import FUNCTIONS, MAX_TEXT, Function
+from sparseq.language.functions import FUNCTIONS, Function
+from sparseq.language.text_functions import MAX_TEXT
 from sparseq.language.types import Family, Type
 
 _HEAD = """\
@@ -59,7 +60,7 @@ def page() -> str:
 
 
 def _row(f: Function) -> str:
-    form = f.form.format("a", "b", "c").replace("|", "\\|") if "||" not in f.form else "(a || b)"
+    form = f.form.format(*"abcdef").replace("|", "\\|") if "||" not in f.form else "(a || b)"
     gives = f.gives([_EXAMPLES[k] for k in f.takes])
     assert gives is not None
     takes = ", ".join(map(str, f.takes))

@@ -66,6 +66,20 @@ def rising(f: Callable[[Floats], Floats]) -> ArrayRule:
     return ArrayRule(f, lambda x: (f(x[0]), f(x[1])))
 
 
+def lying_in(f: Callable[..., Floats], low: float, high: float) -> ArrayRule:
+    """Return the rule of a function of which two numbers say all that is used of its values.
+
+    Example:
+        >>> [float(end) for end in lies_in(lying_in(np.sin, -1.0, 1.0), (3.0, 9.0))]
+        [-1.0, 1.0]
+    """
+
+    def ends(*x: Ends) -> Ends:
+        return np.full_like(x[0][0], low), np.full_like(x[0][0], high)
+
+    return ArrayRule(f, ends)
+
+
 def rising_to_digits(f: Callable[[Floats, Floats], Floats]) -> ArrayRule:
     """Return the rule of a function that never falls, with a number of decimals beside it."""
 

@@ -110,7 +110,7 @@ _NAMES = {
     Family.TIMESTAMP: "TIMESTAMP",
     Family.TIME: "TIME",
     Family.UUID: "UUID",
-    Family.NULL: "NULL",
+    Family.NULL: '"NULL"',
     Family.ENDS: "STRUCT(low DOUBLE, high DOUBLE)",
 }
 BOOLEAN = Type(Family.BOOLEAN)

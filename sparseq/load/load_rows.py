@@ -314,6 +314,23 @@ class IncomingRows:
                 did_you_mean(time, self.schema.types) or "--time names a column of dates or times",
             )
 
+    def check_public(self, table: str, user: str) -> None:
+        """Check that a new public table has not the column that says whom a row is about.
+
+        Raises:
+            ParameterError: It has: its rows would be shown to everybody as they are.
+        """
+        actual = {name.lower(): name for name in self.schema.types}
+        named = [actual.get(part.lower()) for part in parts_of(user) or (user,)]
+        if all(named):
+            whom = ", ".join(shown(name) for name in named if name)
+            raise ParameterError(
+                f"{table} is declared public, and has {whom}, which says whom a row is about",
+                "each row of it would be shown without noise, and tell of that person: load it "
+                f"without --public, or leave {whom} out of its file; --really-public {table} says "
+                "that everybody may see every row",
+            )
+
     def has(self, column: str) -> bool:
         """Tell whether any file has a column: by its frame."""
         return any(_found(s, column) is not None or s.open_ended for s in self.sources)

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any, NoReturn, TypeVar
 
 from sqlglot import exp
@@ -29,7 +30,8 @@ from sparseq.language.expression_tree import (
     fits,
     in_range,
 )
-from sparseq.language.functions import MAX_TEXT, Function, overloads
+from sparseq.language.functions import Function, overloads
+from sparseq.language.text_functions import MAX_TEXT
 from sparseq.language.types import Family, Type
 from sparseq.sql.parse import said
 from sparseq.sql.parsed_expressions import (
@@ -281,7 +283,47 @@ class ExpressionReader:
 
     @_reads(exp.Extract)
     def _extract(self, e: exp.Extract) -> Term:
-        return self._function(self._unit(e, e.this), e, [e.expression])
+        return self._part_of(self._unit(e, e.this), e, e.expression)
+
+    @_reads(exp.TimeToUnix)
+    def _seconds(self, e: exp.TimeToUnix) -> Term:
+        return self._part_of("epoch", e, e.this)
+
+    def _part_of(self, unit: str, e: exp.Expr, of: exp.Expr) -> Term:
+        """A part of a time; or of what lies between two: an age or a difference."""
+        of, name = of.unnest(), ""
+        if isinstance(of, exp.Anonymous) and of.name.lower() == "age" and len(of.expressions) == 2:
+            name, sides = f"age {unit}", list(of.expressions)
+        elif isinstance(of, exp.Sub) and not self._is_shift(of):
+            sides = [of.this, of.expression]
+            if all(self.read(side).type.is_time for side in sides):
+                name = f"- {unit}"
+        if not name:
+            return self._function(unit, e, [of])
+        days = all(self.read(side).type.family is Family.DATE for side in sides)
+        if not overloads(name) or (days and name.startswith("-")):
+            _refuse(
+                f"{said(e)} is not answered",
+                f"date_diff('{unit}', a, b) counts how many begin between, date_sub full ones; "
+                "of two dates, a - b is days",
+            )
+        return self._function(name, e, sides)
+
+    @_reads(exp.UnixToTime)
+    def _from_seconds(self, e: exp.UnixToTime) -> Term:
+        """to_timestamp(number), epoch_ms(number), and make_timestamp(microseconds)."""
+        scale = e.args.get("scale")
+        if scale is not None and scale.name not in ("3", "6"):
+            form = exp.Literal.string(_percents(scale.name))
+            return self._formatted(exp.StrToTime(this=e.this.copy(), format=form))
+        names = {"": "to_timestamp", "3": "epoch_ms", "6": "make_timestamp"}
+        return self._function(names[scale.name if scale is not None else ""], e, [e.this])
+
+    @_reads(exp.Initcap)
+    def _capitals(self, e: exp.Initcap) -> Term:
+        if not e.expression.name.startswith(" \t\n"):
+            _refuse(f"{said(e)} is not answered", "initcap(x): words are of letters and digits")
+        return self._function("initcap", e, [e.this])
 
     @_reads(exp.DateTrunc, exp.TimestampTrunc)
     def _truncated(self, e: exp.Expr) -> Term:
@@ -328,7 +370,13 @@ class ExpressionReader:
         """Return date_part('unit', x) and date_sub('unit', x, y); None: it is neither."""
         name, parts = e.name.lower(), list(e.expressions)
         if name in ("date_part", "datepart") and len(parts) == 2:
-            return self._function(self._unit(e, parts[0]), e, parts[1:])
+            return self._part_of(self._unit(e, parts[0]), e, parts[1])
+        if name == "age":
+            _refuse(
+                f"{said(e)}: an age has no value of its own",
+                "extract(year FROM age(a, b)) has; date_sub('year', b, a) is full years, "
+                "date_diff('day', b, a) days",
+            )
         if name in ("date_sub", "datesub") and len(parts) == 3:
             return self._function(f"date_sub {self._unit(e, parts[0])}", e, parts[1:])
         return None
@@ -650,7 +698,37 @@ class ExpressionReader:
             )
         if pattern.value is None:
             return constant(None, T.BOOLEAN)
-        return like(value, str(pattern.value), isinstance(e, exp.ILike), bool(e.args.get("negate")))
+        any_case, negated = isinstance(e, exp.ILike), bool(e.args.get("negate"))
+        return like(value, [(c, c in "%_") for c in str(pattern.value)], any_case, negated)
+
+    @_reads(exp.Escape)
+    def _like_with_escape(self, e: exp.Escape) -> Term:
+        """LIKE 'a!%b' ESCAPE '!': what follows the sign stands for itself."""
+        inner, sign = e.this, e.expression
+        value, pattern = self.read(inner.this), self.read(inner.expression)
+        fits = value.type.family is Family.TEXT and is_text_constant(pattern)
+        one = isinstance(sign, exp.Literal) and sign.is_string and len(sign.this) == 1
+        marked = re.findall("(?s)" + re.escape(sign.name[:1]) + ".?|.", str(pattern.value))
+        if not fits or not one or sign.this in marked:
+            _refuse(
+                f"{said(e)} is not answered",
+                "x LIKE '100!%%' ESCAPE '!': constants, and a character after each sign",
+            )
+        any_case = isinstance(inner, exp.ILike)
+        signs = [(part[-1], part in ("%", "_")) for part in marked]
+        return like(value, signs, any_case, bool(inner.args.get("negate")))
+
+    @_reads(exp.SimilarTo)
+    def _similar(self, e: exp.SimilarTo) -> Term:
+        """SIMILAR TO, as far as it means the same in DuckDB, by RE2, and in SQL's standard."""
+        pattern = e.expression
+        if re.search(r"[%_.^$\\]", pattern.name) or pattern.name == "":
+            _refuse(
+                f"{said(e)}: SIMILAR TO has one meaning in SQL, and another in DuckDB",
+                "write LIKE with % and _, or regexp_full_match(x, 'a.*')",
+            )
+        self._check_expression(e)
+        return self._function("regexp_full_match", e, [e.this, pattern])
 
     # -- the table -------------------------------------------------------------------------------
 
@@ -717,6 +795,7 @@ _CODES = {
     "DD": "%d",
     "MI": "%M",
     "SS": "%S",
+    "US": "%f",
     "IYYY": "%G",
     "IW": "%V",
     "WW": "%W",
@@ -724,20 +803,32 @@ _CODES = {
 _CHOICES: dict[type, str] = {exp.Coalesce: "coalesce", exp.Greatest: "greatest", exp.Least: "least"}
 
 
-def like(value: Term, pattern: str, any_case: bool, negated: bool) -> Term:
+def like(value: Term, signs: Sequence[tuple[str, bool]], any_case: bool, negated: bool) -> Term:
     """Return LIKE with a constant pattern, in time proportional to the text.
 
     DuckDB tries every place for every %, so a pattern such as '%a_%b_%c' could take the text's
     length to the number of its %. A regular expression of RE2 takes time linear in the text.
+
+    Args:
+        value: A text.
+        signs: The pattern's characters, and whether each is a wild one, % or _.
+        any_case: ILIKE.
+        negated: NOT LIKE.
     """
     if any_case:
-        value, pattern = call("lower", "lower({0})", T.TEXT, value), pattern.lower()
-    if "_" not in pattern or "%" not in pattern:
-        quoted = constant(pattern, T.TEXT)
+        value, signs = (
+            call("lower", "lower({0})", T.TEXT, value),
+            [(c.lower(), w) for c, w in signs],
+        )
+    escaped = any(c in "%_" and not wild for c, wild in signs)
+    if not escaped and len({c for c, wild in signs if wild}) < 2:
+        quoted = constant("".join(c for c, _ in signs), T.TEXT)
         done = call("like", "({0} LIKE {1})", T.BOOLEAN, value, quoted)
     else:
-        wild = {"%": ".*", "_": "."}
-        text = "".join(wild.get(c) or re.escape(c) for c in re.sub("%+", "%", pattern))
+        text = ""
+        for (c, wild), same in groupby(signs):
+            one = "." if wild else re.escape(c)
+            text += ".*" if wild and c == "%" else one * len(list(same))
         matched = "regexp_full_match({0}, {1}, 's')"
         done = call("like", matched, T.BOOLEAN, value, constant(text, T.TEXT))
     return call("not", "(NOT {0})", T.BOOLEAN, done) if negated else done

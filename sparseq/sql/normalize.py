@@ -21,7 +21,13 @@ from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused, did_you_mean
 from sparseq.language.functions import FUNCTIONS
-from sparseq.sql.parsed_expressions import function_named, function_of
+from sparseq.sql.parsed_expressions import (
+    OPERATORS,
+    function_named,
+    function_of,
+    respelt,
+    without_laterals,
+)
 from sparseq.sql.plan import LIMITS
 
 # -- the words a query may use. What is not listed is refused, with what to write instead ----------
@@ -99,8 +105,12 @@ _OPERATORS = {
     exp.Cast,
     exp.TryCast,
     exp.Exists,
-}
+    exp.Escape,
+    exp.SimilarTo,
+} | OPERATORS.keys()
 _SCALARS = {
+    exp.UnixToTime,
+    exp.Initcap,
     exp.Trim,
     exp.Concat,
     exp.Extract,
@@ -205,6 +215,10 @@ _UNITS = frozenset(
         "WEEKOFYEAR",
         "ISOYEAR",
         "EPOCH",
+        "DECADE",
+        "CENTURY",
+        "MILLENNIUM",
+        "YEARWEEK",
     ]
 )
 _TYPES = frozenset(
@@ -276,6 +290,11 @@ _PARTS: dict[type, str] = {
     exp.DateAdd: "expression unit",
     exp.DateSub: "expression unit",
     exp.DateFromParts: "year month day",
+    exp.TimestampFromParts: "year month day hour min sec",
+    exp.UnixToTime: "scale",
+    exp.Repeat: "times",
+    exp.Fetch: "direction count limit_options",
+    exp.LimitOptions: "rows",
     exp.SplitPart: "delimiter part_index",
     exp.Replace: "expression replacement",
     exp.Translate: "from_ to",
@@ -331,7 +350,10 @@ _DIALECT: dict[type, str] = {
 _BEFORE = (
     exp.Lateral,
     exp.Limit,
+    exp.Fetch,
+    exp.LimitOptions,
     exp.Pivot,
+    exp.PercentileDisc,
     exp.ApproxDistinct,
     exp.ApproxQuantile,
     exp.WithinGroup,
@@ -398,12 +420,15 @@ _WHY: dict[type, tuple[str, str]] = {
         "AT TIME ZONE is not answered: stored times are in UTC",
         "compare with TIMESTAMPTZ '2024-03-31 02:00:00+02:00'",
     ),
-    exp.Escape: ("LIKE … ESCAPE is not answered", "use LIKE without ESCAPE"),
     exp.Cube: ("CUBE is not answered", "ask one GROUP BY at a time"),
     exp.Rollup: ("ROLLUP is not answered", "ask one GROUP BY at a time"),
     exp.GroupingSets: ("GROUPING SETS are not answered", "ask one GROUP BY at a time"),
     exp.ArrayAgg: ("lists of rows are never released", "use COUNT, SUM or HISTOGRAM"),
     exp.GroupConcat: ("lists of rows are never released", "use COUNT, SUM or HISTOGRAM"),
+    exp.Mode: (
+        "the most frequent value is not looked for",
+        "count each value: SELECT x, count(*) … GROUP BY x ORDER BY count(*) DESC LIMIT 1",
+    ),
     exp.First: ("one person's value is never released", "use HISTOGRAM or MEDIAN"),
     exp.AnyValue: ("one person's value is never released", "use HISTOGRAM or MEDIAN"),
 }
@@ -424,7 +449,8 @@ def check_allowed(tree: exp.Expr, text: str, most: Mapping[str, int]) -> None:
     for node in tree.walk():
         kind = type(node)
         if isinstance(node, exp.Anonymous):
-            if node.name.lower() not in _NAMED and not function_named(node.name.lower()):
+            name = node.name.lower()
+            if name not in _NAMED and name != "age" and not function_named(name):
                 raise _unknown(node.name)
         elif kind in _WHY:
             raise QueryRefused(*_WHY[kind])
@@ -650,105 +676,6 @@ def without_pivot(pivot: exp.Pivot) -> exp.Select:
     return select
 
 
-# -- LATERAL subqueries as joins: what they say of the outer row becomes what is joined by ---------
-
-
-def without_laterals(select: exp.Select) -> None:
-    """Join the LATERAL subqueries of a SELECT, in place; those that can't be are left.
-
-    Such a subquery's rows are those that agree with the outer row in some columns, of which LIMIT
-    takes the first in its order: they are numbered within what they agree in.
-
-    Example:
-        >>> from sqlglot import parse_one
-        >>> select = parse_one(
-        ...     "SELECT 1 FROM a, LATERAL (SELECT x FROM b WHERE b.i = a.i ORDER BY x LIMIT 1) AS t"
-        ... )
-        >>> without_laterals(select)
-        >>> print(select.sql("duckdb", pretty=True))
-        SELECT
-          1
-        FROM a
-        JOIN (
-          SELECT
-            x,
-            b.i AS lateral_0
-          FROM b
-          QUALIFY
-            ROW_NUMBER() OVER (PARTITION BY b.i ORDER BY x NULLS FIRST) <= 1
-        ) AS t
-          ON t.lateral_0 = a.i
-    """
-    start = select.args.get("from_")
-    before = {start.this.alias_or_name} if start is not None else set[str]()
-    for join in select.args.get("joins") or []:
-        if isinstance(join.this, exp.Lateral):
-            _join(join, join.this, before)
-        before.add(join.this.alias_or_name)
-
-
-def _join(join: exp.Join, lateral: exp.Lateral, before: set[str]) -> None:
-    on, holder = join.args.get("on"), lateral.this
-    inner = holder.this if isinstance(holder, exp.Subquery) else None
-    if not isinstance(inner, exp.Select) or not (on is None or _is_true(on)):
-        return
-    pairs, rest = _agreements(inner, before)
-    limit, order = inner.args.get("limit"), inner.args.get("order")
-    mixed = any(inner.args.get(k) for k in ("group", "having", "qualify", "offset", "distinct"))
-    if not pairs or mixed or (limit is not None and order is None) or _is_aggregated(inner):
-        return
-    inner.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
-    inner.set("limit", None)
-    inner.set("order", None)
-    if limit is not None:
-        number = exp.Window(
-            this=exp.RowNumber(), partition_by=[own.copy() for own, _ in pairs], order=order
-        )
-        inner.set("qualify", exp.Qualify(this=exp.LTE(this=number, expression=limit.expression)))
-    alias = lateral.args.get("alias") or exp.TableAlias(this=exp.to_identifier("lateral"))
-    for i, (own, _) in enumerate(pairs):
-        name = f"lateral_{i}"
-        inner.select(exp.alias_(own.copy(), name), copy=False)
-        if alias.columns:
-            alias.append("columns", exp.to_identifier(name))
-    equal = (
-        exp.EQ(this=exp.column(f"lateral_{i}", alias.name), expression=outer.copy())
-        for i, (_, outer) in enumerate(pairs)
-    )
-    join.set("on", exp.and_(*equal))
-    join.set("kind", None)
-    join.set("this", exp.Subquery(this=inner, alias=alias))
-
-
-def _agreements(
-    inner: exp.Select, before: set[str]
-) -> tuple[list[tuple[exp.Expr, exp.Expr]], list[exp.Expr]]:
-    """Return what has to be equal, inside and outside, and the conditions on the inside alone."""
-    pairs, rest = list[tuple[exp.Expr, exp.Expr]](), list[exp.Expr]()
-    where = inner.args.get("where")
-    whole = where.this if where is not None else None
-    parts = whole.flatten() if isinstance(whole, exp.And) else [whole] if whole else []
-    own = {s.alias_or_name for s in inner.find_all(exp.Table, exp.Subquery)}
-    outer = before - own
-    for part in parts:
-        sides = [part.this, part.args.get("expression")] if isinstance(part, exp.EQ) else []
-        told = [isinstance(side, exp.Column) and side.table in outer for side in sides]
-        if sum(told) == 1 and isinstance(sides[1 - told.index(True)], exp.Column):
-            at = told.index(True)
-            pairs.append((sides[1 - at], sides[at]))
-        else:
-            rest.append(part)
-    return pairs, rest
-
-
-def _is_true(e: exp.Expr) -> bool:
-    return isinstance(e, exp.Boolean) and bool(e.this)
-
-
-def _is_aggregated(inner: exp.Select) -> bool:
-    return any(e.find(exp.AggFunc) is not None for e in inner.expressions)
-
-
 # -- ways to write a thing, brought to one, before anything is looked up ---------------------------
 
 
@@ -762,6 +689,9 @@ def rewritten(tree: exp.Expr) -> exp.Expr:
     """
     if isinstance(tree, exp.Pivot):
         tree = without_pivot(tree)
+    for node in reversed(list(tree.walk())):  # what is inside comes first
+        if (done := respelt(node)) is not node:
+            node.replace(done)
     tree = tree.transform(_node, copy=False)
     for select in list(tree.find_all(exp.Select)):
         whole = without_sets(select)
@@ -770,6 +700,8 @@ def rewritten(tree: exp.Expr) -> exp.Expr:
         elif whole is not select:
             select.replace(_selected(whole))
     for select in list(tree.find_all(exp.Select)):
+        if select.find(exp.Array) is not None:
+            _quantile_lists(select)
         for rule in _RULES:
             rule(select)
     return _selected(tree)
@@ -800,16 +732,22 @@ def _node(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.ApproxDistinct):
         return exp.Count(this=exp.Distinct(expressions=[node.this]))
     if isinstance(node, exp.ApproxQuantile):
-        return _quantile(node.this, node.args["quantile"])
-    if isinstance(node, exp.WithinGroup) and isinstance(node.this, exp.PercentileCont):
+        return _quantile("quantile", node.this, node.args["quantile"])
+    if isinstance(node, exp.PercentileDisc) and node.expression is not None:
+        return _quantile("quantile", node.this, node.expression)
+    if isinstance(node, exp.WithinGroup) and isinstance(node.this, _PERCENTILES):
         (ordered,) = node.expression.expressions
         if not ordered.args.get("desc"):
-            return _quantile(ordered.this, node.this.this)
+            exact = isinstance(node.this, exp.PercentileDisc)
+            return _quantile("quantile" if exact else "quantile_cont", ordered.this, node.this.this)
     if isinstance(node, exp.Table) and node.db.lower() == "main" and not node.catalog:
         node.set("db", None)
     if type(node) in _COMPARED:
         return _without_interval(node)
     return node
+
+
+_PERCENTILES = (exp.PercentileCont, exp.PercentileDisc)
 
 
 def _is_now(node: exp.Expr) -> bool:
@@ -820,9 +758,9 @@ def _is_now(node: exp.Expr) -> bool:
     return named or isinstance(node, exp.CurrentTimestamp)
 
 
-def _quantile(value: exp.Expr, share: exp.Expr) -> exp.Expr:
-    assert "quantile" in BINNED
-    return exp.Anonymous(this="quantile", expressions=[value, share])
+def _quantile(name: str, value: exp.Expr, share: exp.Expr) -> exp.Expr:
+    assert name in BINNED
+    return exp.Anonymous(this=name, expressions=[value, share])
 
 
 _COMPARED: dict[type, type] = {exp.GT: exp.GT, exp.GTE: exp.GTE, exp.LT: exp.LT, exp.LTE: exp.LTE}
@@ -894,6 +832,29 @@ def _aggregated(e: exp.Expr) -> bool:
         return False
     binned = isinstance(e, exp.Anonymous) and e.name.lower() in BINNED
     return binned or isinstance(e, exp.AggFunc) or any(map(_aggregated, e.iter_expressions()))
+
+
+_SHARES = ("quantile", "quantile_cont")
+
+
+def _quantile_lists(select: exp.Select) -> None:
+    """quantile_cont(x, [0.25, 0.5]) AS q: a column each, q_25 and q_50."""
+    shown = []
+    for e in select.expressions:
+        call = e.unalias()
+        named = isinstance(call, exp.Anonymous) and call.name.lower() in _SHARES
+        listed = call.expressions[1:2] if named else []
+        if not listed or not isinstance(listed[0], exp.Array):
+            shown.append(e)
+            continue
+        value, shares, *edges = call.expressions
+        for share in shares.expressions:
+            percent = f"{round(100 * float(share.name), 6):g}" if share.is_number else "?"
+            parts = [value.copy(), share.copy(), *(edge.copy() for edge in edges)]
+            one = exp.Anonymous(this=call.this, expressions=parts)
+            name = f"{e.alias or call.name.lower()}_{percent.replace('.', '_')}"
+            shown.append(exp.alias_(one, name, quoted=True))
+    select.set("expressions", shown)
 
 
 def _semi_joins(select: exp.Select) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
+import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, ClassVar
 
 from sqlglot import exp
 
+from sparseq.base.errors import QueryRefused
 from sparseq.language import types as T
 from sparseq.language.expression_tree import Term
 from sparseq.language.functions import Function, overloads
@@ -188,10 +191,17 @@ OPERATORS: dict[type, str] = {
     exp.Or: "or",
     exp.Neg: "neg",
     exp.Not: "not",
+    exp.BitwiseAnd: "&",
+    exp.BitwiseOr: "|",
+    exp.BitwiseXor: "xor",
+    exp.BitwiseNot: "~",
+    exp.BitwiseLeftShift: "<<",
+    exp.BitwiseRightShift: ">>",
 }
 _OTHER_NAMES: dict[type, str] = {
     exp.StrPosition: "strpos",
     exp.DateFromParts: "make_date",
+    exp.TimestampFromParts: "make_timestamp",
     exp.DayOfMonth: "day",
     exp.WeekOfYear: "week",
     exp.DayOfWeek: "dow",
@@ -202,7 +212,15 @@ _OTHER_NAMES: dict[type, str] = {
     exp.JSONExtract: "json_extract",
 }
 """Functions that sqlglot has another name for than the table."""
-_WRITTEN = {"isodow": "isodow", "weekday": "dow"}
+_WRITTEN = {
+    "isodow": "isodow",
+    "weekday": "dow",
+    "isoyear": "isoyear",
+    "decade": "decade",
+    "century": "century",
+    "millennium": "millennium",
+    "yearweek": "yearweek",
+}
 """Names that a query may write, and sqlglot doesn't know, beside those of the table."""
 
 
@@ -256,8 +274,9 @@ def call_of(e: exp.Expr) -> tuple[str, list[exp.Expr]] | None:
             parts = [x for x in (e.this, e.expression) if x is not None]
         case _:
             name, kind = function_of(type(e)), type(e)
-            values = (e.args.get(place) for place in kind.arg_types) if name else ()
-            parts = [x for x in values if isinstance(x, exp.Expr)]
+            values = [e.args.get(place) for place in kind.arg_types] if name else []
+            listed = [v if isinstance(v, list) else [v] for v in values]
+            parts = [x for some in listed for x in some if isinstance(x, exp.Expr)]
     return (name, parts) if name else None
 
 
@@ -280,6 +299,271 @@ COMPARED: dict[type, str] = {
     exp.NullSafeNEQ: "IS DISTINCT FROM",
 }
 PARTS = {"DAYOFWEEK": "dow", "DAYOFYEAR": "doy", "WEEKOFYEAR": "week", "WEEKDAY": "dow"}
+
+
+def respelt(e: exp.Expr) -> exp.Expr:
+    """Return a node in the one way of writing it that is read, or as it is.
+
+    FETCH FIRST, pi(), DATEADD(unit, number, time), lengths of time, ANY and ALL of a list, VALUES
+    and series in FROM, and rows of values; rows are equal where all their values are, NULL being
+    one, as in DuckDB. What is inside must have been respelt before.
+
+    Example:
+        >>> from sqlglot import parse_one
+        >>> respelt(parse_one("x = ANY ([1, 2])", dialect="duckdb")).sql("duckdb")
+        'x IN (1, 2)'
+    """
+    match e:
+        case exp.Pi():
+            return exp.Literal.number(repr(math.pi))
+        case exp.Fetch():
+            return exp.Limit(expression=e.args.get("count") or exp.Literal.number(1))
+        case exp.Anonymous() if e.name.lower() == "dateadd" and len(e.expressions) == 3:
+            unit, number, time = e.expressions
+            return exp.DateAdd(this=time, expression=number, unit=exp.Var(this=unit.name.upper()))
+        case exp.Anonymous() if e.name.lower() == "to_date" and len(e.expressions) == 2:
+            moment = exp.UnixToTime(this=e.expressions[0], scale=e.expressions[1])
+            return exp.cast(moment, "DATE")
+        case exp.ToDays():
+            return exp.Interval(this=e.this, unit=exp.Var(this="DAY"))
+        case exp.Anonymous() if e.name.lower() in _LENGTHS and len(e.expressions) == 1:
+            return exp.Interval(this=e.expressions[0], unit=exp.Var(this=e.name[3:].upper()))
+        case exp.Mul() if isinstance(e.this, exp.Interval) != isinstance(
+            e.expression, exp.Interval
+        ):
+            length, number = (e.this, e.expression)[
+                :: 1 if isinstance(e.this, exp.Interval) else -1
+            ]
+            if length.this.name == "1":  # 3 * INTERVAL '1 day'
+                return exp.Interval(this=exp.Paren(this=number), unit=length.args.get("unit"))
+        case exp.Values() if isinstance(e.parent, exp.From | exp.Join):
+            rows = [r.expressions if isinstance(r, exp.Tuple) else [r] for r in e.expressions]
+            return _rows_of_constants(e, [[v.unnest() for v in row] for row in rows], "col{}")
+        case exp.Table() if isinstance(e.this, exp.GenerateSeries):
+            series = e.this
+            name = "range" if series.args.get("is_end_exclusive") else "generate_series"
+            return _rows_of_constants(e, [[value] for value in _series(series)], name)
+        case exp.Group():
+            keys = [k.expressions if isinstance(k, exp.Tuple) else [k] for k in e.expressions]
+            e.set("expressions", [k for some in keys for k in some])
+        case exp.In() if isinstance(e.this, exp.Tuple) and not e.args.get("query"):
+            same = [_same_row(e.this, row) for row in e.expressions]
+            return exp.or_(*same) if all(same) else e
+        case exp.EQ() | exp.NEQ() if (one := _same_row(e.this, e.expression)) is not None:
+            return one if isinstance(e, exp.EQ) else exp.Not(this=exp.Paren(this=one))
+        case _ if type(e) in COMPARED and (listed := _listed_in(e.expression)) is not None:
+            return _compared_with(e, *listed)
+    return e
+
+
+MAX_ROWS = 400
+"""Of VALUES, range() and generate_series(); a public table may have more."""
+
+
+def _rows_of_constants(e: exp.Expr, rows: list[list[exp.Expr]], name: str) -> exp.Expr:
+    """Return rows of constants as a subquery; what they are of, where they are none.
+
+    Args:
+        e: An item of FROM.
+        rows: Its rows.
+        name: Of columns that have none, with {} for their number.
+    """
+    if not rows or any(len(r) != len(rows[0]) for r in rows):
+        return e
+    if len(rows) > MAX_ROWS:
+        raise QueryRefused(
+            f"there are more than {MAX_ROWS} rows of constants in FROM",
+            "declare a public table with them",
+        )
+    if not all(is_constant(value) for row in rows for value in row):
+        return e
+    alias = e.args.get("alias")
+    named = list(alias.columns) if alias is not None else []
+    names = [c.name for c in named] + [name.format(i) for i in range(len(named), len(rows[0]))]
+    stacked: list[exp.Expr] = [
+        exp.select(*(exp.alias_(v, n, quoted=True) for v, n in zip(row, names, strict=False)))
+        for row in rows
+    ]
+    while len(stacked) > 1:  # side by side, so that nothing is nested deeply
+        pairs = list(zip(stacked[::2], stacked[1::2], strict=False))
+        rest = stacked[2 * len(pairs) :]
+        stacked = [exp.Union(this=a, expression=b, distinct=False) for a, b in pairs] + rest
+    called = alias.name if alias is not None and alias.name else name.format("")
+    return exp.Subquery(this=stacked[0], alias=exp.TableAlias(this=exp.to_identifier(called)))
+
+
+def _series(e: exp.GenerateSeries) -> list[exp.Expr]:
+    """Return the values of a series of whole numbers, or of days and times; [] if it is neither."""
+    step, more = e.args.get("step"), 0 if e.args.get("is_end_exclusive") else 1
+    ends = [e.args["start"], e.args["end"]]
+    by = exp.Literal.number(1) if step is None else step
+    whole = [_whole_number(x) for x in (*ends, by)]
+    if None not in whole:
+        low, high, each = (x for x in whole if x is not None)
+        values = range(low, high + (more if each > 0 else -more), each) if each else range(0)
+        return [exp.convert(value) for value in values[: MAX_ROWS + 1]]
+    size = _LONG.get(by.text("unit").upper().removesuffix("S")) if step is not None else None
+    times = [dt.datetime.fromisoformat(x.this.name) for x in ends if _is_moment(x)]
+    number = _whole_number(by.this) if size is not None else None
+    if size is None or number is None or number < 1 or len(times) != 2:
+        return []
+    found, at = list[exp.Expr](), times[0]
+    while (at <= times[1] if more else at < times[1]) and len(found) <= MAX_ROWS:
+        found.append(exp.cast(exp.Literal.string(at.isoformat(" ")), "TIMESTAMP"))
+        at += size * number
+    return found
+
+
+_LONG = {
+    "WEEK": dt.timedelta(weeks=1),
+    "DAY": dt.timedelta(days=1),
+    "HOUR": dt.timedelta(hours=1),
+    "MINUTE": dt.timedelta(minutes=1),
+}
+
+
+def _whole_number(e: exp.Expr) -> int | None:
+    text = f"-{e.this.name}" if isinstance(e, exp.Neg) else e.name
+    literal = e.this if isinstance(e, exp.Neg) else e
+    whole = isinstance(literal, exp.Literal) and re.fullmatch(r"-?\d{1,15}", text)
+    return int(text) if whole else None
+
+
+def _is_moment(e: exp.Expr) -> bool:
+    """Tell whether an expression is a day or a moment, written out."""
+    known = isinstance(e, exp.Cast) and isinstance(e.this, exp.Literal) and e.this.is_string
+    return known and re.fullmatch(r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d)?", e.this.name) is not None
+
+
+_LENGTHS = frozenset(
+    f"to_{unit}s" for unit in ("year", "month", "week", "day", "hour", "minute", "second")
+)
+
+
+def _same_row(a: exp.Expr, b: exp.Expr) -> exp.Expr | None:
+    """Return that two rows of values are alike; None: they are no rows of one length."""
+    rows = [side.expressions for side in (a, b) if isinstance(side, exp.Tuple)]
+    if len(rows) != 2 or len(rows[0]) != len(rows[1]):
+        return None
+    pairs = zip(*rows, strict=True)
+    return exp.and_(*(exp.NullSafeEQ(this=x.copy(), expression=y.copy()) for x, y in pairs))
+
+
+def _listed_in(e: exp.Expr) -> tuple[bool, exp.Expr] | None:
+    """Return whether all of a list are meant, and the list, of ANY or ALL; None: it is neither."""
+    every = isinstance(e, exp.All) or (isinstance(e, exp.Anonymous) and e.name.upper() == "ALL")
+    if not every and not isinstance(e, exp.Any):
+        return None
+    listed = e.expressions[0] if isinstance(e, exp.Anonymous) else e.this.unnest()
+    known = isinstance(listed, exp.Array | exp.Tuple) and listed.expressions
+    return (every, listed) if known else None
+
+
+def _compared_with(e: exp.Expr, every: bool, listed: exp.Expr) -> exp.Expr:
+    if isinstance(e, exp.NEQ if every else exp.EQ):
+        one = exp.In(this=e.this, expressions=listed.expressions)
+        return exp.Not(this=one) if every else one
+    each = [type(e)(this=e.this.copy(), expression=x) for x in listed.expressions]
+    return exp.Paren(this=(exp.and_ if every else exp.or_)(*each))
+
+
+# -- LATERAL subqueries as joins: what they say of the outer row becomes what is joined by ---------
+
+
+def without_laterals(select: exp.Select) -> None:
+    """Join the LATERAL subqueries of a SELECT, in place; those that can't be are left.
+
+    Such a subquery's rows are those that agree with the outer row in some columns, of which LIMIT
+    takes the first in its order: they are numbered within what they agree in.
+
+    Example:
+        >>> from sqlglot import parse_one
+        >>> select = parse_one(
+        ...     "SELECT 1 FROM a, LATERAL (SELECT x FROM b WHERE b.i = a.i ORDER BY x LIMIT 1) AS t"
+        ... )
+        >>> without_laterals(select)
+        >>> print(select.sql("duckdb", pretty=True))
+        SELECT
+          1
+        FROM a
+        JOIN (
+          SELECT
+            x,
+            b.i AS lateral_0
+          FROM b
+          QUALIFY
+            ROW_NUMBER() OVER (PARTITION BY b.i ORDER BY x NULLS FIRST) <= 1
+        ) AS t
+          ON t.lateral_0 = a.i
+    """
+    start = select.args.get("from_")
+    before = {start.this.alias_or_name} if start is not None else set[str]()
+    for join in select.args.get("joins") or []:
+        if isinstance(join.this, exp.Lateral):
+            _join(join, join.this, before)
+        before.add(join.this.alias_or_name)
+
+
+def _join(join: exp.Join, lateral: exp.Lateral, before: set[str]) -> None:
+    on, holder = join.args.get("on"), lateral.this
+    inner = holder.this if isinstance(holder, exp.Subquery) else None
+    if not isinstance(inner, exp.Select) or not (on is None or _is_true(on)):
+        return
+    pairs, rest = _agreements(inner, before)
+    limit, order = inner.args.get("limit"), inner.args.get("order")
+    mixed = any(inner.args.get(k) for k in ("group", "having", "qualify", "offset", "distinct"))
+    if not pairs or mixed or (limit is not None and order is None) or _is_aggregated(inner):
+        return
+    inner.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
+    inner.set("limit", None)
+    inner.set("order", None)
+    if limit is not None:
+        number = exp.Window(
+            this=exp.RowNumber(), partition_by=[own.copy() for own, _ in pairs], order=order
+        )
+        inner.set("qualify", exp.Qualify(this=exp.LTE(this=number, expression=limit.expression)))
+    alias = lateral.args.get("alias") or exp.TableAlias(this=exp.to_identifier("lateral"))
+    for i, (own, _) in enumerate(pairs):
+        name = f"lateral_{i}"
+        inner.select(exp.alias_(own.copy(), name), copy=False)
+        if alias.columns:
+            alias.append("columns", exp.to_identifier(name))
+    equal = (
+        exp.EQ(this=exp.column(f"lateral_{i}", alias.name), expression=outer.copy())
+        for i, (_, outer) in enumerate(pairs)
+    )
+    join.set("on", exp.and_(*equal))
+    join.set("kind", None)
+    join.set("this", exp.Subquery(this=inner, alias=alias))
+
+
+def _agreements(
+    inner: exp.Select, before: set[str]
+) -> tuple[list[tuple[exp.Expr, exp.Expr]], list[exp.Expr]]:
+    """Return what has to be equal, inside and outside, and the conditions on the inside alone."""
+    pairs, rest = list[tuple[exp.Expr, exp.Expr]](), list[exp.Expr]()
+    where = inner.args.get("where")
+    whole = where.this if where is not None else None
+    parts = whole.flatten() if isinstance(whole, exp.And) else [whole] if whole else []
+    own = {s.alias_or_name for s in inner.find_all(exp.Table, exp.Subquery)}
+    outer = before - own
+    for part in parts:
+        sides = [part.this, part.args.get("expression")] if isinstance(part, exp.EQ) else []
+        told = [isinstance(side, exp.Column) and side.table in outer for side in sides]
+        if sum(told) == 1 and isinstance(sides[1 - told.index(True)], exp.Column):
+            at = told.index(True)
+            pairs.append((sides[1 - at], sides[at]))
+        else:
+            rest.append(part)
+    return pairs, rest
+
+
+def _is_true(e: exp.Expr) -> bool:
+    return isinstance(e, exp.Boolean) and bool(e.this)
+
+
+def _is_aggregated(inner: exp.Select) -> bool:
+    return any(e.find(exp.AggFunc) is not None for e in inner.expressions)
 
 
 # -- constants of a query: what is one, and how a value that DuckDB gave is written again ----------

@@ -168,8 +168,11 @@ class Scope:
 
     def _read_from(self) -> None:
         origin = self.select.args.get("from_") or self.select.args.get("from")
-        if origin is None:
+        if origin is None and self.select.parent is None:
             refuse("the query has no FROM", "name a table of the store")
+        if origin is None:  # constants: one public row
+            self.sources["#one"] = FromItem("#one", False, set(), {}, derived="(SELECT 1)", most=1)
+            return
         self._add(origin.this)
         for join in self.select.args.get("joins") or []:
             self._read_join(join)

@@ -18,6 +18,7 @@ kept per person by the rules for subqueries.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
@@ -26,7 +27,7 @@ from typing import Any
 from sqlglot import exp
 
 from sparseq.language import types as T
-from sparseq.language.expression_tree import Term, call
+from sparseq.language.expression_tree import Term, call, cast
 from sparseq.language.types import Family, Type
 from sparseq.sql.bind_expressions import ExpressionReader
 from sparseq.sql.catalog import Column
@@ -176,14 +177,19 @@ def _is_grouped(select: exp.Select) -> bool:
     return select.args.get("group") is not None or any(
         _is_aggregate(e) and not isinstance(e.parent, exp.Window | exp.Filter)
         for part in select.expressions
-        for e in part.find_all(exp.AggFunc)
+        for e in part.find_all(exp.AggFunc, exp.Anonymous)
     )
 
 
 def _is_aggregate(e: exp.Expr) -> bool:
     if isinstance(e.parent, exp.Window) and e.parent.this is e:
         return False
-    return isinstance(e, exp.AggFunc | exp.Filter) and not isinstance(e, WINDOWED)
+    known = isinstance(e, exp.AggFunc | exp.Filter) and not isinstance(e, WINDOWED)
+    return known or _is_binned(e)
+
+
+def _is_binned(e: exp.Expr) -> bool:
+    return isinstance(e, exp.Anonymous) and e.name.lower() in BINNED
 
 
 def _split(
@@ -284,6 +290,13 @@ _AGGREGATES = (
     exp.ArgMax,
     exp.ArgMin,
 )
+_SPREADS: dict[type, str] = {
+    exp.Stddev: "stddev_samp",
+    exp.StddevSamp: "stddev_samp",
+    exp.StddevPop: "stddev_pop",
+    exp.Variance: "var_samp",
+    exp.VariancePop: "var_pop",
+}
 _TRUTHS = (exp.CountIf, exp.LogicalAnd, exp.LogicalOr)
 _TO_DECIMAL = (exp.Sum, exp.Avg)
 _WHOLE = (Family.INTEGER, Family.BOOLEAN)
@@ -291,6 +304,7 @@ _EXACT = "DECIMAL(27, 10)"
 """The type that is added up in a subquery: 10^11 rows of the largest don't leave 38 digits."""
 _COUNT = T.integer(0, T.INT64[1])
 _NAMES = {exp.LogicalAnd: "bool_and", exp.LogicalOr: "bool_or"}
+_INSIDE = "use COUNT, SUM, AVG, MIN, MAX, MEDIAN or STDDEV"
 _NULLS = ("FIRST", "LAST")
 _RANKS = (exp.Rank, exp.DenseRank)
 _VALUES = (exp.FirstValue, exp.LastValue, exp.NthValue)
@@ -332,8 +346,7 @@ def aggregates(e: exp.Expr) -> list[exp.Expr]:
     """Return the aggregates in an expression that are not window functions or in a subquery."""
     if isinstance(e, exp.Window | exp.Subquery | exp.Select):
         return []
-    binned = isinstance(e, exp.Anonymous) and e.name.lower() in BINNED
-    if binned or isinstance(e, exp.Filter | exp.AggFunc):
+    if _is_binned(e) or isinstance(e, exp.Filter | exp.AggFunc):
         return [e]
     return [a for child in e.iter_expressions() for a in aggregates(child)]
 
@@ -479,7 +492,8 @@ class _Inner:
         return self.scope.column_term(value).sql
 
     def _facts(self, value: exp.Expr) -> ColumnFacts:
-        bounds = self.scope.ends(value)
+        inside = value.expressions[0] if _is_binned(value) else value  # a quantile lies in them
+        bounds = self.scope.ends(inside)
         found = cache(partial(self.values.inside, value))
         if isinstance(value, exp.Column):
             facts = self.scope.facts(value)
@@ -505,7 +519,7 @@ class _Inner:
     def _over_steps(self, node: exp.Expr) -> exp.Expr:
         if self._is_key(node):
             return self._step(self._key(node))
-        if isinstance(node, exp.Filter | exp.AggFunc):
+        if isinstance(node, exp.Filter | exp.AggFunc) or _is_binned(node):
             return self._step(self._aggregate(node))
         if isinstance(node, exp.Window):
             refuse(
@@ -548,8 +562,12 @@ class _Inner:
 
     def _aggregated(self, e: exp.Expr) -> tuple[str, Type]:
         """Return SQL of an aggregate, and the type that it ends up with."""
+        if type(e) in _SPREADS:
+            return self._spread(e)
+        if _is_binned(e) and e.name.lower() != "histogram":
+            return self._quantile(e)
         if not isinstance(e, _AGGREGATES):
-            refuse(f"{said(e)} is not answered in a subquery", "use COUNT, SUM, AVG, MIN or MAX")
+            refuse(f"{said(e)} is not answered in a subquery", _INSIDE)
         if isinstance(e, exp.Count) and isinstance(e.this, exp.Star):
             return "count(*)", _COUNT
         if isinstance(e, exp.ArgMax | exp.ArgMin):
@@ -570,6 +588,46 @@ class _Inner:
             return sql, T.DOUBLE
         return sql, _COUNT if isinstance(e, exp.Count | exp.CountIf) else T.BOOLEAN
 
+    def _spread(self, e: exp.Expr) -> tuple[str, Type]:
+        """Return a variance or a deviation: in the order of the values, whatever comes first.
+
+        What is not between -10^100 and 10^100 is left out, so that no square leaves the doubles.
+        """
+        number = cast(self._number(e, e.this), T.DOUBLE)
+        assert number is not None
+        value = call("near", "CASE WHEN abs({0}) < 1e100 THEN {0} + 0 END", T.DOUBLE, number)
+        return f"{_SPREADS[type(e)]}({value.sql} ORDER BY {value.sql})", T.DOUBLE
+
+    def _quantile(self, e: exp.Expr) -> tuple[str, Type]:
+        """Return a median or a quantile: of values in their order, so that of rows is all one."""
+        of, *share = e.expressions
+        if e.name.lower() == "median":
+            share = [exp.Literal.number("0.5"), *share]
+        text = share[0].name if len(share) == 1 and isinstance(share[0], exp.Literal) else ""
+        if not re.fullmatch(r"0?\.\d+|0|1|1\.0+", text):
+            refuse(
+                f"{said(e)} is not answered in a subquery",
+                "median(x), or quantile_cont(x, 0.9): one number from 0 to 1, and no edges",
+            )
+        term = _plain(self._number(e, of))
+        if e.name.lower() == "quantile":
+            return f"quantile_disc({term.sql}, {text})", term.type
+        if term.type.family in _WHOLE:
+            term = cast(term, T.DOUBLE) or term
+        return f"quantile_cont({term.sql}, {text})", term.type
+
+    def _number(self, e: exp.Expr, inside: exp.Expr) -> Term:
+        """Return what an aggregate of numbers is of."""
+        if isinstance(inside, exp.Distinct) or self._is_user(inside):
+            refuse(f"{said(e)} is not answered in a subquery", _INSIDE)
+        term = self.scope.column_term(inside)
+        if not term.type.is_number and term.type.family is not Family.BOOLEAN:
+            refuse(
+                f"{said(e)} is of a {term.type.family}, not of a number",
+                "write CAST(x AS DOUBLE)",
+            )
+        return term
+
     def _at_extreme(self, e: exp.ArgMax | exp.ArgMin) -> tuple[str, Type]:
         """Return arg_max(x, y): x where y is largest, of several the largest x, whatever comes
         first; rows without x or y are left out."""
@@ -586,20 +644,15 @@ class _Inner:
             return Term(T.BIGINT, self.scope.user)
         if isinstance(e, _TRUTHS):
             return Term(T.BOOLEAN, self.scope.truth_sql(inside))
-        term = self.scope.column_term(inside)
         if isinstance(e, exp.Min | exp.Max):
-            return _plain(term)
+            return _plain(self.scope.column_term(inside))
         if isinstance(e, _TO_DECIMAL):
-            if not term.type.is_number and term.type.family is not Family.BOOLEAN:
-                refuse(
-                    f"{said(e)} is of a {term.type.family}, not of a number",
-                    "write CAST(x AS DOUBLE)",
-                )
+            term = self._number(e, inside)
             if isinstance(e, exp.Sum) and term.type.family in _WHOLE:
                 return term
             # exact, so that the order of the rows is all one
             return call("exact", f"TRY_CAST({{0}} AS {_EXACT})", T.DOUBLE, term)
-        return term
+        return self.scope.column_term(inside)
 
     # -- windows ----------------------------------------------------------------------------------
 

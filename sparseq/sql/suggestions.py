@@ -601,12 +601,6 @@ def without_limit(refusal: Refusal, tree: exp.Expr) -> bool:
     return True
 
 
-@changes("use LIKE without ESCAPE")
-def without_escape(refusal: Refusal, tree: exp.Expr) -> bool:
-    """Leave ESCAPE out."""
-    return replaced(tree, exp.Escape, lambda escape: escape.this.copy())
-
-
 @changes("^use WHERE")
 def where_for_having(refusal: Refusal, tree: exp.Expr) -> bool:
     """Write WHERE where HAVING stands without groups."""

@@ -33,6 +33,7 @@ def create(
     *,
     user: str,
     public: Mapping[str, Any] | None = None,
+    really_public: Sequence[str] = (),
     kappa: float | None = None,
     epsilon: tuple[float, float] | None = None,
     purposes: Sequence[Purpose | Questions] = (),
@@ -62,7 +63,9 @@ def create(
             datasets and streams, frames of Polars and pandas, anything with `__arrow_c_stream__`.
         user: The column that says whom a row is about, the same in every private table; or several,
             as `"shop,customer"`, which together do (see `sparseq.load.memory_table`).
-        public: Tables that are not about people, by their names.
+        public: Tables that are not about people, by their names. One that has the column `user` is
+            refused: its rows would be shown as they are.
+        really_public: Names of public tables that may have it, as everybody may see every row.
         kappa: zCDP level of everything ever released (0.5 if nothing is said), or
         epsilon: (epsilon, delta): the same, converted by way of mu-GDP (with a watch, of zCDP).
         purposes: What every budget is for: series that have a part of it for themselves, so that
@@ -110,7 +113,8 @@ def create(
         seed: For tests and simulations only: repeatable noise, no privacy; every answer says so.
 
     Raises:
-        ParameterError: A number is out of range, or a declaration is about no column.
+        ParameterError: A number is out of range, a declaration is about no column, or a public
+            table names people.
         DataError: A file can't be read or does not fit; or is there twice, but for tables with a
             row key.
         StoreError: The path exists already.
@@ -146,6 +150,7 @@ def create(
     declaration = Declaration(
         sources,
         public or {},
+        tuple(really_public),
         budget,
         user,
         time,

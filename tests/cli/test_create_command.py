@@ -229,6 +229,8 @@ def test_parts_that_make_no_sense(
         (["--epsilon", "1,2"], 2, "delta is 2"),
         (["--for", "questions,counts=0"], 2, "counts"),
         (["--public", "pages.csv"], 2, "--public pages=pages.csv"),
+        (["--public", "p={visits}"], 2, "p is declared public, and has who, which says whom"),
+        (["--really-public", "q"], 2, "no public table is called 'q'"),
         (["--user", "whom"], 6, "no column 'whom'"),
         (["--time", "when"], 6, "when"),
         (["missing.csv"], 6, "missing.csv"),
@@ -238,6 +240,7 @@ def test_mistakes_leave_nothing(
     folder: Path, tmp_path: Path, extra: list[str], code: int, says: str
 ) -> None:
     store = tmp_path / "s.sparseq"
+    extra = [option.format(visits=folder / "visits.csv") for option in extra]
     result = run("create", store, folder / "visits.csv", "--user", "who", *extra)
     assert result.exit_code == code
     assert result.stderr.startswith("sparseq: ")
@@ -373,8 +376,8 @@ def test_a_limit_that_can_not_be_read_is_refused(folder: Path, tmp_path: Path, m
 
 def test_there_are_no_more_than_so_many_options_and_parameters() -> None:
     options = {p.name for p in create.params if isinstance(p, click.Option)} - {"help"}
-    assert len(options) <= 23, "of the command"
-    assert len(inspect.signature(sparseq.create).parameters) <= 21
+    assert len(options) <= 24, "of the command"
+    assert len(inspect.signature(sparseq.create).parameters) <= 22
 
 
 @pytest.mark.parametrize(

@@ -1201,3 +1201,104 @@ LEFT JOIN LATERAL (SELECT pages FROM visits v WHERE v.who = e.who AND v.day = e.
 SELECT count(*) n FROM visits v JOIN LATERAL (
   SELECT qty, day FROM events e WHERE e.who = v.who AND qty > 1 ORDER BY day, qty, amount LIMIT 2
 ) t(q, d) ON true WHERE d >= v.day;
+
+
+-- # more functions and forms
+
+-- moments of parts, and parts of moments
+SELECT count(*) FILTER (WHERE make_timestamp(year(day), 2, 3, hour(seen), 5, 6.5) > TIMESTAMP '1997-02-03 12:00') a,
+  countif(century(day) = 20 AND decade(seen) = 199) b, countif(isoyear(day) = 1997) c,
+  countif(extract(yearweek FROM day) > 199710) d, countif(epoch_ms(seen) > 860000000000) e FROM events;
+
+-- moments of numbers
+SELECT countif(to_timestamp(850000000 + qty * 3000000) > TIMESTAMP '1997-01-01') a,
+  countif(epoch_ms(850000000000 + qty * 3000000000) > seen) b FROM events;
+-- is
+SELECT countif(CAST(to_timestamp(850000000 + qty * 3000000) AS TIMESTAMP) > TIMESTAMP '1997-01-01') a,
+  countif(epoch_ms(850000000000 + qty * 3000000000) > seen) b FROM events;
+
+-- later by DATEADD
+SELECT countif(dateadd(day, 30, day) > DATE '1997-03-01') a, countif(dateadd('hour', qty, seen) > day) b FROM events;
+-- is
+SELECT countif(day + INTERVAL 30 DAY > DATE '1997-03-01') a,
+  countif(seen + to_hours(qty) > day) b FROM events;
+
+-- ages, and times between, in parts
+SELECT countif(extract(year FROM age(day, DATE '1994-03-15')) >= 3) a,
+  countif(date_part('month', age(TIMESTAMP '1999-02-27 10:00:00', seen)) > 9) b,
+  countif(extract(day FROM age(seen, TIMESTAMP '1996-02-29 10:00:00')) = 30) c,
+  countif(extract(day FROM seen - TIMESTAMP '1997-03-01 12:00:00') < -30) d,
+  countif(extract(epoch FROM (TIMESTAMP '1997-03-01 12:00:00' - seen)) > 3600.5) e FROM events;
+
+-- bits
+SELECT countif(qty & 1 = 1) a, sum(qty | 2) b, countif(xor(qty, 3) > 2) c, sum(greatest(qty, 0) << 2) d,
+  countif(qty >> 1 = 1) e, countif(~qty < -3) f, sum(bit_count(qty)) g FROM events;
+
+-- divisors and roots
+SELECT countif(gcd(qty, 6) = 3) a, countif(lcm(qty, 4) = 12) b, countif(cbrt(amount) > 2) c FROM events;
+
+-- angles
+SELECT countif(sin(amount) > 0) a, countif(cos(radians(amount)) < 0.5) b, countif(tan(reading) > 1) c,
+  countif(atan2(amount, qty) > 1) d, countif(degrees(atan(reading)) > 45) e, countif(amount > 2 * pi()) f
+FROM events;
+
+-- texts made again and again
+SELECT countif(repeat(kind, 2) = 'bookbook') a, countif(length(repeat(kind, qty)) > 9) b,
+  countif(chr(CAST(64 + qty AS INTEGER)) = 'C') c, countif(kind = chr(26085) || chr(26412)) d FROM events;
+
+-- capitals
+SELECT countif(initcap(kind || ' of gold') = 'Book Of Gold') n, countif(initcap(kind) = 'O''Brien') b FROM events;
+-- is
+SELECT countif(lower(kind) = 'book') n, countif(kind = 'o''brien') b FROM events;
+
+-- patterns with a sign before what stands for itself
+SELECT countif(kind LIKE '100!%' ESCAPE '!') a, countif(kind LIKE '%!%' ESCAPE '!') b,
+  countif(kind NOT LIKE '_o_\_%' ESCAPE '\') c, countif(kind ILIKE 'BxO%' ESCAPE 'x') d,
+  countif(kind || '_' LIKE '%0!%!_' ESCAPE '!') e, countif(kind LIKE '%_!%' ESCAPE '!') f FROM events;
+
+-- similar to
+SELECT countif(kind SIMILAR TO '(book|Book)') a, countif(kind NOT SIMILAR TO '[a-z]+') b FROM events;
+
+-- rows of values
+SELECT countif((kind, qty) IN (('book', 2), ('Book', 3))) a, countif((kind, qty) NOT IN (('book', 2), ('', 1))) b,
+  countif((kind, qty) = ('book', 1)) c, countif((kind, qty) <> ('book', 1)) d,
+  countif((qty, shop_id) = (shop_id, qty)) e FROM events;
+
+-- any and all
+SELECT countif(qty = ANY ([1, 2])) a, countif(qty > ANY ([2, 3])) b, countif(qty < ALL ([2, NULL])) c,
+  countif(qty <> ALL ([1, 2])) d FROM events;
+-- is
+SELECT countif(qty IN (1, 2)) a, countif(qty > 2) b, countif(qty < 2 AND NULL) c, countif(qty NOT IN (1, 2)) d
+FROM events;
+
+-- groups in parentheses, and the first of them
+SELECT gift, shop_id, count(*) n FROM events WHERE gift IN (true, false) AND shop_id IN (1, 2)
+GROUP BY (gift, shop_id) ORDER BY gift, shop_id FETCH FIRST 3 ROWS ONLY;
+
+-- medians and deviations of each person
+SELECT count(*) FILTER (WHERE a > 40) a, countif(b > 30) b, countif(c >= 3) c, sum(least(greatest(d, 0), 100)) d,
+  countif(e > 20.5) e, countif(f = 1) f, countif(g > 2) g
+FROM (SELECT who, median(amount) a, stddev(amount) b, var_pop(qty) c, quantile_cont(amount, 0.9) d,
+    median(price) e, quantile_disc(qty, 0.25) f, percentile_cont(0.5) WITHIN GROUP (ORDER BY qty) g
+  FROM events GROUP BY who, gift HAVING stddev_pop(qty) > 0);
+
+-- more than the person's own median
+SELECT count(*) n FROM events e WHERE amount > (SELECT median(amount) FROM events i WHERE i.who = e.who);
+
+-- intervals that are a number times one
+SELECT countif(day + to_days(3) > DATE '1997-03-01') a, countif(seen + to_hours(qty) > DATE '1997-03-01') b,
+  countif(day + qty * INTERVAL '1 day' > DATE '1997-03-01') c, countif(day - INTERVAL 1 MONTH * 2 > DATE '1997-03-01') d
+FROM events;
+
+-- constants as tables
+WITH w(i) AS (VALUES (1), (3))
+SELECT v.y, count(*) n FROM events JOIN (VALUES ('book', 1.5), ('Book', 2), ('no', NULL)) AS v(x, y) ON kind = v.x
+  JOIN w ON qty > w.i WHERE qty IN (SELECT z FROM (SELECT 2 AS z UNION ALL SELECT 4)) AND y IS NOT NULL GROUP BY v.y;
+
+-- series as tables
+SELECT i, count(*) n, countif(j = 1) m FROM events JOIN range(0, 5, 2) r(i) ON qty = i
+  JOIN generate_series(3, 1, -1) s(j) ON shop_id = j GROUP BY i;
+
+-- days of a series, with those that have none
+SELECT d, count(who) n FROM generate_series(DATE '1997-01-30', DATE '1997-02-05', INTERVAL 2 DAYS) AS g(d)
+LEFT JOIN events ON day = d GROUP BY d;

@@ -8,6 +8,7 @@ public domain, so plain groups whose key is NULL are left out.
 from __future__ import annotations
 
 import datetime as dt
+import random
 import re
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,31 @@ def test_empty_groups_have_no_average(con: sparseq.Store) -> None:
         con, "SELECT avg(amount) a, stddev(amount) s, count(*) n FROM events WHERE who = -1"
     )
     assert row == {"a": None, "s": None, "n": 0}
+
+
+def test_a_deviation_is_the_same_in_whatever_order_rows_lie() -> None:
+    """To the last bit: everybody has the same values, each in an order of their own."""
+    rng, values = random.Random(3), [1e9, 0.1, -1e9, 0.3, 7e-5, 1e5 / 3] * 3
+    rows = [(who, x) for who in range(60) for x in rng.sample(values, len(values))]
+    table_ = pa.table(dict(zip(("who", "x"), zip(*rows, strict=True), strict=True)))
+    ordered = f"(SELECT unnest({sorted(values)}) AS x)"
+    (spread,) = duckdb.sql(f"SELECT stddev(x) FROM {ordered}").fetchall()[0]
+    people = "(SELECT who, stddev(x) AS s, median(x) AS m FROM people GROUP BY who)"
+    alike = f"s = CAST('{spread!r}' AS DOUBLE) AND m BETWEEN 0.19 AND 0.21"
+    with sparseq.create(None, {"people": table_}, user="who", seed=1) as con:
+        assert exact(con, f"SELECT count(*) AS n FROM {people} WHERE {alike}") == [{"n": 60}]
+    plain = duckdb.sql(
+        "SELECT count(DISTINCT s) FROM (SELECT stddev(x) s FROM table_ GROUP BY who)"
+    )
+    assert plain.fetchall() != [(1,)], "the order tells nothing"
+
+
+def test_several_quantiles_are_a_column_each(con: sparseq.Store) -> None:
+    sql = "SELECT quantile_cont(amount, [0.25, 0.995], [0, 10, 50, 100]) AS q FROM events"
+    one = "SELECT quantile_cont(amount, 0.25, [0, 10, 50, 100]) AS q_25 FROM events"
+    (row,), (first,) = exact(con, sql), exact(con, one)
+    assert list(row) == ["q_25", "q_99_5"]
+    assert row["q_25"] == first["q_25"] < 50 < row["q_99_5"]
 
 
 def test_today_is_one_day_in_a_query(con: sparseq.Store) -> None:

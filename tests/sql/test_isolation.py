@@ -53,8 +53,8 @@ TABLES = [
     "(SELECT kind, day, n, text, sum(x) OVER (PARTITION BY who ORDER BY day ROWS 1 PRECEDING) AS x "
     "FROM events) AS e",
     "(SELECT kind, day, n, text, avg(x) OVER (PARTITION BY who) AS x FROM events) AS e",
-    "(SELECT kind, day, n, x, lag(text) OVER (PARTITION BY kind ORDER BY day DESC) AS text "
-    "FROM events) AS e",
+    "(SELECT kind, day, n, x, lag(text) OVER (PARTITION BY who, kind ORDER BY day DESC) "
+    "AS text FROM events) AS e",
     "(SELECT e.who, e.kind, l.day, e.n, e.x, e.text FROM events e JOIN "
     "(SELECT who, max(day) AS day FROM events GROUP BY who) l "
     "ON e.who = l.who AND e.day = l.day) AS e",

@@ -48,6 +48,7 @@ class Declaration:
 
     sources: Mapping[str, Any]
     public: Mapping[str, Any]
+    really_public: Sequence[str]
     budget: Budget
     user: str
     time: str
@@ -124,6 +125,7 @@ def _fill(connection: duckdb.DuckDBPyConnection, made: Declaration) -> None:
     storage = Storage(connection, held_bytes=held_bytes())
     storage.put("settings", made.settings())
     row_keys = _row_keys(made.row_key, made.sources)
+    public = _opened_public(made)
     tables, budgets = list[Table](), False
     for name, source in made.sources.items():
         table, has_budgets = _load_private(storage, made, name, source, row_keys.get(name, ()))
@@ -134,8 +136,7 @@ def _fill(connection: duckdb.DuckDBPyConnection, made: Declaration) -> None:
             f"no table has a column {made.budget_column!r}", "check --budget-column"
         )
     schemas = [storage.schema(table) for table in tables]
-    for name, source in made.public.items():
-        rows = IncomingRows(source, declared=replace(made.read_as.of(name), bounds={}))
+    for name, rows in public.items():
         schemas.append(rows.schema)
         tables.append(storage.create_public(name, rows))
         rows.close()
@@ -153,6 +154,21 @@ def _fill(connection: duckdb.DuckDBPyConnection, made: Declaration) -> None:
     storage.put("catalog", catalog.to_dict())
     for table in catalog.private:
         Outside().tell(connection, table)
+
+
+def _opened_public(made: Declaration) -> dict[str, IncomingRows]:
+    """Return the public tables' rows, of which none is read; refuse those that name people."""
+    for name in made.really_public:
+        if name not in made.public:
+            raise ParameterError(
+                f"no public table is called {name!r}", did_you_mean(name, made.public)
+            )
+    opened = {}
+    for name, source in made.public.items():
+        opened[name] = IncomingRows(source, declared=replace(made.read_as.of(name), bounds={}))
+        if name not in made.really_public:
+            opened[name].check_public(name, made.user)
+    return opened
 
 
 def _load_private(
