@@ -18,6 +18,7 @@ from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import OptimizeError, SqlglotError
 from sqlglot.optimizer.qualify import qualify
+from sqlglot.optimizer.scope import Scope, build_scope
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sparseq.base.errors import NotSql, ParameterError, QueryRefused, did_you_mean
@@ -26,6 +27,7 @@ from sparseq.sql.normalize import BINNED, check_allowed, check_written, rewritte
 from sparseq.sql.plan import KNOWN_OPTIONS, LIMITS, Options, all_limits
 
 MAX_SAID = 80
+_SPELLED = "spelled"  # of a name of the SELECT list, how it was written
 _MOST_TOKENS = 4  # a name, a value or an operation
 _MARK = ["SELECT", "WITH", "DIFFERENTIAL_PRIVACY"]
 _BIGQUERY_OPTIONS = {
@@ -153,6 +155,14 @@ def _qualify(tree: exp.Select, catalog: Catalog) -> exp.Select:
     schema: dict[str, object] = {}
     for t in catalog.tables:
         schema[t.name.lower()] = {c.name.lower(): c.type for c in t.columns}
+    for alias in tree.find_all(exp.Alias, exp.TableAlias):
+        named = [alias.args.get("alias"), *(alias.args.get("columns") or [])]
+        for name in named:
+            if isinstance(name, exp.Identifier):
+                name.meta[_SPELLED] = name.name
+    tree.meta[_SPELLED] = {
+        c.name.lower(): c.name for t in tree.find_all(exp.TableAlias) for c in t.columns
+    }
     try:
         qualified = qualify(tree, schema=schema, dialect=Dialect, validate_qualify_columns=True)
     except OptimizeError as error:
@@ -161,6 +171,37 @@ def _qualify(tree: exp.Select, catalog: Catalog) -> exp.Select:
         raise NotSql(f"this query can't be read: {_message(error)}") from None
     assert isinstance(qualified, exp.Select)
     return qualified
+
+
+def spelled(tree: exp.Select, catalog: Catalog) -> dict[str, str]:
+    """Return the columns of a parsed SELECT as they were written, by their names in the tree.
+
+    A column without an alias is called as where it comes from: so does DuckDB.
+
+    Example:
+        >>> from sparseq.sql.catalog import Column, Table
+        >>> shop = Catalog((Table("t", True, "who", (Column("who", "BIGINT"),)),))
+        >>> spelled(parse('SELECT WHO, count(*) AS "Orders" FROM t GROUP BY 1', shop)[0], shop)
+        {'who': 'who', 'orders': 'Orders'}
+    """
+    scope, listed = build_scope(tree), tree.meta[_SPELLED]
+    return {e.alias_or_name: _spelled(e, scope, listed, catalog) for e in tree.expressions}
+
+
+def _spelled(e: exp.Expr, scope: Scope | None, listed: Mapping[str, str], catalog: Catalog) -> str:
+    """Return a column as it was written; `listed`: columns that a subquery's alias names."""
+    name, alias, column = e.alias_or_name, e.args.get("alias"), e.unalias()
+    if isinstance(alias, exp.Identifier) and _SPELLED in alias.meta:
+        return str(alias.meta[_SPELLED])
+    if not isinstance(column, exp.Column) or column.name != name or scope is None:
+        return listed.get(name, name)
+    source = scope.sources.get(column.table)
+    if isinstance(source, Scope):
+        source = next(iter(source.set_operation_scopes), source)
+        inner = (x for x in source.expression.selects if x.alias_or_name == name)
+        return next((_spelled(x, source, listed, catalog) for x in inner), name)
+    stored = catalog.table(source.name).columns if isinstance(source, exp.Table) else ()
+    return next((c.name for c in stored if c.name.lower() == name), name)
 
 
 def _unresolved(message: str, catalog: Catalog) -> QueryRefused:

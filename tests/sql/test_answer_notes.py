@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -56,3 +57,32 @@ def test_rows_in_no_group_are_said(con: sparseq.Store, query: str, notes: tuple[
         assert ("groups" in answer_text(answer)) == bool(notes)
         assert answer_facts(answer).get("notes", ()) == notes
     assert con.release(answer.facts.release).facts.notes == notes
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ('SELECT count(*) AS "Orders" FROM t', ["Orders"]),
+        ("SELECT count(*) AS ORDERS FROM t", ["ORDERS"]),
+        ('SELECT CAT, count(*) AS "N of" FROM t GROUP BY 1 ORDER BY "n OF"', ["Cat", "N of"]),
+        ("SELECT * FROM (SELECT cat AS A, count(*) AS b FROM t GROUP BY 1) q(C, d)", ["C", "d"]),
+        ("WITH Q AS (SELECT cat, count(*) AS N FROM t GROUP BY 1) SELECT q.*, n / 2 AS Half FROM q",
+         ["Cat", "N", "Half"]),
+        ("SELECT cat AS Kind, count(*) AS N FROM t GROUP BY 1 "
+         "UNION ALL SELECT Cat, count(*) FROM t WHERE who < 9 GROUP BY 1", ["Kind", "N"]),
+    ],
+)  # fmt: skip
+def test_names_are_as_they_were_written(query: str, names: list[str]) -> None:
+    """As DuckDB has them; and names that differ by case only are one."""
+    t = ROWS.rename_columns(["who", "Cat", "day"])
+    duck = duckdb.connect()
+    duck.register("t", t)
+    assert duck.sql(query).columns == names
+    with sparseq.create(None, {"t": t}, user="who", keys={"Cat": ["a"]}) as con:
+        answer = con.sql(query)
+        assert answer.values == names
+        small = con.sql(query.lower())
+        assert small.facts.repeated
+        assert [name.lower() for name in names] == [name.lower() for name in small.values]
+        with pytest.raises(sparseq.QueryRefused, match="two columns are called 'n'"):
+            con.sql("SELECT count(*) AS n, count(DISTINCT who) AS N FROM t")
