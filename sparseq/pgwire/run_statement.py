@@ -99,6 +99,7 @@ class Runner:
 
     async def _result(self, statement: SqlStatement) -> StatementResult:
         self.check_alive(statement)
+        self.state.hear(statement.text)
         match statement.form:
             case StatementForm.SELECT:
                 return StatementResult("SELECT", await self._selects.table(statement.text))
