@@ -293,8 +293,14 @@ _UNKNOWN = (
 )
 
 
+_PLACE = re.compile(r"\(line (\d+), column (\d+)[,)]")
+
+
 def _position(message: str, text: str) -> int:
     """Return where the name stands that a message quotes; 0: it quotes none."""
+    if (at := _PLACE.search(message)) is not None:
+        before = text.split("\n")[: int(at[1]) - 1]
+        return sum(map(len, before)) + len(before) + int(at[2])
     quoted = re.search(r"(?<!\w)['\"](?:\w+\.)?([^'\"]{1,63})['\"]", message)
     if quoted is None:
         return 0

@@ -21,7 +21,7 @@ from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused, did_you_mean
 from sparseq.language.functions import FUNCTIONS
-from sparseq.sql.parsed_expressions import function_named, function_of
+from sparseq.sql.parsed_expressions import function_named, function_of, plainer, too_few
 from sparseq.sql.plan import LIMITS
 
 # -- the words a query may use. What is not listed is refused, with what to write instead ----------
@@ -450,6 +450,8 @@ def check_written(tree: exp.Expr) -> None:
     for node in tree.walk():
         if isinstance(node, _BEFORE):
             _check_arguments(node)
+        if (called := too_few(node)) is not None:
+            raise QueryRefused(f"{called}() has too few arguments", "docs/sql.md lists functions")
 
 
 def _check_arguments(node: exp.Expr) -> None:
@@ -805,8 +807,10 @@ def _node(node: exp.Expr) -> exp.Expr:
         (ordered,) = node.expression.expressions
         if not ordered.args.get("desc"):
             return _quantile(ordered.this, node.this.this)
-    if isinstance(node, exp.Table) and node.db.lower() == "main" and not node.catalog:
+    if isinstance(node, exp.Table | exp.Column) and node.db.lower() == "main" and not node.catalog:
         node.set("db", None)
+    if (other := plainer(node)) is not None:
+        return other
     if type(node) in _COMPARED:
         return _without_interval(node)
     return node

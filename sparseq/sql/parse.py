@@ -16,7 +16,7 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
-from sqlglot.errors import OptimizeError, SqlglotError
+from sqlglot.errors import OptimizeError, ParseError, SqlglotError
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import Scope, build_scope
 from sqlglot.tokenizer_core import Token, TokenType
@@ -114,6 +114,10 @@ def _check_tokens(text: str, most: Mapping[str, int]) -> None:
 def _one_select(text: str) -> exp.Expr:
     try:
         statements = [s for s in sqlglot.parse(text, dialect=Dialect) if s is not None]
+    except (KeyError, IndexError):  # sqlglot counts no arguments of some functions
+        raise NotSql(
+            "this is not SQL that sparseq reads: a function has too few arguments"
+        ) from None
     except SqlglotError as error:
         hint = _misspelt(_first_word(text))
         if re.search(r"\bOPTIONS\s*\(", text, re.IGNORECASE):
@@ -351,7 +355,12 @@ def _read_options(tokens: list[Token], text: str) -> Options:
 
 
 def _message(error: Exception) -> str:
-    """Return the first line of a parser's message, without its terminal colours."""
+    """Return what a parser says in a line, and the place: where, and beside which word."""
+    if isinstance(error, ParseError) and error.errors and error.errors[0].get("line"):
+        first = error.errors[0]
+        word, told = first["highlight"] or "", str(first["description"]).partition(" but got <")[0]
+        at = f"line {first['line']}, column {max(first['col'] - len(word) + 1, 1)}"
+        return f"{told} ({at}{f', at {word[:40]!r}' if word else ''})"
     plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
     return plain.strip().splitlines()[0] if plain.strip() else "it can't be read"
 

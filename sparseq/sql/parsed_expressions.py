@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, ClassVar
 
 from sqlglot import exp
 
+from sparseq.base.errors import QueryRefused
 from sparseq.language import types as T
 from sparseq.language.expression_tree import Term
 from sparseq.language.functions import Function, overloads
@@ -282,12 +284,100 @@ COMPARED: dict[type, str] = {
 PARTS = {"DAYOFWEEK": "dow", "DAYOFYEAR": "doy", "WEEKOFYEAR": "week", "WEEKDAY": "dow"}
 
 
+def too_few(e: exp.Expr) -> str | None:
+    """Return the name of a function that is called with too few arguments; None: it is not.
+
+    >>> from sqlglot import parse_one
+    >>> too_few(parse_one("count()")), too_few(parse_one("count(*)"))
+    ('count', None)
+    """
+    if not isinstance(e, exp.Func):
+        return None
+    needed = [name for name, must in e.arg_types.items() if must]
+    needed += ["this"] * isinstance(e, exp.Count | exp.Date)
+    needed += ["quantile"] * isinstance(e, exp.ApproxQuantile)
+    needed += ["expression"] * isinstance(e, exp.RegrCount)
+    needed += ["replacement"] * isinstance(e, exp.RegexpReplace)
+    needed += ["min_value", "max_value", "num_buckets"] * isinstance(e, exp.WidthBucket)
+    few = any(e.args.get(name) is None for name in needed)
+    single = isinstance(e.args.get("expressions"), exp.Expr)  # sqlglot took one for a list
+    return e.sql_name().lower() if few or single else None
+
+
+def listed_of(e: exp.Expr) -> exp.Expr | None:
+    """Return x = ANY(ARRAY[1, 2]) as IN, x <> ALL(ARRAY[1, 2]) as NOT IN; None: it is neither.
+
+    >>> from sqlglot import parse_one
+    >>> listed_of(parse_one("x = ANY(ARRAY[1, 2])", dialect="duckdb")).sql()
+    'x IN (1, 2)'
+    """
+    side = e.expression if isinstance(e, exp.EQ | exp.NEQ) else None
+    array = None
+    if isinstance(e, exp.EQ) and isinstance(side, exp.Any):
+        array = side.this
+    elif isinstance(e, exp.NEQ) and isinstance(side, exp.Anonymous) and side.name.lower() == "all":
+        array = side.expressions[0] if side.expressions else None
+    while isinstance(array, exp.Paren | exp.Cast):
+        array = array.this
+    if not isinstance(array, exp.Array):
+        return None
+    nobody = exp.EQ(this=exp.Literal.number(0), expression=exp.Literal.number(1))
+    found = exp.In(this=e.this, expressions=array.expressions) if array.expressions else nobody
+    return found if isinstance(e, exp.EQ) else exp.Not(this=found)
+
+
 # -- constants of a query: what is one, and how a value that DuckDB gave is written again ----------
 
 
 def is_constant(e: exp.Expr) -> bool:
     """Tell whether an expression has the same value on every row."""
     return e.find(exp.Column, exp.Subquery, exp.Select, exp.Window, exp.AggFunc) is None
+
+
+_PATTERNS = {
+    "YYYY": "%Y", "MM": "%m", "DD": "%d", "HH24": "%H", "HH12": "%I", "HH": "%I",
+    "MI": "%M", "SS": "%S", "US": "%f", "MS": "%f", "AM": "%p", "PM": "%p",
+}  # fmt: skip
+_PATTERN = re.compile(r'"([^"]*)"|(' + "|".join(_PATTERNS) + r")|([^A-Za-z])", re.IGNORECASE)
+
+
+def moment_of(e: exp.Expr) -> exp.Expr | None:
+    """Return TO_TIMESTAMP and TO_DATE of a written text and a pattern as a constant; None: neither.
+
+    Raises:
+        QueryRefused: The text is not as the pattern says, or nobody knows the pattern.
+
+    >>> from sqlglot import parse_one
+    >>> moment_of(parse_one("TO_DATE('31.01.2024', 'DD.MM.YYYY')", dialect="duckdb")).sql()
+    "CAST('2024-01-31' AS DATE)"
+    """
+    is_date = isinstance(e, exp.Anonymous) and e.name.lower() == "to_date"
+    if not is_date and not isinstance(e, exp.UnixToTime):
+        return None
+    parts = e.expressions if is_date else [e.this, e.args.get("scale")]
+    written = [x.name for x in parts if isinstance(x, exp.Literal) and x.is_string]
+    if len(written) != 2 or len(parts) != 2:
+        return None
+    text, pattern = written
+    if _PATTERN.sub("", pattern):
+        known = ", ".join(_PATTERNS)
+        raise QueryRefused(f"the pattern {pattern[:40]!r} is not known", f"it has {known}")
+    format = _PATTERN.sub(
+        lambda m: _PATTERNS[m[2].upper()] if m[2] else (m[1] or m[3] or "").replace("%", "%%"),
+        pattern,
+    )
+    try:
+        moment = dt.datetime.strptime(text, format)
+    except (ValueError, re.error):
+        raise QueryRefused(f"{text[:40]!r} is not as {pattern[:40]!r} says") from None
+    if is_date:
+        return exp.cast(exp.Literal.string(moment.date().isoformat()), "DATE")
+    return exp.cast(exp.Literal.string(moment.isoformat(" ")), "TIMESTAMP")
+
+
+def plainer(e: exp.Expr) -> exp.Expr | None:
+    """Return a list or a moment that PostgreSQL writes in its own way; None: it is neither."""
+    return moment_of(e) or listed_of(e)
 
 
 def constant_sql(value: object, type: str) -> exp.Expr:

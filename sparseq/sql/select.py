@@ -687,6 +687,7 @@ def _name(e: exp.Expr) -> str:
 
 _DATE = re.compile(r"'(\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2}:\d{2})?)'")
 _COLUMN = re.compile(r'(?:"(?:[^"]|"")+"\.)?"(?:[^"]|"")+"')
+_PATTERNED = re.compile(r"\bto_(date|timestamp)\b", re.IGNORECASE)
 _MIDNIGHT = " 00:00:00"
 _TEMPLATES = 256
 _Key = tuple[tuple[str, int], ...]
@@ -719,6 +720,8 @@ class Templates:
         """Remember a query that was lowered from `text`."""
         dates = _DATE.findall(text)
         if not dates or not all(map(_is_date, dates)) or _dated_groups(query):
+            return
+        if _PATTERNED.search(text):  # a date that is not read as it looks
             return
         moments = sorted(map(_moment, dates))
         if len(set(moments)) != len(dates) or moments != _moments_of(query):
