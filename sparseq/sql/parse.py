@@ -200,9 +200,9 @@ def _spelled(e: exp.Expr, scope: Scope | None, listed: Mapping[str, str], catalo
     if not isinstance(column, exp.Column) or column.name != name or scope is None:
         return listed.get(name, name)
     source = scope.sources.get(column.table)
-    if isinstance(source, Scope):
+    if isinstance(source, Scope) and isinstance(source.expression, exp.Query):
         source = next(iter(source.set_operation_scopes), source)
-        inner = (x for x in source.expression.selects if x.alias_or_name == name)
+        inner = (x for x in source.expression.expressions if x.alias_or_name == name)
         return next((_spelled(x, source, listed, catalog) for x in inner), name)
     stored = catalog.table(source.name).columns if isinstance(source, exp.Table) else ()
     return next((c.name for c in stored if c.name.lower() == name), name)

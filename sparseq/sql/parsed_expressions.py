@@ -335,9 +335,19 @@ def is_constant(e: exp.Expr) -> bool:
 
 
 _PATTERNS = {
-    "YYYY": "%Y", "MM": "%m", "DD": "%d", "HH24": "%H", "HH12": "%I", "HH": "%I",
-    "MI": "%M", "SS": "%S", "US": "%f", "MS": "%f", "AM": "%p", "PM": "%p",
-}  # fmt: skip
+    "YYYY": "%Y",
+    "MM": "%m",
+    "DD": "%d",
+    "HH24": "%H",
+    "HH12": "%I",
+    "HH": "%I",
+    "MI": "%M",
+    "SS": "%S",
+    "US": "%f",
+    "MS": "%f",
+    "AM": "%p",
+    "PM": "%p",
+}
 _PATTERN = re.compile(r'"([^"]*)"|(' + "|".join(_PATTERNS) + r")|([^A-Za-z])", re.IGNORECASE)
 
 
