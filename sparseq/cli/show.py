@@ -20,7 +20,6 @@ from sparseq.cli.text import guarantee_line, labelled, loud_lines, say
 from sparseq.pictures.answer_texts import (
     answer_csv,
     answer_markdown,
-    answer_table,
     budget_of,
     footnote,
     lines_about,
@@ -74,7 +73,7 @@ def encode(
 
 def answer_text(answer: Answer, width: int | None = None, recorded: bool = False) -> str:
     """Return the values with their intervals, and under them what those are about."""
-    texts = answer_table(answer.arrow())
+    texts = answer.texts()
     loud = loud_lines(answer.facts.seeded, answer.facts.losses)
     about = labelled(_footer(answer, footnote(texts), recorded))
     return "\n".join([format_table(*texts, max_width=width), "", *loud, about])
@@ -108,7 +107,7 @@ def interval_lines(answer: Answer) -> list[str]:
 
 def brief_text(answer: Answer, width: int | None = None) -> str:
     """Return the values with their intervals, and as little as will do about the rest."""
-    texts = answer_table(answer.arrow())
+    texts = answer.texts()
     loud = loud_lines(answer.facts.seeded, answer.facts.losses)
     again = ", asked before (free)" if answer.facts.repeated else ""
     again = ", from which this follows (free)" if answer.facts.follows else again

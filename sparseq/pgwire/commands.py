@@ -18,12 +18,20 @@ from sparseq.pgwire.messages import (
 from sparseq.pgwire.pg_settings import REQUEST_ID, Settings
 from sparseq.pgwire.pg_values import StatementResult
 from sparseq.pgwire.statement_kinds import SqlStatement, StatementForm, TokenReader, change
+from sparseq.sql.plan import INTERVAL, PLAIN
 
 # -- the state of one client: its transaction, settings, prepared statements, portals --------------
 
 IDLE, INSIDE, FAILED = b"I", b"T", b"E"
 MOST_OPEN = 1_000
 """PreparedStatement statements, and portals, that one client may have."""
+_PROGRAMS = (
+    *("apache superset", "dbt", "ibis", "looker", "metabase", "microsoft power bi", "mashup"),
+    *("npgsql", "postgresql jdbc driver", "sqlalchemy", "superset", "tableau"),
+)
+"""Beginnings of `application_name` of programs that lay out columns for those they asked for."""
+_FIRST, _FIRST_SAID = 8, ("set timezone = utc", "show standard_conforming_strings")
+"""Statements, among the first of a connection, that ibis sends; SQLAlchemy (Superset is one)."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +84,7 @@ class State:
         notices: To be sent before what comes next.
         savepoints: Their names, the newest last.
         asked: Questions that were answered in this transaction.
+        finds_by_place: Its client takes columns by their place, or checks how many there are.
     """
 
     settings: Settings
@@ -85,6 +94,25 @@ class State:
     notices: list[bytes] = field(default_factory=list)
     savepoints: list[str] = field(default_factory=list)
     asked: int = 0
+    finds_by_place: bool = False
+    _heard: int = 0
+
+    @property
+    def columns(self) -> str:
+        """The columns that answers are shown with: as was set, else as its client needs them.
+
+        Clients that describe statements before they run them, and programs that lay out columns
+        for those they asked for, have the SELECT's own; people and scripts have intervals too.
+        """
+        chosen, named = self.settings.options().columns, self.settings.show("application_name")[1]
+        laid_out = self.finds_by_place or named.lower().startswith(_PROGRAMS)
+        return chosen or (PLAIN if laid_out else INTERVAL)
+
+    def hear(self, text: str) -> None:
+        """Tell by its first statements whether a driver is one that lays out columns."""
+        self._heard += 1
+        if self._heard <= _FIRST and text.strip().rstrip(";").lower() in _FIRST_SAID:
+            self.finds_by_place = True
 
     def notice(self, message: str, hint: str = "", code: str = "00000") -> None:
         """Send a notice; of a code that warns, a warning."""

@@ -196,6 +196,7 @@ class Session:
 
     async def _describe_statement(self, name: str) -> None:
         prepared = self.state.statement(name)
+        self.state.finds_by_place = True
         schema = await self._limited(self._running.schema_of(prepared))
         await self._tell()
         await self._send(messages.parameter_types(prepared.types))

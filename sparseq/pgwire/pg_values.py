@@ -520,7 +520,18 @@ def cast_type(statement: Sequence[Token], number: int) -> int:
 def _beside(statement: Sequence[Token], i: int, column: Callable[[str], Column | None]) -> int:
     """Return the type of the column that a parameter is compared with; 0: it is with none."""
     compared = compared_with(statement, i, column)
-    return 0 if compared is None else type_of(compared)
+    if compared is None:
+        return 0
+    type = type_of(compared)
+    return BY_OID.get(type, TEXT).array if _is_list(statement, i) else type
+
+
+def _is_list(statement: Sequence[Token], i: int) -> bool:
+    """Tell whether a parameter is the list in ANY($1) or ALL($1)."""
+    return i > 1 and statement[i - 1].text == "(" and statement[i - 2].is_word("ANY", "ALL")
+
+
+_VALUES = (TokenKind.PARAMETER, TokenKind.NUMBER, TokenKind.STRING)
 
 
 def compared_with(
@@ -530,8 +541,9 @@ def compared_with(
     at = i - 1
     while at >= 0 and (
         statement[at].text in (*_COMPARED, ",", "(")
-        or statement[at].is_word("BETWEEN", "AND", "IN", "DATE", "TIMESTAMP")
-        or statement[at].kind in (TokenKind.PARAMETER, TokenKind.NUMBER, TokenKind.STRING)
+        or statement[at].is_word("BETWEEN", "AND", "IN", "ANY", "ALL")
+        or (statement[at].is_word("DATE", "TIMESTAMP") and statement[at + 1].kind in _VALUES)
+        or statement[at].kind in _VALUES
     ):
         at -= 1
     left = statement[at] if 0 <= at < i - 1 else None
@@ -554,7 +566,10 @@ def stand_in(
             if compared is not None:
                 at_end = statement[i - 1].text in ("<", "<=") or statement[i - 1].is_word("AND")
                 place = number(token) - 1
-                values[place] = _within(compared, values[place], at_end)
+                if _is_list(statement, i):
+                    values[place] = [_within(compared, _ANY.get(type_of(compared), ""), at_end)]
+                else:
+                    values[place] = _within(compared, values[place], at_end)
     return values
 
 

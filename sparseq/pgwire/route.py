@@ -42,6 +42,8 @@ _TABLES_END = (
 )
 
 
+_SCHEMAS = ("public", "main")
+"""PostgreSQL's name of the schema that people's tables are in, and DuckDB's."""
 ANSWER = "answer_"
 """Beginning of the name of an answer in a SELECT over it."""
 
@@ -151,7 +153,7 @@ def _named(found: Sequence[Token], private: Collection[str]) -> Iterator[Token]:
             if i + 1 < len(found) and found[i + 1].text == ".":
                 continue
             before = found[i - 2].name.lower() if found[i - 1].text == "." else "public"
-            if token.name.lower() in private and before == "public":
+            if token.name.lower() in private and before in _SCHEMAS:
                 yield token
             wanted = False
 
@@ -160,7 +162,7 @@ def _without_schema(text: str, found: Sequence[Token], private: Collection[str])
     """Return a SELECT in which people's tables have no schema: sparseq knows none."""
     cuts: list[tuple[int, int]] = []
     for i, (schema, dot, name) in enumerate(zip(found, found[1:], found[2:], strict=False)):
-        if schema.name == "public" and dot.text == "." and name.name.lower() in private:
+        if schema.name in _SCHEMAS and dot.text == "." and name.name.lower() in private:
             start = schema.start
             if i >= 2 and found[i - 1].text == "." and found[i - 2].kind is not TokenKind.OTHER:
                 start = found[i - 2].start  # the name of the database

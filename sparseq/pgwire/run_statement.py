@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sparseq.base.errors import QueryRefused
 from sparseq.pgwire import commands
 from sparseq.pgwire.commands import FAILED, Portal, PreparedStatement, State
 from sparseq.pgwire.messages import FAILED_TRANSACTION, INVALID_PARAMETER, READ_ONLY, WireError
@@ -85,7 +86,13 @@ class Runner:
         if not prepared.statement.parameters:
             return await self.schema(prepared.statement)
         values = stand_in(prepared.statement.tokens, prepared.types, self._selects.column)
-        return await self.schema(bound(prepared.statement, values))
+        try:
+            return await self.schema(bound(prepared.statement, values))
+        except QueryRefused:  # a text is beside what is no text: values will be what they look like
+            if "" not in values:
+                raise
+            values = [None if value == "" else value for value in values]
+            return await self.schema(bound(prepared.statement, values))
 
     async def run(self, portal: Portal) -> None:
         """Have a portal have its result; what ran already is not run again."""
@@ -99,6 +106,7 @@ class Runner:
 
     async def _result(self, statement: SqlStatement) -> StatementResult:
         self.check_alive(statement)
+        self.state.hear(statement.text)
         match statement.form:
             case StatementForm.SELECT:
                 return StatementResult("SELECT", await self._selects.table(statement.text))

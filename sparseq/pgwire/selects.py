@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 import pyarrow as pa
@@ -25,16 +26,17 @@ from sparseq.pgwire.messages import CANCELLED, FEATURE_NOT_SUPPORTED, WireError
 from sparseq.pgwire.pg_values import shaped
 from sparseq.pgwire.route import Aim, Destination, aimed
 from sparseq.pgwire.statement_kinds import TokenKind, tokens
-from sparseq.pictures.answer_texts import said
-from sparseq.released.render import ERROR_SUFFIX
+from sparseq.pictures.answer_texts import said, terminal_text
+from sparseq.released.render import ERROR_SUFFIX, shown_columns
 from sparseq.server.service import Service, done_in
 from sparseq.server.service import Statement as Question
 from sparseq.server.tokens import Principal
 from sparseq.sql.catalog import Column
+from sparseq.sql.plan import INTERVAL
 from sparseq.store.answer import Answer
 
 T = TypeVar("T")
-_REMEMBERED, _QUICK = 256, 4_000
+_REMEMBERED, _QUICK, _WIDE = 256, 4_000, 100
 _QUESTIONS = (Aim.QUESTION, Aim.AFTER)
 _RELEASE = re.compile(r"r[1-9]\d{0,11}")
 _GUARANTEE = ("kappa", "keys_delta", "norm_budget", "mu", "releases")
@@ -146,15 +148,16 @@ class Selects:
         reply = await self._service.ask(self._who, self._question(at, request_id))
         self._state.asked += 1
         self._tell(reply.answer, reply.repeat)
+        whole = uniform(reply.answer.arrow())
         try:
-            return await self._after(at, uniform(reply.answer.arrow()))
+            return await self._after(at, whole)
         except QueryCancelError as error:
             number = reply.answer.facts.release
             hint = f"the question was answered before; SELECT * FROM released.r{number} is free"
             raise WireError(CANCELLED, f"cancelled after release {number}", hint) from error
 
     def _question(self, at: Destination, request_id: str) -> Question:
-        options = self._state.settings.options()
+        options = replace(self._state.settings.options(), columns=None)
         fresh = self._state.settings.fresh
         return Question(at.sql, options=options, request_id=request_id, fresh=fresh)
 
@@ -162,7 +165,11 @@ class Selects:
         number = answer.facts.release
         if repeat:
             self._state.notice(f"release {number} again, as it was recorded: nothing was charged")
-        for line in said(answer.arrow(), answer.facts):
+        if self._state.columns == INTERVAL:
+            lines = said(answer.arrow(), answer.facts)
+        else:  # the intervals are told of here
+            lines = [terminal_text(answer.arrow(), answer.facts, _WIDE)]
+        for line in lines:
             self._state.notice(line)
 
     def _set_config(self, sql: str) -> None:
@@ -180,7 +187,7 @@ class Selects:
     async def _after(self, at: Destination, answer: pa.Table) -> pa.Table:
         """Return what is made of an answer."""
         if at.aim is not Aim.AFTER:
-            return answer
+            return shown_columns(answer, self._state.columns)
         return await self._looked(lambda: self._look.after(at.after, answer))
 
     async def _read_back(self, sql: str) -> None:
@@ -286,8 +293,14 @@ _UNKNOWN = (
 )
 
 
+_PLACE = re.compile(r"\(line (\d+), column (\d+)[,)]")
+
+
 def _position(message: str, text: str) -> int:
     """Return where the name stands that a message quotes; 0: it quotes none."""
+    if (at := _PLACE.search(message)) is not None:
+        before = text.split("\n")[: int(at[1]) - 1]
+        return sum(map(len, before)) + len(before) + int(at[2])
     quoted = re.search(r"(?<!\w)['\"](?:\w+\.)?([^'\"]{1,63})['\"]", message)
     if quoted is None:
         return 0

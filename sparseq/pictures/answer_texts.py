@@ -28,6 +28,7 @@ from sparseq.pictures.tables import (
     interval_texts,
 )
 from sparseq.released.render import ERROR_SUFFIX, HIGH_SUFFIX, LOW_SUFFIX, columns_of
+from sparseq.sql.plan import ERROR, PLAIN
 from sparseq.store.answer_facts import AnswerInterval, Facts
 
 # -- the values of an answer as text ---------------------------------------------------------------
@@ -61,14 +62,14 @@ def _marked_texts(rows: list[Ends], whole: bool) -> list[str]:
     ]
 
 
-def answer_table(table: pa.Table) -> Table:
-    """Return the answer for `format_table`, every value with its interval."""
+def answer_table(table: pa.Table, columns: str | None = None) -> Table:
+    """Return the answer for `format_table`, every value with its interval, or ±, or neither."""
     names = table.column_names
-    columns, texts, align = [], [], []
+    own, texts, align = [], [], []
     for name in columns_of(table):
         values = table[name].to_pylist()
-        columns.append(name)
-        if name + LOW_SUFFIX in names:
+        own.append(name)
+        if name + LOW_SUFFIX in names and columns != ERROR:
             whole = str(table[name].type).startswith("int")
             texts.append(_marked_texts(with_interval(table, name), whole))
             align.append(".")
@@ -81,7 +82,9 @@ def answer_table(table: pa.Table) -> Table:
             texts.append(key_texts(values))
             numeric = any(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
             align.append("r" if numeric else "l")
-    return Table(columns, [list(row) for row in zip(*texts, strict=True)], align)
+        if columns == PLAIN and name + ERROR_SUFFIX in names:
+            texts[-1] = [text.partition(" ")[0] for text in texts[-1]]
+    return Table(own, [list(row) for row in zip(*texts, strict=True)], align)
 
 
 def noised_text(value: float | None, bound: float | None, whole: bool = False) -> str:
@@ -121,10 +124,12 @@ def key_texts(values: Sequence[Any]) -> list[str]:
     return [plain_text(v) for v in values]
 
 
-def terminal_text(table: pa.Table, facts: Facts, width: int | None = None) -> str:
+def terminal_text(
+    table: pa.Table, facts: Facts, width: int | None = None, columns: str | None = None
+) -> str:
     """Return the first rows, aligned, and a line about the intervals."""
     shown, more = first_rows(table)
-    texts = answer_table(shown)
+    texts = answer_table(shown, columns)
     values = format_table(*texts, max_width=width)
     return "\n".join([values, *more, *footnote(texts), *said(table, facts)])
 

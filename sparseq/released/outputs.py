@@ -157,6 +157,12 @@ class Outputs:
     offset: int = 0
     histogram: int | None = None
 
+    def called(self, names: Mapping[str, str]) -> Outputs:
+        """Return them with columns called as they were written; `names`: by their small letters."""
+        return replace(
+            self, columns=tuple(replace(c, name=names.get(c.name, c.name)) for c in self.columns)
+        )
+
     def rows(self, noised: Measurements) -> NDArray[np.int64]:
         """Return the groups that HAVING keeps, in the order asked for, as far as LIMIT goes."""
         chosen = np.arange(noised.groups)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparseq.released.outputs import Estimate, Measurements, Outputs
-from sparseq.sql.plan import Domain, Plan, Query
+from sparseq.sql.plan import ERROR, INTERVAL, Domain, Plan, Query
 
 ERROR_SUFFIX = "_error"
 """Beside every noised column x, column x_error has its ±; null where none can be given."""
@@ -27,6 +27,21 @@ def columns_of(table: pa.Table) -> list[str]:
     names = set(table.column_names)
     beside = {n + s for n in names if n + ERROR_SUFFIX in names for s in SUFFIXES}
     return [name for name in table.column_names if name not in beside]
+
+
+def shown_columns(table: pa.Table, columns: str | None) -> pa.Table:
+    """Return an answer with the columns that are to be shown: see `Options.columns`.
+
+    Example:
+        >>> table = pa.table({"n": [3.0], "n_error": [2.0], "n_low": [1.0], "n_high": [5.0]})
+        >>> shown_columns(table, "error").column_names, shown_columns(table, "plain").column_names
+        (['n', 'n_error'], ['n'])
+    """
+    if columns in (None, INTERVAL):
+        return table
+    own = columns_of(table)
+    errors = {n + ERROR_SUFFIX for n in own} if columns == ERROR else set[str]()
+    return table.select([n for n in table.column_names if n in own or n in errors])
 
 
 def keys_of(table: pa.Table) -> list[str]:

@@ -7,7 +7,7 @@ and public ones; `sparseq.sql.select` has made it, typed and total like all SQL 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -98,6 +98,12 @@ class After:
     columns: tuple[ShownColumn, ...]
     run: Run = field(compare=False)
 
+    def called(self, names: Mapping[str, str]) -> After:
+        """Return it with columns called as they were written; `names`: by their small letters."""
+        return replace(
+            self, columns=tuple(replace(c, name=names.get(c.name, c.name)) for c in self.columns)
+        )
+
     def shown(self, noised: Measurements, whole: bool) -> pa.Table:
         """Return the answer.
 
@@ -109,13 +115,14 @@ class After:
         rows = self.run(self.sql, tables)
         columns: dict[str, pa.Array] = {}
         for shown in self.columns:
-            values = rows[shown.name].combine_chunks()
+            name = shown.name.lower()  # as DuckDB was told
+            values = rows[name].combine_chunks()
             if not shown.noised or not _is_number(values.type):
                 columns[shown.name] = values
                 continue
             value = _floats(values)
             low, high = (
-                _floats(pc.struct_field(rows[shown.name + ENDS].combine_chunks(), end))
+                _floats(pc.struct_field(rows[name + ENDS].combine_chunks(), end))
                 if shown.has_ends
                 else np.full(len(value), np.nan)
                 for end in ("low", "high")

@@ -148,7 +148,8 @@ def _statement(given: Arguments) -> Statement:
 def _told(answer: Answer, about: str) -> tuple[str, Any]:
     """Return an answer in words that can't be overlooked, and as data."""
     rows = answer.arrow().slice(0, MOST_ROWS).to_pylist()
-    text = f"{terminal_text(answer.arrow(), answer.facts, 200)}\n{about}"
+    whole = answer.showing(None).arrow()  # an agent has to read the intervals
+    text = f"{terminal_text(whole, answer.facts, 200)}\n{about}"
     facts = {"release": answer.facts.release, "confidence": answer.facts.confidence, "rows": rows}
     return text, facts
 

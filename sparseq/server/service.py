@@ -36,7 +36,7 @@ from sparseq.base.errors import (
 )
 from sparseq.ledger.notes import Asker, RequestId
 from sparseq.ledger.protocol import Release
-from sparseq.released.render import schema_of
+from sparseq.released.render import schema_of, shown_columns
 from sparseq.series.series_outlook import SeriesOutlook
 from sparseq.server.audit import AuditFilter, AuditLog, AuditPage
 from sparseq.server.jobs import Jobs, JobState, SeriesJob
@@ -246,7 +246,8 @@ class Service:
 
         def look() -> pa.Schema:
             query = self._lowered(statement.bound())
-            return schema_of(query, self._thread.store.stream.weighs(query))
+            whole = schema_of(query, self._thread.store.stream.weighs(query))
+            return shown_columns(whole.empty_table(), statement.options.columns).schema
 
         return await self._look(who, look)
 
@@ -307,11 +308,12 @@ class Service:
             if statement.request_id
             else None
         )
-        sql, options = statement.bound(), statement.options
+        sql, options = statement.bound(), replace(statement.options, columns=None)
+        columns = statement.options.columns
         known = None if statement.fresh or request else self._known(sql, options)
         if known is not None:
             await self.write(self.desk.repeat, who, sql, known)
-            return Reply(known, repeat=True)
+            return Reply(known.showing(columns), repeat=True)
         try:
             self.desk.check_refused(who)
             with Cancellation(self.timeout) as work:
@@ -324,7 +326,7 @@ class Service:
             raise
         assert outcome.answer is not None
         self.counts["repeat" if outcome.recorded else "answered"] += 1
-        return Reply(outcome.answer, outcome.recorded)
+        return Reply(outcome.answer.showing(columns), outcome.recorded)
 
     def _known(self, sql: str, options: Options) -> Answer | None:
         """Return what a question is known to be answered with: it takes no turn."""

@@ -25,7 +25,9 @@ from sparseq.sql.parsed_expressions import (
     OPERATORS,
     function_named,
     function_of,
+    moment_of,
     respelt,
+    too_few,
     without_laterals,
 )
 from sparseq.sql.plan import LIMITS
@@ -476,6 +478,8 @@ def check_written(tree: exp.Expr) -> None:
     for node in tree.walk():
         if isinstance(node, _BEFORE):
             _check_arguments(node)
+        if (called := too_few(node)) is not None:
+            raise QueryRefused(f"{called}() has too few arguments", "docs/sql.md lists functions")
 
 
 def _check_arguments(node: exp.Expr) -> None:
@@ -740,8 +744,10 @@ def _node(node: exp.Expr) -> exp.Expr:
         if not ordered.args.get("desc"):
             exact = isinstance(node.this, exp.PercentileDisc)
             return _quantile("quantile" if exact else "quantile_cont", ordered.this, node.this.this)
-    if isinstance(node, exp.Table) and node.db.lower() == "main" and not node.catalog:
+    if isinstance(node, exp.Table | exp.Column) and node.db.lower() == "main" and not node.catalog:
         node.set("db", None)
+    if (other := moment_of(node)) is not None:
+        return other
     if type(node) in _COMPARED:
         return _without_interval(node)
     return node

@@ -16,8 +16,9 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
-from sqlglot.errors import OptimizeError, SqlglotError
+from sqlglot.errors import OptimizeError, ParseError, SqlglotError
 from sqlglot.optimizer.qualify import qualify
+from sqlglot.optimizer.scope import Scope, build_scope
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sparseq.base.errors import NotSql, ParameterError, QueryRefused, did_you_mean
@@ -26,6 +27,7 @@ from sparseq.sql.normalize import BINNED, check_allowed, check_written, rewritte
 from sparseq.sql.plan import KNOWN_OPTIONS, LIMITS, Options, all_limits
 
 MAX_SAID = 80
+_SPELLED = "spelled"  # of a name of the SELECT list, how it was written
 _MOST_TOKENS = 4  # a name, a value or an operation
 _MARK = ["SELECT", "WITH", "DIFFERENTIAL_PRIVACY"]
 _BIGQUERY_OPTIONS = {
@@ -112,6 +114,10 @@ def _check_tokens(text: str, most: Mapping[str, int]) -> None:
 def _one_select(text: str) -> exp.Expr:
     try:
         statements = [s for s in sqlglot.parse(text, dialect=Dialect) if s is not None]
+    except (KeyError, IndexError):  # sqlglot counts no arguments of some functions
+        raise NotSql(
+            "this is not SQL that sparseq reads: a function has too few arguments"
+        ) from None
     except SqlglotError as error:
         hint = _misspelt(_first_word(text))
         if re.search(r"\bOPTIONS\s*\(", text, re.IGNORECASE):
@@ -153,6 +159,14 @@ def _qualify(tree: exp.Select, catalog: Catalog) -> exp.Select:
     schema: dict[str, object] = {}
     for t in catalog.tables:
         schema[t.name.lower()] = {c.name.lower(): c.type for c in t.columns}
+    for alias in tree.find_all(exp.Alias, exp.TableAlias):
+        named = [alias.args.get("alias"), *(alias.args.get("columns") or [])]
+        for name in named:
+            if isinstance(name, exp.Identifier):
+                name.meta[_SPELLED] = name.name
+    tree.meta[_SPELLED] = {
+        c.name.lower(): c.name for t in tree.find_all(exp.TableAlias) for c in t.columns
+    }
     try:
         qualified = qualify(tree, schema=schema, dialect=Dialect, validate_qualify_columns=True)
     except OptimizeError as error:
@@ -161,6 +175,37 @@ def _qualify(tree: exp.Select, catalog: Catalog) -> exp.Select:
         raise NotSql(f"this query can't be read: {_message(error)}") from None
     assert isinstance(qualified, exp.Select)
     return qualified
+
+
+def spelled(tree: exp.Select, catalog: Catalog) -> dict[str, str]:
+    """Return the columns of a parsed SELECT as they were written, by their names in the tree.
+
+    A column without an alias is called as where it comes from: so does DuckDB.
+
+    Example:
+        >>> from sparseq.sql.catalog import Column, Table
+        >>> shop = Catalog((Table("t", True, "who", (Column("who", "BIGINT"),)),))
+        >>> spelled(parse('SELECT WHO, count(*) AS "Orders" FROM t GROUP BY 1', shop)[0], shop)
+        {'who': 'who', 'orders': 'Orders'}
+    """
+    scope, listed = build_scope(tree), tree.meta[_SPELLED]
+    return {e.alias_or_name: _spelled(e, scope, listed, catalog) for e in tree.expressions}
+
+
+def _spelled(e: exp.Expr, scope: Scope | None, listed: Mapping[str, str], catalog: Catalog) -> str:
+    """Return a column as it was written; `listed`: columns that a subquery's alias names."""
+    name, alias, column = e.alias_or_name, e.args.get("alias"), e.unalias()
+    if isinstance(alias, exp.Identifier) and _SPELLED in alias.meta:
+        return str(alias.meta[_SPELLED])
+    if not isinstance(column, exp.Column) or column.name != name or scope is None:
+        return listed.get(name, name)
+    source = scope.sources.get(column.table)
+    if isinstance(source, Scope) and isinstance(source.expression, exp.Query):
+        source = next(iter(source.set_operation_scopes), source)
+        inner = (x for x in source.expression.expressions if x.alias_or_name == name)
+        return next((_spelled(x, source, listed, catalog) for x in inner), name)
+    stored = catalog.table(source.name).columns if isinstance(source, exp.Table) else ()
+    return next((c.name for c in stored if c.name.lower() == name), name)
 
 
 def _unresolved(message: str, catalog: Catalog) -> QueryRefused:
@@ -310,7 +355,12 @@ def _read_options(tokens: list[Token], text: str) -> Options:
 
 
 def _message(error: Exception) -> str:
-    """Return the first line of a parser's message, without its terminal colours."""
+    """Return what a parser says in a line, and the place: where, and beside which word."""
+    if isinstance(error, ParseError) and error.errors and error.errors[0].get("line"):
+        first = error.errors[0]
+        word, told = first["highlight"] or "", str(first["description"]).partition(" but got <")[0]
+        at = f"line {first['line']}, column {max(first['col'] - len(word) + 1, 1)}"
+        return f"{told} ({at}{f', at {word[:40]!r}' if word else ''})"
     plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
     return plain.strip().splitlines()[0] if plain.strip() else "it can't be read"
 

@@ -454,15 +454,19 @@ def _listed_in(e: exp.Expr) -> tuple[bool, exp.Expr] | None:
     every = isinstance(e, exp.All) or (isinstance(e, exp.Anonymous) and e.name.upper() == "ALL")
     if not every and not isinstance(e, exp.Any):
         return None
-    listed = e.expressions[0] if isinstance(e, exp.Anonymous) else e.this.unnest()
-    known = isinstance(listed, exp.Array | exp.Tuple) and listed.expressions
-    return (every, listed) if known else None
+    of = e.expressions if isinstance(e, exp.Anonymous) else [e.this]
+    listed = of[0].unnest() if of else None
+    while isinstance(listed, exp.Cast | exp.Paren):  # as PostgreSQL writes a parameter
+        listed = listed.this
+    return (every, listed) if isinstance(listed, exp.Array | exp.Tuple) else None
 
 
 def _compared_with(e: exp.Expr, every: bool, listed: exp.Expr) -> exp.Expr:
-    if isinstance(e, exp.NEQ if every else exp.EQ):
+    if listed.expressions and isinstance(e, exp.NEQ if every else exp.EQ):
         one = exp.In(this=e.this, expressions=listed.expressions)
         return exp.Not(this=one) if every else one
+    if not listed.expressions:
+        return exp.Boolean(this=every)
     each = [type(e)(this=e.this.copy(), expression=x) for x in listed.expressions]
     return exp.Paren(this=(exp.and_ if every else exp.or_)(*each))
 
@@ -566,12 +570,83 @@ def _is_aggregated(inner: exp.Select) -> bool:
     return any(e.find(exp.AggFunc) is not None for e in inner.expressions)
 
 
+def too_few(e: exp.Expr) -> str | None:
+    """Return the name of a function that is called with too few arguments; None: it is not.
+
+    >>> from sqlglot import parse_one
+    >>> too_few(parse_one("count()")), too_few(parse_one("count(*)"))
+    ('count', None)
+    """
+    if not isinstance(e, exp.Func):
+        return None
+    needed = [name for name, must in e.arg_types.items() if must]
+    needed += ["this"] * isinstance(e, exp.Count | exp.Date)
+    needed += ["quantile"] * isinstance(e, exp.ApproxQuantile)
+    needed += ["expression"] * isinstance(e, exp.RegrCount)
+    needed += ["replacement"] * isinstance(e, exp.RegexpReplace)
+    needed += ["min_value", "max_value", "num_buckets"] * isinstance(e, exp.WidthBucket)
+    few = any(e.args.get(name) is None for name in needed)
+    single = isinstance(e.args.get("expressions"), exp.Expr)  # sqlglot took one for a list
+    return e.sql_name().lower() if few or single else None
+
+
 # -- constants of a query: what is one, and how a value that DuckDB gave is written again ----------
 
 
 def is_constant(e: exp.Expr) -> bool:
     """Tell whether an expression has the same value on every row."""
     return e.find(exp.Column, exp.Subquery, exp.Select, exp.Window, exp.AggFunc) is None
+
+
+_PATTERNS = {
+    "YYYY": "%Y",
+    "MM": "%m",
+    "DD": "%d",
+    "HH24": "%H",
+    "HH12": "%I",
+    "HH": "%I",
+    "MI": "%M",
+    "SS": "%S",
+    "US": "%f",
+    "MS": "%f",
+    "AM": "%p",
+    "PM": "%p",
+}
+_PATTERN = re.compile(r'"([^"]*)"|(' + "|".join(_PATTERNS) + r")|([^A-Za-z])", re.IGNORECASE)
+
+
+def moment_of(e: exp.Expr) -> exp.Expr | None:
+    """Return TO_TIMESTAMP and TO_DATE of a written text and a pattern as a constant; None: neither.
+
+    Raises:
+        QueryRefused: The text is not as the pattern says, or nobody knows the pattern.
+
+    >>> from sqlglot import parse_one
+    >>> moment_of(parse_one("TO_DATE('31.01.2024', 'DD.MM.YYYY')", dialect="duckdb")).sql()
+    "CAST('2024-01-31' AS DATE)"
+    """
+    is_date = isinstance(e, exp.Anonymous) and e.name.lower() == "to_date"
+    if not is_date and not isinstance(e, exp.UnixToTime):
+        return None
+    parts = e.expressions if is_date else [e.this, e.args.get("scale")]
+    written = [x.name for x in parts if isinstance(x, exp.Literal) and x.is_string]
+    if len(written) != 2 or len(parts) != 2:
+        return None
+    text, pattern = written
+    if _PATTERN.sub("", pattern):
+        known = ", ".join(_PATTERNS)
+        raise QueryRefused(f"the pattern {pattern[:40]!r} is not known", f"it has {known}")
+    format = _PATTERN.sub(
+        lambda m: _PATTERNS[m[2].upper()] if m[2] else (m[1] or m[3] or "").replace("%", "%%"),
+        pattern,
+    )
+    try:
+        moment = dt.datetime.strptime(text, format)
+    except (ValueError, re.error):
+        raise QueryRefused(f"{text[:40]!r} is not as {pattern[:40]!r} says") from None
+    if is_date:
+        return exp.cast(exp.Literal.string(moment.date().isoformat()), "DATE")
+    return exp.cast(exp.Literal.string(moment.isoformat(" ")), "TIMESTAMP")
 
 
 def constant_sql(value: object, type: str) -> exp.Expr:

@@ -195,6 +195,9 @@ KNOBS = ("sigma", "accuracy", "precision", "price")
 PROVED, ALIKE = "proved", "alike"
 RESTS_ON = (PROVED, ALIKE)
 """Grounds that an interval may be asked to rest on: declared maxima, or a stated assumption."""
+PLAIN, ERROR, INTERVAL = "plain", "error", "interval"
+SHOWN_COLUMNS = (PLAIN, ERROR, INTERVAL)
+"""The columns of an answer: the SELECT's own; also x_error; also x_low and x_high."""
 
 
 @dataclass(frozen=True)
@@ -273,6 +276,13 @@ class Options:
             )
         },
     )
+    columns: str | None = _option(
+        "Columns that are shown: the SELECT's own; also x_error; also x_low and x_high. It is "
+        "asked and charged in the same way.",
+        "|".join(SHOWN_COLUMNS),
+        choices=SHOWN_COLUMNS,
+        usual=INTERVAL,
+    )
 
     @classmethod
     def of(cls, **words: Any) -> Options:
@@ -297,6 +307,11 @@ class Options:
             raise ParameterError(
                 f"interval is {self.interval!r}; it is {' or '.join(RESTS_ON)}",
                 "leave it out: intervals are proved where maxima were declared",
+            )
+        if self.columns is not None and self.columns not in SHOWN_COLUMNS:
+            raise ParameterError(
+                f"columns is {self.columns!r}; it is {' or '.join(SHOWN_COLUMNS)}",
+                "plain shows the SELECT's own columns",
             )
         if not isinstance(self.at_least_useful, bool):
             raise ParameterError(
@@ -339,6 +354,7 @@ class Options:
             confidence=confidence,
             interval=self.interval or other.interval,
             at_least_useful=self.at_least_useful or other.at_least_useful,
+            columns=self.columns or other.columns,
         )
 
 
@@ -359,6 +375,7 @@ class OptionWords(TypedDict, total=False):
     confidence: float | None
     interval: str | None
     at_least_useful: bool
+    columns: str | None
 
 
 @dataclass(frozen=True)

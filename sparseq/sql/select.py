@@ -53,7 +53,7 @@ from sparseq.sql.aggregates import Aggregates, Domains
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.from_clause import ColumnFacts, FromItem, quoted
 from sparseq.sql.interval_propagation import Shape, Width, with_ends
-from sparseq.sql.parse import parse, said
+from sparseq.sql.parse import parse, said, spelled
 from sparseq.sql.parsed_expressions import call_of, is_constant
 from sparseq.sql.plan import (
     LIMITS,
@@ -270,11 +270,12 @@ def _checked(text: str, catalog: Catalog, public: PublicFacts) -> None:
 def _lowered(text: str, catalog: Catalog, public: PublicFacts) -> Query:
     try:
         select, options = parse(text, catalog, public.limits)
-        taken_apart = separated(select, catalog)
+        names, taken_apart = spelled(select, catalog), separated(select, catalog)
         query = (
             _Outer(select, public).lower() if taken_apart is None else _after(taken_apart, public)
         )
-        return replace(query, text=text.strip(), options=options)
+        outputs = query.outputs.called(names)
+        return replace(query, text=text.strip(), options=options, outputs=outputs)
     except RecursionError:
         raise QueryRefused("the query is nested too deeply", "split it into parts") from None
     except QueryRefused as refused:
@@ -686,6 +687,7 @@ def _name(e: exp.Expr) -> str:
 
 _DATE = re.compile(r"'(\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2}:\d{2})?)'")
 _COLUMN = re.compile(r'(?:"(?:[^"]|"")+"\.)?"(?:[^"]|"")+"')
+_PATTERNED = re.compile(r"\bto_(date|timestamp)\b", re.IGNORECASE)
 _MIDNIGHT = " 00:00:00"
 _TEMPLATES = 256
 _Key = tuple[tuple[str, int], ...]
@@ -718,6 +720,8 @@ class Templates:
         """Remember a query that was lowered from `text`."""
         dates = _DATE.findall(text)
         if not dates or not all(map(_is_date, dates)) or _dated_groups(query):
+            return
+        if _PATTERNED.search(text):  # a date that is not read as it looks
             return
         moments = sorted(map(_moment, dates))
         if len(set(moments)) != len(dates) or moments != _moments_of(query):

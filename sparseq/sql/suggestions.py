@@ -467,7 +467,7 @@ def distinct_counted(refusal: Refusal, tree: exp.Expr) -> bool:
 def listed(refusal: Refusal) -> Iterator[str]:
     """List values, as an example: of a text, of a number."""
     users = {t.user.lower() for t in refusal.catalog.private}
-    if refusal.hint[1].lower() in users:
+    if refusal.hint[1].lower() in users or not selects(refusal.tree()):  # it is a PIVOT
         return
     for values in ("'a', 'b'", "1, 2"):
         tree = refusal.tree()

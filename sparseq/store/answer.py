@@ -16,7 +16,7 @@ from sparseq.accounting import comparison_bound, corollary_bound, simultaneous_b
 from sparseq.base.defaults import BETA
 from sparseq.base.errors import NoSuchKey, ParameterError, StoreError
 from sparseq.base.whole_files import whole_file, writing
-from sparseq.released.render import columns_of, keys_of
+from sparseq.released.render import columns_of, keys_of, shown_columns
 from sparseq.store.answer_facts import AnswerInterval, Facts
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import polars
 
     from sparseq.pictures.answers import Chart, Drawing
+    from sparseq.pictures.tables import Table
 
 __all__ = ["Answer", "Facts"]
 _METADATA = b"sparseq"
@@ -49,37 +50,46 @@ class Answer:
         (['a', 'b'], 'a', 2)
     """
 
-    def __init__(self, table: pa.Table, facts: Facts) -> None:
-        self._table = table
+    def __init__(self, table: pa.Table, facts: Facts, columns: str | None = None) -> None:
+        self._table = table  # intervals and all
+        self._columns = columns
         self.facts = facts
+
+    def showing(self, columns: str | None) -> Answer:
+        """Return the answer with the columns that are to be shown: see `Options.columns`.
+
+        Intervals are drawn, and told of in words, all the same.
+        """
+        return Answer(self._table, self.facts, columns)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Export the answer to whatever reads Arrow (the Arrow PyCapsule interface)."""
-        return self._table.__arrow_c_stream__(requested_schema)
+        return self.arrow().__arrow_c_stream__(requested_schema)
 
     def arrow(self) -> pa.Table:
         """Return the answer as an Arrow table.
 
         Every noised column x has x_low and x_high beside it, the interval about everybody, and
         x_error, the larger distance to them. Where people are in or out there is x_error alone.
+        Asked with columns="plain" or "error", some or all of these are left out.
         """
-        return self._table
+        return shown_columns(self._table, self._columns)
 
     def pl(self) -> polars.DataFrame:
         """Return the answer as a Polars frame."""
         import polars
 
-        frame = polars.from_arrow(self._table)
+        frame = polars.from_arrow(self.arrow())
         assert isinstance(frame, polars.DataFrame)
         return frame
 
     def df(self) -> pandas.DataFrame:
         """Return the answer as a pandas frame (`pip install 'sparseq[pandas]'`)."""
-        return self._table.to_pandas()
+        return self.arrow().to_pandas()
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the answer as plain rows."""
-        rows: list[dict[str, Any]] = self._table.to_pylist()
+        rows: list[dict[str, Any]] = self.arrow().to_pylist()
         return rows
 
     def to_parquet(self, path: str | Path) -> None:
@@ -98,7 +108,7 @@ class Answer:
 
     def described(self) -> pa.Table:
         """Return the Arrow table with the answer's facts in its schema's metadata, as JSON."""
-        return self._table.replace_schema_metadata({_METADATA: json.dumps(asdict(self.facts))})
+        return self.arrow().replace_schema_metadata({_METADATA: json.dumps(asdict(self.facts))})
 
     def __len__(self) -> int:
         return int(self._table.num_rows)
@@ -129,7 +139,7 @@ class Answer:
         if len(found) != 1:
             said = "no row has" if not found else f"{len(found):,} rows have"
             raise NoSuchKey(f"{said} the key {key!r}", f"the answer's keys are {', '.join(keys)}")
-        row: dict[str, Any] = self._table.slice(found[0], 1).to_pylist()[0]
+        row: dict[str, Any] = self.arrow().slice(found[0], 1).to_pylist()[0]
         return row
 
     def plot(self, title: str = "", chart: Chart | None = None) -> Drawing:
@@ -243,11 +253,17 @@ class Answer:
         }
         return cls(table.replace_schema_metadata(None), Facts(**fields))
 
+    def texts(self) -> Table:
+        """Return it as texts, each value with what is shown of its interval."""
+        from sparseq.pictures.answer_texts import answer_table
+
+        return answer_table(self._table, self._columns)
+
     def __repr__(self) -> str:
         from sparseq.pictures.answer_texts import terminal_text
 
         width = shutil.get_terminal_size((100, 24)).columns
-        return terminal_text(self._table, self.facts, width)
+        return terminal_text(self._table, self.facts, width, self._columns)
 
     def _repr_html_(self) -> str:
         from sparseq.pictures.answers import html_table

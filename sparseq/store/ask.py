@@ -138,7 +138,7 @@ class Asking(ABC):
             timeout: Seconds that it may take until it is committed; none by default. That a
                 question was cancelled by a clock tells how long it took, which depends on rows.
             options: `sigma`, `accuracy`, `precision` or `price`, one of them at most; `scale`,
-                `confidence`, `interval`, `at_least_useful`: docs/options.md.
+                `confidence`, `interval`, `at_least_useful`, `columns`: docs/options.md.
 
         Raises:
             TimedOut: It took longer than `timeout`; nothing was charged.

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Unpack
 from urllib.parse import urlencode, urlsplit
 
@@ -104,9 +104,13 @@ class Remote:
         headers = {"Accept": _ARROW}
         if request_id:
             headers["Idempotency-Key"] = request_id
-        body = self._fields(sql, options, params) | ({"fresh": True} if fresh else {})
+        options = options or Options()
+        body = self._fields(sql, replace(options, columns=None), params) | (
+            {"fresh": True} if fresh else {}
+        )
         body |= {} if timeout is None else {"timeout": timeout}
-        return Answer.from_bytes(self._call("POST", "/v1/query", body, headers))
+        answer = Answer.from_bytes(self._call("POST", "/v1/query", body, headers))
+        return answer.showing(options.columns)
 
     def explain(
         self, query: str, options: Options | None = None, params: Params | None = None

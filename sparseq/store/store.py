@@ -128,7 +128,8 @@ class Store(Asking):
         Raises:
             QueryRefused: The query has no public scale, or the id belongs to another query.
         """
-        return self.stream.ask(query, options, request_id, fresh, pot)
+        answer = self.stream.ask(query, options, request_id, fresh, pot)
+        return answer if options is None else answer.showing(options.columns)
 
     def step(
         self,

@@ -45,9 +45,9 @@ def at() -> Iterator[Address]:
         yield address
 
 
-def last(at: Address) -> list[dict[str, Any]]:
+def last(at: Address, columns: str = "interval") -> list[dict[str, Any]]:
     """Return the rows of the answer that was recorded last."""
-    return at.store.release(at.store.released).rows()
+    return at.store.release(at.store.released).showing(columns).rows()
 
 
 def psql(at: Address, *commands: str) -> str:
@@ -172,7 +172,7 @@ def test_asyncpg(at: Address) -> None:
             await con.close()
 
     row, type = asyncio.run(ask())
-    assert row == tuple(last(at)[0].values())
+    assert row == tuple(last(at, "plain")[0].values())
     assert type == "int8"
 
 
@@ -196,6 +196,8 @@ def test_sqlalchemy_reflects_and_builds(at: Address) -> None:
     assert spent(at.store) == before
     counted = sa.select(sa.func.count().label("n")).select_from(table).where(table.c.day > DAY)
     with made.connect() as con:
+        assert tuple(con.execute(counted).one()) == tuple(last(at, "plain")[0].values())
+        con.execute(sa.text("SET sparseq.columns = interval"))
         assert tuple(con.execute(counted).one()) == tuple(last(at)[0].values())
     made.dispose()
 
@@ -203,29 +205,43 @@ def test_sqlalchemy_reflects_and_builds(at: Address) -> None:
 def test_pandas_by_sqlalchemy(at: Address) -> None:
     pandas, made = need("pandas"), engine(at)
     frame = pandas.read_sql(by_kind(), made)
-    assert frame.to_dict("records") == last(at)
+    assert frame.to_dict("records") == last(at, "plain")
     made.dispose()
 
 
 def test_polars_by_a_connection(at: Address) -> None:
     polars, made = need("polars"), engine(at)
-    assert polars.read_database(anew(), made).to_dicts() == last(at)
+    assert polars.read_database(anew(), made).to_dicts() == last(at, "plain")
     made.dispose()
 
 
 def test_polars_by_an_address(at: Address) -> None:
     polars = need("polars")
     need("adbc_driver_postgresql")
-    assert polars.read_database_uri(anew(), at.url, engine="adbc").to_dicts() == last(at)
+    assert polars.read_database_uri(anew(), at.url, engine="adbc").to_dicts() == last(at, "plain")
 
 
 def test_adbc(at: Address) -> None:
     adbc = need("adbc_driver_postgresql.dbapi")
     with adbc.connect(at.url) as con, con.cursor() as cursor:
         cursor.execute(anew())
-        assert cursor.fetch_arrow_table().to_pylist() == last(at)
+        assert cursor.fetch_arrow_table().to_pylist() == last(at, "plain")
         names = con.adbc_get_objects(depth="tables").read_all()["catalog_name"].to_pylist()
         assert "shop" in names
+
+
+def test_ibis(at: Address) -> None:
+    """It lays out the columns that it asked for, whatever comes."""
+    ibis = need("ibis")
+    con = ibis.connect(at.url)
+    table = con.table("purchases")
+    cheap, by = table.filter(table.amount < next(_NUMBERS)), {"N": ibis._.count()}
+    assert con.current_catalog == "shop"
+    assert con.execute(cheap.count()) == last(at, "plain")[0]["CountStar()"]
+    frame = con.execute(cheap.group_by("kind").aggregate(**by, Total=ibis._.amount.sum()))
+    assert frame.to_dict("records") == last(at, "plain")
+    assert list(frame) == ["kind", "N", "Total"]
+    con.disconnect()
 
 
 @pytest.mark.deep
@@ -238,7 +254,7 @@ def test_pgjdbc(at: Address) -> None:
     con = jaydebeapi.connect("org.postgresql.Driver", url, [at.user, at.token], str(JDBC))
     with con.cursor() as cursor:
         cursor.execute(anew())
-        assert cursor.fetchall() == [tuple(last(at)[0].values())]
+        assert cursor.fetchall() == [tuple(last(at, "plain")[0].values())]
     before, facts = spent(at.store), con.jconn.getMetaData()
     tables = facts.getTables(None, "public", "%", None)
     assert tables.next()

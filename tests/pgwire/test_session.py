@@ -12,6 +12,9 @@ from sampled import one_in
 
 from sparseq.pgwire import connections as connection
 from sparseq.pgwire import messages as m
+from sparseq.pgwire.pg_values import parameter_types
+from sparseq.pgwire.statement_kinds import tokens
+from sparseq.sql.catalog import Column
 from sparseq.store.store import Store
 
 
@@ -424,3 +427,74 @@ def test_long_messages_that_wait_are_few() -> None:
         assert waiting.held == 0
 
     asyncio.run(main())
+
+
+def test_parameters_stand_beside_what_clients_write() -> None:
+    """Lists, expressions, and a column that is called as a type is."""
+
+    async def test(wire: Wire, store: Store) -> None:
+        for where, value, type in (
+            ("kind = ANY($1)", b"{gift,own}", 1009),
+            ("quantity = ANY($1)", b"{1,2}", 1016),
+            ("amount + 1 < $1", b"5", 25),
+            ("date_trunc('month', seen) = $1", b"1997-01-01", 25),
+            ("day >= DATE '1997-01-01' AND day < $1", b"1997-02-01", 1082),
+        ):
+            text = f"SELECT count(*) AS n FROM public.purchases WHERE {where}"
+            begun = m.Parse("", text), m.Describe("S", ""), m.Bind("", "", (), (value,))
+            replies = await wire.take(*begun, m.Execute(""), m.Sync())
+            assert kinds(replies) == "1tT2DCZ", (where, error(replies))
+            assert struct.unpack("!hi", replies[1][1]) == (1, type)
+        assert store.released == 5
+
+    run(test)
+    types = parameter_types(tokens("SELECT 1 FROM t WHERE date < $1 AND date > $2"), (), a_date)
+    assert types == (1082, 1082)
+
+
+def a_date(name: str) -> Column | None:
+    return Column("date", "DATE") if name == "date" else None
+
+
+@pytest.mark.parametrize(
+    ("before", "columns"),
+    [
+        ((m.SimpleQuery("SET application_name = 'Superset 4'"),), ["n"]),
+        ((m.SimpleQuery("SET TIMEZONE = UTC"),), ["n"]),
+        ((m.Parse("", COUNT), m.Describe("S", "")), ["n"]),
+        ((m.SimpleQuery("SET sparseq.columns = error"),), ["n", "n_error"]),
+        ((m.SimpleQuery("SET application_name = 'psql'"),), ["n", "n_error", "n_low", "n_high"]),
+    ],
+)
+def test_clients_that_lay_out_columns_have_their_own(
+    before: tuple[m.Message, ...], columns: list[str]
+) -> None:
+    """The interval is then in a notice; and the recorded answer has it all the same."""
+
+    async def test(wire: Wire, store: Store) -> None:
+        await wire.take(*before, m.Sync())
+        replies = await wire.ask(COUNT)
+        assert names(replies) == columns
+        (told,) = [said for said in notices(replies) if "true value" in said]
+        ((low, high),) = [(row["n_low"], row["n_high"]) for row in store.release(1).rows()]
+        assert low < high
+        assert ("–" in told) == (columns[-1] != "n_high")
+        assert names(await wire.ask("SELECT * FROM released.r1"))[-1] == "n_high"
+        await wire.ask("SET sparseq.columns = interval")
+        assert names(await wire.ask(COUNT))[-1] == "n_high"
+        assert store.released == 1
+        ((name,),) = cells(await wire.ask("SELECT current_database()"))
+        assert name == wire.service.name.encode()
+
+    run(test)
+
+
+def names(replies: list[tuple[bytes, bytes]]) -> list[str]:
+    """Return the names of columns that were described."""
+    (body,) = [body for kind, body in replies if kind == b"T"]
+    found, body = [], body[2:]
+    while body:
+        name, _, rest = body.partition(b"\0")
+        found.append(name.decode())
+        body = rest[18:]
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -56,3 +57,65 @@ def test_rows_in_no_group_are_said(con: sparseq.Store, query: str, notes: tuple[
         assert ("groups" in answer_text(answer)) == bool(notes)
         assert answer_facts(answer).get("notes", ()) == notes
     assert con.release(answer.facts.release).facts.notes == notes
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ('SELECT count(*) AS "Orders" FROM t', ["Orders"]),
+        ("SELECT count(*) AS ORDERS FROM t", ["ORDERS"]),
+        ('SELECT CAT, count(*) AS "N of" FROM t GROUP BY 1 ORDER BY "n OF"', ["Cat", "N of"]),
+        ("SELECT * FROM (SELECT cat AS A, count(*) AS b FROM t GROUP BY 1) q(C, d)", ["C", "d"]),
+        ("WITH Q AS (SELECT cat, count(*) AS N FROM t GROUP BY 1) SELECT q.*, n / 2 AS Half FROM q",
+         ["Cat", "N", "Half"]),
+        ("SELECT cat AS Kind, count(*) AS N FROM t GROUP BY 1 "
+         "UNION ALL SELECT Cat, count(*) FROM t WHERE who < 9 GROUP BY 1", ["Kind", "N"]),
+    ],
+)  # fmt: skip
+def test_names_are_as_they_were_written(query: str, names: list[str]) -> None:
+    """As DuckDB has them; and names that differ by case only are one."""
+    t = ROWS.rename_columns(["who", "Cat", "day"])
+    duck = duckdb.connect()
+    duck.register("t", t)
+    assert duck.sql(query).columns == names
+    with sparseq.create(None, {"t": t}, user="who", keys={"Cat": ["a"]}) as con:
+        answer = con.sql(query)
+        assert answer.values == names
+        small = con.sql(query.lower())
+        assert small.facts.repeated
+        assert [name.lower() for name in names] == [name.lower() for name in small.values]
+        with pytest.raises(sparseq.QueryRefused, match="two columns are called 'n'"):
+            con.sql("SELECT count(*) AS n, count(DISTINCT who) AS N FROM t")
+
+
+@pytest.mark.parametrize(
+    ("written", "plain"),
+    [
+        ("main.t.day >= DATE '2024-01-02'", "day >= DATE '2024-01-02'"),
+        ('"main"."t"."cat" = \'a\'', "cat = 'a'"),
+        ("cat = ANY(ARRAY['a', 'b'])", "cat IN ('a', 'b')"),
+        ("cat <> ALL(ARRAY['a', 'b'])", "cat NOT IN ('a', 'b')"),
+        ("day < TO_DATE('03.01.2024', 'DD.MM.YYYY')", "day < DATE '2024-01-03'"),
+        (
+            "day < TO_TIMESTAMP('2024-01-03 00:00:00.000000', 'YYYY-MM-DD HH24:MI:SS.US')",
+            "day < TIMESTAMP '2024-01-03 00:00:00'",
+        ),
+    ],
+)
+def test_what_clients_write_in_their_own_way_is_the_same_question(
+    con: sparseq.Store, written: str, plain: str
+) -> None:
+    first = con.sql(f"SELECT count(*) AS n FROM t WHERE {plain}")
+    again = con.sql(f"SELECT count(*) AS n FROM main.t WHERE {written}")
+    assert again.facts.repeated
+    assert again.facts.release == first.facts.release
+
+
+def test_dates_with_a_pattern_are_read_anew_each_time(con: sparseq.Store) -> None:
+    """Day and month look alike in the first two, so that a shape of dates would seem to fit."""
+    text = "SELECT count(*) AS n FROM t WHERE day < TO_DATE('{}', 'YYYY-DD-MM')"
+    for day in ("2024-02-02", "2024-03-03", "2024-01-05"):
+        found = con.lower(text.format(day)).relation.where
+    assert "2024-05-01" in found
+    with pytest.raises(sparseq.QueryRefused, match="is not as 'YYYY-DD-MM' says"):
+        con.lower(text.format("2024-01-13"))

@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 from typing import get_type_hints
 
+import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import sparseq
@@ -19,7 +21,7 @@ from sparseq.server.mcp import TOOLS
 from sparseq.sql.plan import KNOBS, OPTIONS, Option, Options, OptionWords
 
 PAGE = Path(__file__).parents[2] / "docs" / "options.md"
-VALUES = {"interval": "alike", "at_least_useful": True}
+VALUES = {"interval": "alike", "at_least_useful": True, "columns": "plain"}
 """A value of each option that is no number."""
 
 
@@ -63,6 +65,28 @@ def test_an_option_that_there_is_not_is_told_with_the_nearest() -> None:
     con = sparseq.create(None, {"t": pa.table({"who": [1]})}, user="who", seed=1)
     with pytest.raises(TypeError, match="did you mean 'precision'"):
         con.sql("SELECT count(*) FROM t", precison=0.1)  # type: ignore[call-arg]
+
+
+def test_columns_are_what_is_shown_and_nothing_else(tmp_path: Path) -> None:
+    """Another choice of them is the same question: free; and drawn with intervals all the same."""
+    rows = pa.table({"who": range(99), "kind": ["a", "b", "a"] * 33})
+    con = sparseq.create(None, {"t": rows}, user="who", seed=1, keys={"kind": ["a", "b"]})
+    text, shown = 'SELECT kind, count(*) AS "N" FROM t GROUP BY 1', ["kind", "N"]
+    for columns, more in (
+        ("plain", []),
+        ("error", ["N_error"]),
+        ("interval", ["N_error", "N_low", "N_high"]),
+    ):
+        answer = con.sql(text, columns=columns)
+        assert answer.arrow().column_names == [*shown, *more] == list(answer["a"])
+        assert pl.DataFrame(answer).columns == answer.df().columns.tolist() == [*shown, *more]
+        assert answer.facts.release == con.released == 1
+        assert answer.values == shown
+        answer.to_parquet(tmp_path / "a.parquet")
+        assert pq.read_schema(tmp_path / "a.parquet").names == [*shown, *more]
+    assert con.release(1).arrow().column_names == [*shown, *more]
+    cells = [con.sql(text, columns=one).texts().rows[0][1] for one in ("plain", "error")]
+    assert (" " in cells[0], " ± " in cells[1]) == (False, True)
 
 
 def row(name: str, one: Option) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,8 @@ import shop
 from sampled import one_in
 
 import sparseq
-from sparseq.base.errors import QueryRefused
+from sparseq.base.errors import NotSql, QueryRefused
+from sparseq.sql.parse import Dialect
 
 SECRET = "kumquat-7731"
 EVENTS = pa.table(
@@ -350,3 +352,47 @@ def test_public_tables_alone_do_not_keep_the_store_busy() -> None:
     assert con.lower("SELECT count(*) FROM events WHERE qty < (SELECT max(half) FROM items)")
     with pytest.raises(QueryRefused, match="40 joins; the limit is 32"):
         con.lower(f"SELECT count(*) FROM events, {many}, {many.replace(' AS i', ' AS j')}")
+
+
+def named_functions(n: int) -> list[str]:
+    names = {*Dialect.Parser.FUNCTIONS, *Dialect.Parser.FUNCTION_PARSERS, "date_format"}
+    calls = ("{}()", "{}(day)", "{}(day, '%Y')", "{}(*)", "{}(kind, 'a', 'b')")
+    hard = ["REGEXP_REPLACE", "REGR_COUNT", "VAR_MAP", "WIDTH_BUCKET", "J_S_O_N_OBJECT", "COUNT"]
+    return [call.format(name) for name in [*hard, *sorted(names)[::n]] for call in calls]
+
+
+def answered_or_refused(calls: list[str]) -> int:
+    refused = 0
+    with sparseq.create(None, {"t": EVENTS}, user="who", keys={"kind": ["gift"]}) as con:
+        for text in calls:
+            for asked in ("SELECT {} AS k, count(*) FROM t GROUP BY 1", "SELECT {} AS y FROM t"):
+                try:
+                    con.lower(asked.format(text))
+                except QueryRefused as error:
+                    refused += bool(error.message)
+    return refused
+
+
+def test_a_function_that_the_parser_knows_and_we_do_not_is_refused_in_words() -> None:
+    """With too few arguments, too; the deep test has all of them."""
+    assert answered_or_refused(named_functions(60)) > 100
+
+
+@pytest.mark.deep
+def test_every_function_that_the_parser_knows_is_answered_or_refused() -> None:
+    assert answered_or_refused(named_functions(1)) > 5_000
+
+
+@pytest.mark.parametrize(
+    ("query", "place"),
+    [
+        ("SELECT count(* FROM t", "line 1, column 16, at 'FROM'"),
+        ("SELECT count(*)\nFROM t\nGROUP kind", "line 3, column 7, at 'kind'"),
+    ],
+)
+def test_a_parse_error_says_its_place(query: str, place: str) -> None:
+    with (
+        sparseq.create(None, {"t": EVENTS}, user="who") as con,
+        pytest.raises(NotSql, match=re.escape(place)),
+    ):
+        con.sql(query)

@@ -116,7 +116,7 @@ MACROS = [
     "pg_catalog_.pg_authid_ WHERE oid_ = x), CASE WHEN x = 16381 THEN getvariable('pg_user') ELSE "
     "'unknown (OID=' || x || ')' END)",
     "CREATE MACRO pg_current_database() AS (SELECT any_value(datname_) FROM "
-    "pg_catalog_.pg_database_)",
+    "pg_catalog_.pg_database_ WHERE NOT datistemplate_)",
     "CREATE MACRO pg_current_schema() AS 'public'",
     "CREATE MACRO pg_current_schemas(x) AS CASE WHEN x THEN ['pg_catalog', 'public'] ELSE "
     "['public'] END",

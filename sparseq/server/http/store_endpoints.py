@@ -115,7 +115,8 @@ def _written(answer: Answer, kind: str, repeat: bool) -> str | bytes:
 
 def answer_data(answer: Answer, repeat: bool) -> dict[str, Any]:
     """Return an answer as plain data, with what nobody may overlook in words."""
-    return answer_facts(answer) | {"repeat": repeat, "said": said(answer.arrow(), answer.facts)}
+    words = said(answer.showing(None).arrow(), answer.facts)
+    return answer_facts(answer) | {"repeat": repeat, "said": words}
 
 
 # -- reading over HTTP -----------------------------------------------------------------------------
