@@ -75,20 +75,20 @@ CHANGES = {
         (
             (
                 '_add("pow", "pow({0}, {1})", (N, N),',
-                '_add("cbrt", "cbrt({0})", (N,), T.DOUBLE, "cbrt({0})", _IEEE,'
-                " rule=I.rising(np.cbrt))\n"
+                '_add("asinh", "asinh({0})", (N,), T.DOUBLE, "asinh({0})", _IEEE,'
+                " rule=I.rising(np.arcsinh))\n"
                 '_add("pow", "pow({0}, {1})", (N, N),',
             ),
         ),
         SHOP
         + """
 count = "SELECT count(*) AS n FROM t WHERE "
-assert shop().sql(count + "cbrt(x) > 1").value() == shop().sql(count + "x > 1").value()
+assert shop().sql(count + "asinh(x) > 0").value() == shop().sql(count + "x > 0").value()
 plain, after = (
     shop().sql(sql).rows()[0]
     for sql in (
-        "SELECT cbrt(count(*)) AS c FROM t",
-        "SELECT cbrt(n) AS c FROM (SELECT count(*) AS n FROM t)",
+        "SELECT asinh(count(*)) AS c FROM t",
+        "SELECT asinh(n) AS c FROM (SELECT count(*) AS n FROM t)",
     )
 )
 assert plain == after

@@ -16,7 +16,7 @@ from sampled import one_in
 import sparseq
 from sparseq.base.errors import QueryRefused
 from sparseq.language.functions import FUNCTIONS
-from sparseq.language.types import BIGINT, BOOLEAN, DOUBLE, Family
+from sparseq.language.types import BIGINT, DOUBLE, Family
 from sparseq.released.outputs import Intervals, Measurements
 from sparseq.released.render import key_columns, render
 from sparseq.sql.plan import Plan, calibrate
@@ -179,7 +179,7 @@ OF_NUMBERS = [f for f in FUNCTIONS if f.takes[0] is Family.DOUBLE and {*f.takes}
 def test_every_function_of_numbers_has_an_interval() -> None:
     given = {f: f.gives([DOUBLE, BIGINT][: len(f.takes)]) for f in OF_NUMBERS}
     without = {f.name for f in OF_NUMBERS if f.rule is None}
-    assert without == {f.name for f, type in given.items() if type == BOOLEAN}
+    assert without == {f.name for f, type in given.items() if type and not type.is_number}
 
 
 def _calls() -> Iterator[str]:
@@ -202,7 +202,7 @@ WITHOUT = {
     "pow((-2), s / 1e5)",
 }
 """A logarithm to a noised base, or none that is a number; a root of a negative number."""
-NO_VALUE = {"exp(s)"}
+NO_VALUE = {"exp(s)", "tan(s)"}
 
 
 @pytest.fixture(scope="module")
@@ -230,7 +230,8 @@ def test_a_function_of_a_noised_sum_has_one_interval_plainly_and_outside(
         return
     for s in np.linspace(plain["s_low"], plain["s_high"], 7):
         ((at,),) = duckdb.execute(f"SELECT {function} FROM (SELECT {s}::DOUBLE AS s)").fetchall()
-        assert low - 1e-9 * abs(low) <= at <= high + 1e-9 * abs(high)
+        if not np.isnan(at):  # as the sine of no angle is more than 1
+            assert low - 1e-9 * abs(low) <= at <= high + 1e-9 * abs(high)
 
 
 def replaced(function: str) -> str:
