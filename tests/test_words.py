@@ -22,10 +22,10 @@ PUBLIC = ["sparseq", *(f"sparseq.{p}" for p in ("accounting", "mechanisms", "mon
 PLAIN = (
     "accept add all answer anyway averaging backup batch below checks column compare complete "
     "config convert create csv data dates demo derive dry epochs error events every examples "
-    "explain family file follow forget format from history ingest last late lateness least log loss "
-    "momentum most memory name noise output over param parameter patience plot public quiet rate "
-    "recover refused replay report resume result seed settle shell show spend summary table time "
-    "to top train type upgrade weighted yes sum id in use modes once orders queries accounting "
+    "explain family file follow forget format from history ingest last late lateness least log "
+    "loss momentum most memory name noise output over param parameter patience plot public quiet "
+    "rate recover refused replay report resume result seed settle shell show spend summary table "
+    "time to top train type upgrade weighted yes sum id in use modes once orders queries accounting "
     "aggregation keep monitor more less private sparseq sql start stop text training people "
     "estimate feature for engine arrival inbox version charged again schema print serve revoke "
     "expires pg http tls url cert no list audit verify mcp fresh doctor sweep deep since picks "
@@ -171,15 +171,13 @@ STUMBLED = (
     "would not show: where that can be",
 )
 """Phrases that readers stumbled over; what replaces them is in the texts now."""
-ELSEWHERE = {"loading.md", "serving.md"}
-"""How-tos whose sentences are not held yet."""
 
 
 def how_tos() -> list[Path]:
     """README, and the pages of the site's first parts, up to the reference."""
     nav = (ROOT / "mkdocs.yml").read_text("utf-8").split("nav:")[1].split("- Reference:")[0]
     pages = re.findall(r": ([\w-]+\.md)$", nav, re.MULTILINE)
-    return [ROOT / "README.md", *(ROOT / "docs" / p for p in pages if p not in ELSEWHERE)]
+    return [ROOT / "README.md", *(ROOT / "docs" / p for p in pages)]
 
 
 def paragraphs(text: str) -> Iterator[str]:
