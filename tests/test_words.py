@@ -25,11 +25,11 @@ PLAIN = (
     "explain family file follow forget format from history ingest last late lateness least log "
     "loss momentum most memory name noise output over param parameter patience plot public quiet "
     "rate recover refused replay report resume result seed settle shell show spend summary table "
-    "time to top train type upgrade weighted yes sum id in use modes once orders queries accounting "
-    "aggregation keep monitor more less private sparseq sql start stop text training people "
-    "estimate feature for engine arrival inbox version charged again schema print serve revoke "
-    "expires pg http tls url cert no list audit verify mcp fresh doctor sweep deep since picks "
-    "statement timeout at useful rename drop title"
+    "time to top train type upgrade weighted yes sum id in use modes once orders queries "
+    "accounting aggregation keep monitor more less private sparseq sql start stop text training "
+    "people estimate feature for engine arrival inbox version charged again schema print serve "
+    "revoke expires pg http tls url cert no list audit verify mcp fresh doctor sweep deep since "
+    "picks statement timeout at useful rename drop title"
 )
 """Words that mean here what they mean everywhere."""
 MATHS = (
