@@ -4,11 +4,12 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE  # or each of many processes compiles all anew
+DEMO := $(VENV)/.demo
 READY := $(VENV)/.ready
 
 .PHONY: demo test test-deep bench lint types docs proofs check clean
 
-demo: $(READY)  ## the main job, on real purchases
+demo: $(DEMO)  ## the main job, on real purchases; only what it needs is installed
 	$(BIN)/sparseq demo
 
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
@@ -38,14 +39,20 @@ proofs:  ## what Rocq checks (docs/theorems/machine-checked.md); where it is not
 
 check: lint types docs test
 
-INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+INSTALL := $(BIN)/python -m pip install --constraint constraints.txt
 
-$(READY): pyproject.toml constraints.txt
+$(DEMO): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "sparseq needs Python 3.11 or newer; say which: make PYTHON=python3.12 …"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(INSTALL) --upgrade pip
-	$(INSTALL) --editable '.[docs,fast,plot,test]'
+	$(INSTALL) --quiet --upgrade pip
+	@echo "Installing sparseq and its libraries (0.9 GB) into $(VENV)"
+	$(INSTALL) --editable '.[fast,plot]'
+	@touch $(DEMO)
+
+$(READY): $(DEMO)
+	@echo "Installing what tests and docs need (1.3 GB more) into $(VENV)"
+	$(INSTALL) --quiet --editable '.[docs,fast,plot,test]'
 	@touch $(READY)
 
 clean:

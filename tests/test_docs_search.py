@@ -61,6 +61,11 @@ PHRASES = {
     "polars": "polars",
     "list of all options": "reference/commands",
     "norm_budget": "bounds",
+    "tab completion": "reference/commands",
+    "bash completion": "reference/commands",
+    "report": "reports",
+    "folder of exports": "reports",
+    "title rows": "loading",
     "pytorch": "networks",
     "delete a person": "stores",
 }

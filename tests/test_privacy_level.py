@@ -66,3 +66,4 @@ def test_the_picture_is_that_of_the_script() -> None:
     drawn = image(Sheet(figure.title, [figure]), "svg").decode()
     paths = [re.findall(r' d="([^"]+)"', text) for text in (drawn, PICTURE.read_text())]
     assert sorted(paths[0]) == sorted(paths[1])
+    assert PICTURE.stat().st_size < 50_000

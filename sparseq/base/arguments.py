@@ -9,8 +9,10 @@ import os
 import reprlib
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from numbers import Integral, Real
 from os import PathLike
+from types import ModuleType
 from typing import Any, TypeVar
 
 from sparseq.base.errors import ParameterError
@@ -126,3 +128,17 @@ def _short(value: Any) -> str:
         return reprlib.repr(value)
     except Exception:  # an integer of too many digits, or a repr of the caller's that fails
         return f"a {type(value).__name__}"
+
+
+def needed_polars() -> ModuleType:
+    """Return Polars, the optional extra `polars`.
+
+    Raises:
+        ParameterError: It is not installed.
+    """
+    try:
+        return import_module("polars")
+    except ModuleNotFoundError:
+        raise ParameterError(
+            "this needs Polars", "pip install 'sparseq[polars]', or take .arrow() or .rows()"
+        ) from None

@@ -141,13 +141,19 @@ def _names(
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return what columns of files are called, by their names there, and which are not stored.
 
-    A name that a column can't have is made one that it can.
+    A name that a column can't have is made one that it can. Columns of two tables may get one name.
+
+    Raises:
+        DataError: A column of that name is there already.
+        ParameterError: Two get one name.
     """
     there = list(dict.fromkeys(name for one in sources for name in one.types))
     lower = {name.lower() for name in there}
     dropped = tuple(name.lower() for name in declared.drop if name.lower() in lower)
     said = {old.lower(): new for old, new in declared.rename.items()}
     names = {name: said[name.lower()] for name in there if name.lower() in said}
+    if len({new.lower() for new in names.values()}) < len(names):
+        raise ParameterError("two columns are called alike", "give each a name of its own")
     taken = [n for n in there if n not in names and n.lower() not in dropped]
     for old, new in names.items():
         if new.lower() in {n.lower() for n in taken}:

@@ -128,7 +128,7 @@ class Declarations:
 
     Raises:
         ParameterError: A text can't stand for NULL, an encoding is not known, a column can't be
-            called so, or two are called alike.
+            called so.
     """
 
     types: Mapping[str, str] = field(default_factory=dict)
@@ -337,8 +337,6 @@ def _check_names(rename: Mapping[str, str]) -> None:
             raise ParameterError(
                 f"{old!r} can't be called {new!r}", "letters, digits, _, spaces, . and -"
             )
-    if len({new.lower() for new in rename.values()}) < len(rename):
-        raise ParameterError("two columns are called alike", "give each a name of its own")
 
 
 def declared_type(column: str, text: str) -> tuple[str, str]:

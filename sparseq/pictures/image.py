@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ _COLORS = {
     "teal": "#0e7c86",
     "brown": "#8a5a2b",
 }
+_LONG = re.compile(rb"-?\d+\.\d{3,}")
 _FAINT, _COLUMNS, _HEAD = "#59636e", 3, 0.7  # inches above each figure, for its title and legend
 _NAME = 34  # letters of a line of a name beside its bar
 
@@ -105,6 +107,7 @@ def image(sheet: Sheet, kind: str = "png") -> bytes:
     Raises `ParameterError` where Matplotlib is not installed.
     """
     check_image()
+    from matplotlib import rc_context
     from matplotlib.figure import Figure as Canvas
 
     head = textwrap.wrap(sheet.warning, 130)
@@ -120,8 +123,19 @@ def image(sheet: Sheet, kind: str = "png") -> bytes:
     for part, figure in zip(parts, sheet.figures, strict=True):
         _draw(part, figure)
     drawn = io.BytesIO()
-    canvas.savefig(drawn, format=kind, metadata={"Software" if kind == "png" else "Date": None})
-    return drawn.getvalue()
+    with rc_context({"svg.fonttype": "none"}):  # a text is a text: small, and found by searching
+        canvas.savefig(drawn, format=kind, metadata={"Software" if kind == "png" else "Date": None})
+    return _short(drawn.getvalue()) if kind == "svg" else drawn.getvalue()
+
+
+def _short(svg: bytes) -> bytes:
+    """Return a drawing with a path a line, in hundredths of a point."""
+
+    def of_attribute(found: re.Match[bytes]) -> bytes:
+        return b" ".join(_LONG.sub(lambda n: b"%.2f" % float(n[0]), found[0]).split())
+
+    tags = re.compile(rb"<\w[^>]*>")
+    return tags.sub(lambda tag: re.sub(rb'\b[dxy]="[^"]*"', of_attribute, tag[0]), svg)
 
 
 def _head(figure: Figure) -> float:

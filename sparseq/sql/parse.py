@@ -184,7 +184,7 @@ def spelled(tree: exp.Select, catalog: Catalog) -> dict[str, str]:
 
     Example:
         >>> from sparseq.sql.catalog import Column, Table
-        >>> shop = Catalog((Table("t", True, "who", (Column("who", "BIGINT"),)),))
+        >>> shop = Catalog((Table("t", (Column("who", "BIGINT"),), "who"),))
         >>> spelled(parse('SELECT WHO, count(*) AS "Orders" FROM t GROUP BY 1', shop)[0], shop)
         {'who': 'who', 'orders': 'Orders'}
     """

@@ -27,7 +27,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from sparseq.accounting._numbers import in_range
-from sparseq.base.arguments import checked
+from sparseq.base.arguments import checked, needed_polars
 from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.parameters import literal
@@ -382,12 +382,11 @@ class Aggregation:
             between: First and last of its public values, both included (dates, integers).
 
         Raises:
-            ParameterError: Both `keys` and `between` are given.
+            ParameterError: Both `keys` and `between` are given, or Polars is not installed.
         """
         if keys is not None and between is not None:
             raise ParameterError("keys and between say the same thing; give one of them")
-        import polars as pl
-
+        pl = needed_polars()
         sql = to_sql(key)
         column = pl.col(key) if isinstance(key, str) else key
         conditions = self.conditions

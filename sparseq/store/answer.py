@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sparseq.accounting import comparison_bound, corollary_bound, simultaneous_bound
+from sparseq.base.arguments import needed_polars
 from sparseq.base.defaults import BETA
 from sparseq.base.errors import NoSuchKey, ParameterError, StoreError
 from sparseq.base.whole_files import whole_file, writing
@@ -76,11 +77,12 @@ class Answer:
         return shown_columns(self._table, self._columns)
 
     def pl(self) -> polars.DataFrame:
-        """Return the answer as a Polars frame."""
-        import polars
+        """Return the answer as a Polars frame (`pip install 'sparseq[polars]'`).
 
-        frame = polars.from_arrow(self.arrow())
-        assert isinstance(frame, polars.DataFrame)
+        Raises:
+            ParameterError: Polars is not installed.
+        """
+        frame: polars.DataFrame = needed_polars().from_arrow(self.arrow())
         return frame
 
     def df(self) -> pandas.DataFrame:

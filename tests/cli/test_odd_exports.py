@@ -6,12 +6,14 @@ with what to do, and there is no store. No mistake ends in a traceback, or leave
 
 from __future__ import annotations
 
+import csv
 import datetime as dt
 import gzip
 import io
 import json
 import re
 import shlex
+import shutil
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +25,10 @@ from sampled import one_in
 
 import sparseq
 from conftest import run
+from data.exports import write as write_exports
 from sparseq.store.curator import exact_sql
 
+ROOT = Path(__file__).parent.parent.parent
 GERMAN = "who;Straße;Größe\n1;Königsweg;1,5\n2;Allee;2,25\n"
 ROOT2 = [(1, "Königsweg", 1.5), (2, "Allee", 2.25)]
 ISO = "who,day,x\n1,2024-01-05,3\n2,2024-02-06,4\n"
@@ -478,3 +482,54 @@ def test_an_export_gives_right_rows_or_says_what_to_do(tmp_path: Path, odd: str)
     for line in made.stderr.splitlines()[2:]:  # the table of what was changed is a part of it
         if "for the curator only" not in line:
             assert re.split(" {2,}", line)[-1] in dry.stdout
+
+
+@pytest.mark.deep
+def test_a_folder_of_exports_becomes_a_report_by_the_commands_of_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At most six; each visit is in the store once, as another reader finds it in the files."""
+    page = (ROOT / "docs" / "reports.md").read_text("utf-8").split("## From a folder")[1]
+    shown = re.findall(r"^\$ sparseq (.*)$", page, re.MULTILINE)
+    assert 2 <= len(shown) <= 6
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "queries").mkdir()
+    shutil.copy(ROOT / "queries" / "hospital.toml", "queries")
+    (tmp_path / "exports").mkdir()
+    visits, tests = write_exports(tmp_path / "exports")
+    for line in shown:
+        done = run(*shlex.split(line))
+        assert done.exit_code == 0, done.stderr
+    assert Path("hospital.html").read_text("utf-8").count("<h2") == 4
+
+    rows: dict[int, tuple[Any, ...]] = {}
+    lines_read = 0
+    for path in Path("exports").glob("*.csv"):
+        with pytest.raises(UnicodeDecodeError):
+            path.read_text("utf-8")
+        for row in list(csv.reader(path.read_text("latin-1").splitlines(), delimiter=";"))[4:]:
+            number, patient, day, ward, cost = row
+            date = dt.datetime.strptime(day, "%d/%m/%Y").date()
+            rows[int(number)] = (patient, date, ward, min(float(cost.replace(",", ".")), 1500.0))
+            lines_read += 1
+    assert (len(rows), lines_read > visits * 4 // 3) == (visits, True)
+    with sparseq.connect("hospital.sparseq") as con:
+        found = exact_sql(con, "SELECT visit, patient, day, ward, cost FROM visits").to_pylist()
+        assert {r["visit"]: tuple(r.values())[1:] for r in found} == rows
+        assert len(found) == visits
+        labs = exact_sql(con, 'SELECT no, patient, day, "test.name", "test.value" FROM tests')
+        assert con.curator_notes()
+    asked = [json.loads(line) for line in Path("exports/labo.jsonl").read_text().splitlines()]
+    assert len(asked) == tests
+    assert sorted(tuple(r.values()) for r in labs.to_pylist()) == sorted(
+        (a["no"], a["patient"]["no"], dt.datetime.strptime(a["day"], "%d/%m/%Y").date(),
+         a["test"]["name"], a["test"]["value"])
+        for a in asked
+    )  # fmt: skip
+
+    words = shlex.split(shown[1])
+    at = words.index("--row-key")
+    words[1:2], words[at : at + 2] = ["again.sparseq"], []
+    again = run(*words)
+    assert (again.exit_code, Path("again.sparseq").exists()) == (6, False)
+    assert "visites-2024-01 (copie).csv" in again.stderr

@@ -98,6 +98,13 @@ def test_several_columns_that_are_a_person_can_be_renamed() -> None:
     assert round(row["n"]) == 2
 
 
+def test_columns_of_two_tables_get_one_name() -> None:
+    tables = {"v": pa.table({"N°": ["a"], "x": [1]}), "w": pa.table({"who.no": ["b"], "y": [2]})}
+    con = sparseq.create(None, tables, user="who", rename={"N°": "who", "who.no": "who"})
+    names = [[c.name for c in table.columns] for table in con.catalog.tables]
+    assert names == [["who", "x"], ["who", "y"]]
+
+
 @pytest.mark.parametrize(
     ("more", "error", "message"),
     [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -35,6 +37,12 @@ def test_every_look_is_drawn(kind: str, start: bytes) -> None:
     drawn = image(sheet(), kind)
     assert drawn.startswith(start)
     assert len(drawn) > 10_000
+    if kind == "svg":
+        text = drawn.decode()
+        ElementTree.fromstring(text)
+        assert ">Up to $5 and $6_{</text>" in text
+        assert max(map(len, re.findall(r"\.\d+", "".join(re.findall(r' d="([^"]*)"', text))))) == 3
+        assert not re.search(r' d="[^"]*\n', text)
 
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
