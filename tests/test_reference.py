@@ -56,11 +56,16 @@ def largest_nan(x: float) -> tuple[bool, float]:
 
 ANOTHER_DAY: Condition = ("day <> DATE '2024-03-02'", lambda r: r.day != DAY + dt.timedelta(1))
 """No row of that day passes: it is no group."""
+NULL_TOO: Condition = (
+    "kind IS NULL OR kind LIKE 'z%'",
+    lambda r: r.kind is None or r.kind.startswith("z"),
+)
+"""NULL is a group of declared keys where this stands."""
 CONDITIONS: list[Condition] = [
     ("amount > 3.25", lambda r: r.amount is not None and largest_nan(r.amount) > (False, 3.25)),
     ("n BETWEEN 0 AND 5", lambda r: r.n is not None and 0 <= r.n <= 5),
     ("kind LIKE '_' AND kind < 'c'", lambda r: r.kind in ("a", "b")),
-    ("kind IS NULL OR kind LIKE 'z%'", lambda r: r.kind is None or r.kind.startswith("z")),
+    NULL_TOO,
     ANOTHER_DAY,
     ("who <> 2", lambda r: r.who != 2),
 ]
@@ -158,7 +163,13 @@ class Asked:
         return [day for day in range(self.by_day) if not (left_out and day == 1)]
 
     def _kinds(self) -> int:
-        return 1 if self.by_kind is None else len(self.by_kind or KEYS)
+        return 1 if self.by_kind is None else len(self._domain())
+
+    def _domain(self) -> tuple[str | None, ...]:
+        """The kinds that are groups: those that are listed, or the declared ones."""
+        if self.by_kind:
+            return self.by_kind
+        return (*KEYS, *([None] if NULL_TOO in self.conditions else []))
 
     def place(self, row: Row) -> int | None:
         """The group that a row is in, None for none."""
@@ -166,7 +177,7 @@ class Asked:
             return None
         kind = day = 0
         if self.by_kind is not None:
-            domain = self.by_kind or KEYS
+            domain = self._domain()
             if row.kind not in domain:
                 return None
             kind = domain.index(row.kind)

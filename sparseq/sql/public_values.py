@@ -175,7 +175,10 @@ class PublicValues:
 
     def may_be_null(self, e: exp.Expr) -> bool:
         """Tell whether the WHERE lets NULL pass, as far as can be seen."""
-        return self._allowed(e)[1]
+        if e.find(exp.AggFunc, exp.Window, exp.Select) is not None:
+            return True
+        values = allowed(self._scope.term(e), self._scope.conditions())
+        return values is None or values.null
 
     def _declared(self, column: exp.Column) -> list[Any] | None:
         facts = self._scope.facts(column)
