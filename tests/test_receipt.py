@@ -368,7 +368,17 @@ def test_commands(asked: Path, tmp_path: Path) -> None:
     assert run("curator", store, "root").exit_code == 0
     listed = run("curator", store, "root", "--list", "--format", "json")
     roots.write_text(listed.stdout)
-    wanted = ("curator", store, "receipt", "u7", "--proof", "--since", "2", "--format", "json")
+    wanted = (
+        "curator",
+        store,
+        "receipt",
+        "u7",
+        "--proof",
+        "--since-release",
+        "2",
+        "--format",
+        "json",
+    )
     assert run(*wanted, "--output", file).exit_code == 0
     assert file.stat().st_mode & 0o077 == 0
     done = subprocess.run([sys.executable, ROOT / "tests" / "receipt_check.py", file, roots],
@@ -376,8 +386,8 @@ def test_commands(asked: Path, tmp_path: Path) -> None:
     assert done.stdout == "the receipt is as it was published\n"
     for words, code, said in (
         (("nobody",), 2, "nobody has the identifier 'nobody'"),
-        (("u7", "--since", "2"), 2, "add --proof"),
-        (("u7", "--proof", "--since", "3"), 2, "there are: 2"),
+        (("u7", "--since-release", "2"), 2, "add --proof"),
+        (("u7", "--proof", "--since-release", "3"), 2, "there are: 2"),
     ):
         result = run("curator", store, "receipt", *words)
         assert (result.exit_code, said in result.stderr) == (code, True), result.stderr

@@ -276,7 +276,8 @@ _receipt_format = click.option(
 @click.argument("person")
 @click.option("--proof", is_flag=True, help="Prove that it was counted, under the last root.")
 @click.option(
-    "--since",
+    "--since-release",
+    "since",
     type=click.IntRange(min=0),
     metavar="RELEASE",
     help="With --proof: under that release's root too, so that nothing was taken away since.",
@@ -298,7 +299,7 @@ def receipt(
     """
 
     if since is not None and not proof:
-        raise click.UsageError("--since is for a proof; add --proof")
+        raise click.UsageError("--since-release is for a proof; add --proof")
     with open_store(store) as opened, Output(output, format, private=True) as out:
         found = receipt_of(opened, person, proof, since)
         out.write(json_text(found) if format == "json" else receipt_text(found))

@@ -188,7 +188,9 @@ def test_an_agent_has_a_quota_of_its_own() -> None:
     assert "left of the quota" in last["result"]["content"][0]["text"]
 
 
+@pytest.mark.deep
 def test_by_standard_input_and_over_http(tmp_path: Path) -> None:
+    """In processes of their own; the messages are those of the tests beside it."""
     pytest.importorskip("uvicorn")
     path = tmp_path / "s.sparseq"
     made(path).close()
