@@ -17,11 +17,9 @@ from sparseq.language.interval_arithmetic import lies_in
 from sparseq.sql.parsed_expressions import call_of
 
 Interval = tuple[float, float]
-_ONE_OF = (
-    exp.Window,
+ONE_OF = (
     exp.Min,
     exp.Max,
-    exp.Avg,
     exp.Lag,
     exp.Lead,
     exp.FirstValue,
@@ -32,10 +30,11 @@ _ONE_OF = (
     exp.Mode,
     exp.AnyValue,
     exp.First,
+    exp.Window,
     exp.Filter,
     exp.IgnoreNulls,
 )
-"""Functions whose values lie within the bounds of their argument."""
+"""Functions whose value is one of those of their argument, or NULL."""
 _LONGEST = {"YEAR": 366, "QUARTER": 92, "MONTH": 31, "WEEK": 7}
 _SHORTEST = {"YEAR": 365, "QUARTER": 90, "MONTH": 28, "WEEK": 7, "DAY": 1}
 EPOCH = dt.date(1970, 1, 1)
@@ -86,7 +85,7 @@ def _ends(e: exp.Expr, lookup: Lookup) -> Interval:
         return (0.0 if low >= 0 else -math.inf, 0.0 if high <= 0 else math.inf)
     if isinstance(e, exp.Lag | exp.Lead) and e.args.get("default") is not None:
         return nothing
-    if isinstance(e, _ONE_OF):
+    if isinstance(e, (exp.Avg, *ONE_OF)):
         return ends(e.this, lookup)
     if isinstance(e, exp.DateTrunc | exp.TimestampTrunc | exp.DateDiff | exp.Year):
         return _of_days(e, lookup)

@@ -245,7 +245,7 @@ class _Select:
         if isinstance(e, exp.Coalesce):
             return self._coalesce([e.this, *e.expressions])
         if isinstance(e, exp.Nullif):
-            return replace(self.width(e.this), sure=False)
+            return self._nullif(e.this)
         if isinstance(e, exp.Cast | exp.TryCast):
             return self._cast(e)
         if isinstance(e, exp.IntDiv) and all(self.width(x).whole for x in (e.left, e.right)):
@@ -270,6 +270,13 @@ class _Select:
         """Return where a function's value lies; what is public stands for itself."""
         pairs = [w.ends if (w := self.width(x)).ends is not None else x.copy() for x in of]
         return EndsOf(this=exp.Literal.string(name), expressions=[own(p) for p in pairs])
+
+    def _nullif(self, value: exp.Expr) -> Width:
+        """Return the width of a value that is NULL where noise may say so, a public one too."""
+        width = self.width(value)
+        if width.noised and width.ends is None:
+            return UNKNOWN
+        return Width(True, _pair(width, value), whole=width.whole)
 
     def _cast(self, e: exp.Cast) -> Width:
         width = self.width(e.this)

@@ -24,6 +24,7 @@ from sparseq.language.expression_tree import Term
 from sparseq.language.types import NULL, Family, Type, type_named
 from sparseq.language.value_sets import DAY, UNITS, Spans, places_of
 from sparseq.sql.bind_expressions import ExpressionReader
+from sparseq.sql.bounds import ONE_OF
 from sparseq.sql.catalog import INTEGER_TYPES, TIME_TYPES
 from sparseq.sql.from_clause import quoted
 from sparseq.sql.parsed_expressions import constants, is_constant, listed_by
@@ -79,26 +80,7 @@ _MONTHS = [
     "November",
     "December",
 ]
-_ONE_OF = (
-    exp.Min,
-    exp.Max,
-    exp.Lag,
-    exp.Lead,
-    exp.FirstValue,
-    exp.LastValue,
-    exp.NthValue,
-    exp.ArgMax,
-    exp.ArgMin,
-    exp.Mode,
-    exp.AnyValue,
-    exp.First,
-    exp.Window,
-    exp.Filter,
-    exp.IgnoreNulls,
-    exp.Paren,
-    exp.Distinct,
-)
-"""Functions whose value is one of those of their argument, or NULL."""
+_ONE_OF = (*ONE_OF, exp.Paren, exp.Distinct)
 
 
 class PublicValues:

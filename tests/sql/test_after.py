@@ -97,6 +97,8 @@ def test_intervals_hold_the_truth(con: sparseq.Store, sql: str) -> None:
 
 
 UNKNOWN = {
+    "a choice by what noise made NULL": "SELECT qty, CASE WHEN nullif(5, n) IS NULL THEN s ELSE n"
+    f" END AS x FROM {BY_QTY}",
     "a rank by noise": f"SELECT qty, rank() OVER (ORDER BY n) AS x FROM {BY_QTY}",
     "a running sum in the order of noise": f"SELECT qty, sum(s) OVER (ORDER BY n) AS x"
     f" FROM {BY_QTY}",
