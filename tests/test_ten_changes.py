@@ -76,7 +76,7 @@ CHANGES = {
             (
                 '_add("pow", "pow({0}, {1})", (N, N),',
                 '_add("asinh", "asinh({0})", (N,), T.DOUBLE, "asinh({0})", _IEEE,'
-                " rule=I.rising(np.arcsinh))\n"
+                " rule=I.rising_rule(np.arcsinh))\n"
                 '_add("pow", "pow({0}, {1})", (N, N),',
             ),
         ),

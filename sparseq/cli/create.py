@@ -123,7 +123,7 @@ def _answers(given: Mapping[str, Any], args: Sequence[str]) -> list[str]:
     if not said["files"]:
         said["files"] = [given["store"]]
         name = f"{table or table_name(given['store'])}.sparseq"
-        args.insert(0, _asked("Where is the store to be made?", default=name))
+        args.insert(0, _ask("Where is the store to be made?", default=name))
     tables = tables_of(said["files"], table)
     inspected = None
     while inspected is None:
@@ -132,7 +132,7 @@ def _answers(given: Mapping[str, Any], args: Sequence[str]) -> list[str]:
         except UnclearDates as unclear:
             say(unclear.message, err=True)
             first = "Which comes first? dmy: the day, mdy: the month"
-            order = _asked(first, among=dict(enumerate(ORDERS, 1)))
+            order = _ask(first, among=dict(enumerate(ORDERS, 1)))
             said["dates"].append(order)
             args += ["--dates", order]
     columns = _everywhere(inspected)
@@ -143,7 +143,7 @@ def _answers(given: Mapping[str, Any], args: Sequence[str]) -> list[str]:
     user = given.get("user")
     if not isinstance(user, str):
         whom = "Which column says whom a row is about? Its name or number"
-        user = _asked(whom, among=dict(enumerate(columns, 1)))
+        user = _ask(whom, among=dict(enumerate(columns, 1)))
         args += ["--user", user]
     days = {
         k: name
@@ -152,7 +152,7 @@ def _answers(given: Mapping[str, Any], args: Sequence[str]) -> list[str]:
     }
     if not isinstance(given.get("time"), str) and len(days) > 1:
         when = f"Which says when, {' or '.join(map(shown, days.values()))}? Queries select by it"
-        args += ["--time", _asked(when, default=next(iter(days.values())), among=days)]
+        args += ["--time", _ask(when, default=next(iter(days.values())), among=days)]
     elif not days:
         say("no column has dates or times: none says when", err=True)
     return args
@@ -166,9 +166,7 @@ def _everywhere(inspected: Inspection) -> dict[str, str]:
     return {n: t for n, t in first.items() if all(n in other for other in others)}
 
 
-def _asked(
-    question: str, default: str | None = None, among: Mapping[int, str] | None = None
-) -> str:
+def _ask(question: str, default: str | None = None, among: Mapping[int, str] | None = None) -> str:
     """Return the answer to a question: any, or one of some, by its number or name."""
 
     def chosen(text: str) -> str:

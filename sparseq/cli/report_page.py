@@ -71,7 +71,7 @@ def report(file: Path, output: Path | None) -> None:
         page, asked, known = _made(store, wanted)
         for line in loud_lines(store.seed is not None, len(store.losses)):
             say(line, err=True)
-    write_whole(path, _printed(page, browser) if browser else page)
+    write_whole(path, _print_pdf(page, browser) if browser else page)
     say(f"{shown(path)}: {asked} asked, {known} read back without a charge", err=True)
 
 
@@ -96,7 +96,7 @@ class ReportPart:
         Raises:
             ParameterError: It has a word that is none, or words that don't go together.
         """
-        with _named(number, given.get("heading", "") if isinstance(given, dict) else ""):
+        with _in_part(number, given.get("heading", "") if isinstance(given, dict) else ""):
             words = _texts(given, ("heading", "text", "sql", "series", "chart"), OPTIONS)
             if words.get("sql") and words.get("series"):
                 raise ParameterError("it has sql and series", "make two parts of it")
@@ -158,7 +158,7 @@ def _texts(given: Any, words: tuple[str, ...], others: Any) -> dict[str, str]:
 
 
 @contextmanager
-def _named(number: int, heading: Any) -> Iterator[None]:
+def _in_part(number: int, heading: Any) -> Iterator[None]:
     """Say of an error in which part of the file it is."""
     try:
         yield
@@ -178,14 +178,14 @@ def _made(store: Store, wanted: ReportFile) -> tuple[str, int, int]:
     """
     ready: list[Query | list[PagePart]] = []
     for number, part in enumerate(wanted.parts, 1):
-        with _named(number, part.heading):
+        with _in_part(number, part.heading):
             ready.append(_query(store, part) if part.sql else _known(store, wanted.folder, part))
     parts, asked, known = [], 0, 0
     for number, (part, found) in enumerate(zip(wanted.parts, ready, strict=True), 1):
         if isinstance(found, list):
             parts += found
             continue
-        with _named(number, part.heading):
+        with _in_part(number, part.heading):
             answer = store.ask(found, part.options)
         free = answer.facts.repeated or answer.facts.follows
         asked, known = asked + (not free), known + free
@@ -236,7 +236,7 @@ def _browser() -> str:
     return found
 
 
-def _printed(page: str, browser: str) -> bytes:
+def _print_pdf(page: str, browser: str) -> bytes:
     """Return a page as a PDF.
 
     Raises:

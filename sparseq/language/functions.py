@@ -417,27 +417,27 @@ _add(
 _add("neg", "(-{0})", (N,), T.DOUBLE, "(-{0})", _IEEE, rule=I.NEGATIVE)
 for _name, _rule in {
     "abs": I.ABSOLUTE,
-    "floor": I.rising(np.floor),
-    "ceil": I.rising(np.ceil),
-    "trunc": I.rising(np.trunc),
-    "round": I.rising(I.rounded),
+    "floor": I.rising_rule(np.floor),
+    "ceil": I.rising_rule(np.ceil),
+    "trunc": I.rising_rule(np.trunc),
+    "round": I.rising_rule(I.round_to),
     "sqrt": I.ROOT,
     "ln": I.logarithm(np.log),
     "log": I.logarithm(np.log10),
     "log2": I.logarithm(np.log2),
-    "exp": I.rising(np.exp),
-    "cbrt": I.rising(np.cbrt),
-    "radians": I.rising(np.radians),
-    "degrees": I.rising(np.degrees),
+    "exp": I.rising_rule(np.exp),
+    "cbrt": I.rising_rule(np.cbrt),
+    "radians": I.rising_rule(np.radians),
+    "degrees": I.rising_rule(np.degrees),
     "sin": I.lying_in(np.sin, -1.0, 1.0),
     "cos": I.lying_in(np.cos, -1.0, 1.0),
     "tan": I.lying_in(np.tan, -np.inf, np.inf),
     "asin": I.lying_in(np.arcsin, -2.0, 2.0),
     "acos": I.lying_in(np.arccos, -1.0, 4.0),
-    "atan": I.rising(np.arctan),
+    "atan": I.rising_rule(np.arctan),
 }.items():
     _add(_name, f"{_name}({{0}})", (N,), T.DOUBLE, f"{_name}({{0}})", _IEEE, rule=_rule)
-for _name, _to_digits in {"trunc": I.truncated, "round": I.rounded}.items():
+for _name, _to_digits in {"trunc": I.truncate, "round": I.round_to}.items():
     _add(
         _name,
         f"{_name}({{0}}, {{1}})",
@@ -446,7 +446,7 @@ for _name, _to_digits in {"trunc": I.truncated, "round": I.rounded}.items():
         f"{_name}({{0}}, {_DECIMALS})",
         "to so many decimals, a constant",
         fixed=(1,),
-        rule=I.rising_to_digits(_to_digits),
+        rule=I.rising_rule_to_digits(_to_digits),
     )
 _add(
     "atan2",
@@ -474,7 +474,7 @@ _add(
     T.integer(-1, 1),
     "CAST(sign({0}) AS BIGINT)",
     "-1, 0 or 1; 0 for NaN",
-    rule=I.rising(np.sign),
+    rule=I.rising_rule(np.sign),
 )
 for _name in ("isnan", "isinf", "isfinite"):
     _add(_name, f"{_name}({{0}})", (N,), T.BOOLEAN, f"{_name}({{0}})", "of a number")
@@ -811,8 +811,8 @@ FORMS = {
     "greatest": I.GREATEST,
     "least": I.LEAST,
     "either": I.EITHER,
-    "to integer": I.rising(np.rint),
-    "to decimal": I.rising_to_digits(I.rounded),
+    "to integer": I.rising_rule(np.rint),
+    "to decimal": I.rising_rule_to_digits(I.round_to),
 }
 """Forms that SQL has beside functions: choices of any number of values, and casts."""
 

@@ -56,11 +56,11 @@ def lies_in(rule: ArrayRule, *arguments: Ends | tuple[float, float]) -> Ends:
     return low, high
 
 
-def rising(f: Callable[[Floats], Floats]) -> ArrayRule:
+def rising_rule(f: Callable[[Floats], Floats]) -> ArrayRule:
     """Return the rule of a function of one number that never falls.
 
     Example:
-        >>> [float(end) for end in lies_in(rising(np.floor), (1.5, 2.5))]
+        >>> [float(end) for end in lies_in(rising_rule(np.floor), (1.5, 2.5))]
         [1.0, 2.0]
     """
     return ArrayRule(f, lambda x: (f(x[0]), f(x[1])))
@@ -80,7 +80,7 @@ def lying_in(f: Callable[..., Floats], low: float, high: float) -> ArrayRule:
     return ArrayRule(f, ends)
 
 
-def rising_to_digits(f: Callable[[Floats, Floats], Floats]) -> ArrayRule:
+def rising_rule_to_digits(f: Callable[[Floats, Floats], Floats]) -> ArrayRule:
     """Return the rule of a function that never falls, with a number of decimals beside it."""
 
     def ends(x: Ends, digits: Ends) -> Ends:
@@ -89,11 +89,11 @@ def rising_to_digits(f: Callable[[Floats, Floats], Floats]) -> ArrayRule:
     return ArrayRule(f, ends)
 
 
-def rounded(x: Floats, digits: Floats | float = 0.0) -> Floats:
+def round_to(x: Floats, digits: Floats | float = 0.0) -> Floats:
     """Return numbers rounded to decimals, halves away from zero as SQL does.
 
     Example:
-        >>> rounded(np.array([2.5, -2.5, 12.34])).tolist()
+        >>> round_to(np.array([2.5, -2.5, 12.34])).tolist()
         [3.0, -3.0, 12.0]
     """
     factor = 10.0 ** np.asarray(digits)
@@ -103,7 +103,7 @@ def rounded(x: Floats, digits: Floats | float = 0.0) -> Floats:
     return np.where(np.isfinite(scaled), away / factor, x)
 
 
-def truncated(x: Floats, digits: Floats) -> Floats:
+def truncate(x: Floats, digits: Floats) -> Floats:
     """Return numbers cut to decimals."""
     factor = 10.0**digits
     return np.where(np.isfinite(x * factor), np.trunc(x * factor) / factor, x)
@@ -126,7 +126,7 @@ def _quotient(a: Ends, b: Ends) -> Ends:
     return np.where(through_zero, -np.inf, low), np.where(through_zero, np.inf, high)
 
 
-def _divided(a: Floats, b: Floats) -> Floats:
+def _divide(a: Floats, b: Floats) -> Floats:
     return np.where(b == 0, np.nan, a / b)
 
 
@@ -173,13 +173,13 @@ def _logarithm(base: Ends, x: Ends) -> Ends:
 PLUS = ArrayRule(np.add, lambda a, b: (a[0] + b[0], a[1] + b[1]))
 MINUS = ArrayRule(np.subtract, lambda a, b: (a[0] - b[1], a[1] - b[0]))
 TIMES = ArrayRule(np.multiply, lambda a, b: _corners(lambda x, y: _known(x * y, x, y), a, b))
-OVER = ArrayRule(_divided, _quotient)
+OVER = ArrayRule(_divide, _quotient)
 REMAINDER = ArrayRule(np.fmod, _remainder)
 NEGATIVE = ArrayRule(lambda x: 0.0 - x, lambda x: (0.0 - x[1], 0.0 - x[0]))
 ABSOLUTE = ArrayRule(np.abs, _absolute)
 POWER = ArrayRule(np.power, _power)
 LOGARITHM = ArrayRule(_to_base, _logarithm)
-ROOT = rising(lambda x: np.sqrt(np.maximum(x, 0.0)))
+ROOT = rising_rule(lambda x: np.sqrt(np.maximum(x, 0.0)))
 GREATEST = ArrayRule(
     lambda *x: np.fmax.reduce(x),
     lambda *x: (np.maximum.reduce([e[0] for e in x]), np.maximum.reduce([e[1] for e in x])),
@@ -197,4 +197,4 @@ EITHER = ArrayRule(
 
 def logarithm(f: Callable[[Floats], Floats]) -> ArrayRule:
     """Return the rule of a logarithm: of what is below zero it has no value."""
-    return rising(lambda x: f(np.maximum(x, 0.0)))
+    return rising_rule(lambda x: f(np.maximum(x, 0.0)))

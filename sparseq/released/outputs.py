@@ -43,7 +43,7 @@ from sparseq.language.interval_arithmetic import (
     ArrayRule,
     Floats,
     lies_in,
-    rising,
+    rising_rule,
 )
 from sparseq.sql.plan import AVERAGE, CORRELATION, COVARIANCE, QUANTILE, SLOPE, VARIANCE
 
@@ -606,7 +606,7 @@ class PairMoments:
 
     @cached_property
     def _correlation(self) -> Node:
-        spread = applied(rising(np.sqrt), applied(TIMES, self._sxx, self._syy))
+        spread = applied(rising_rule(np.sqrt), applied(TIMES, self._sxx, self._syy))
         of_moments = _between(-1, 1, applied(OVER, self._sxy, spread))
         return self._own(CORRELATION, (*range(6),), of_moments)
 
@@ -625,8 +625,8 @@ class PairMoments:
 
 
 def _not_negative(inner: Node) -> Node:
-    return applied(rising(lambda v: np.maximum(v, 0)), inner)
+    return applied(rising_rule(lambda v: np.maximum(v, 0)), inner)
 
 
 def _between(low: float, high: float, inner: Node) -> Node:
-    return applied(rising(lambda v: np.clip(v, low, high)), inner)
+    return applied(rising_rule(lambda v: np.clip(v, low, high)), inner)

@@ -27,7 +27,7 @@ import numpy as np
 from sqlglot import exp
 
 from sparseq.language.expression_tree import Term, call, constant
-from sparseq.language.interval_arithmetic import MINUS, OVER, PLUS, TIMES, rising
+from sparseq.language.interval_arithmetic import MINUS, OVER, PLUS, TIMES, rising_rule
 from sparseq.language.types import BOOLEAN, DOUBLE, TEXT, integer
 from sparseq.released import outputs as out
 from sparseq.released.outputs import PairMoments, QuantileNode, RatioNode, VarianceNode
@@ -499,12 +499,12 @@ class Aggregates:
         population = isinstance(e, exp.VariancePop | exp.StddevPop)
         divisor = n if population else out.applied(MINUS, n, out.constant(1))
         variance = out.applied(
-            rising(lambda x: np.maximum(x, 0)), out.applied(OVER, around, divisor)
+            rising_rule(lambda x: np.maximum(x, 0)), out.applied(OVER, around, divisor)
         )
         if self._scope.public.weighted:
             variance = VarianceNode((number, total, squares), population, variance)
         root = isinstance(e, exp.Stddev | exp.StddevPop | exp.StddevSamp)
-        return out.applied(rising(np.sqrt), variance) if root else variance
+        return out.applied(rising_rule(np.sqrt), variance) if root else variance
 
     def _paired(self, e: exp.Expr, condition: exp.Expr | None) -> out.Node:
         y, x = _argument(e), e.args["expression"]

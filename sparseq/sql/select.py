@@ -44,7 +44,7 @@ from sparseq.base.errors import QueryRefused, with_query
 from sparseq.language import types as T
 from sparseq.language.expression_tree import Term, day_of
 from sparseq.language.functions import rule_of
-from sparseq.language.interval_arithmetic import rising, rounded
+from sparseq.language.interval_arithmetic import rising_rule, round_to
 from sparseq.language.types import Family
 from sparseq.released import outputs as out
 from sparseq.released.outputs import MeasureNode, combined
@@ -601,11 +601,11 @@ class _Outer:
     def _cast(self, e: exp.Cast) -> out.Node:
         inner = self._node(e.this)
         if e.to.is_type(*exp.DataType.INTEGER_TYPES):
-            return out.applied(rising(np.rint), inner)
+            return out.applied(rising_rule(np.rint), inner)
         if e.to.is_type(exp.DataType.Type.DECIMAL):
             parameters = [int(p.name) for p in e.to.expressions] or [18, 3]
             digits = parameters[1] if len(parameters) > 1 else 0
-            return out.applied(rising(lambda x: rounded(x, digits)), inner)
+            return out.applied(rising_rule(lambda x: round_to(x, digits)), inner)
         return inner
 
 

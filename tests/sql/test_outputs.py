@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sparseq.language.functions import rule_of
-from sparseq.language.interval_arithmetic import rounded
+from sparseq.language.interval_arithmetic import round_to
 from sparseq.released import outputs as out
 from sparseq.released.outputs import Estimate, Measurements, Outputs, QuantileNode
 
@@ -140,8 +140,8 @@ def test_what_is_not_known_is_neither_true_nor_false() -> None:
 
 
 def test_halves_are_rounded_away_from_zero() -> None:
-    assert rounded(np.array([0.5, -2.5, 0.49999999999999994])).tolist() == [1, -3, 0]
-    assert rounded(np.array([1.125]), 2).tolist() == [1.13]
+    assert round_to(np.array([0.5, -2.5, 0.49999999999999994])).tolist() == [1, -3, 0]
+    assert round_to(np.array([1.125]), 2).tolist() == [1.13]
 
 
 @pytest.mark.parametrize(
