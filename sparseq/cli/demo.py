@@ -29,7 +29,7 @@ from sparseq.ledger.purposes import Purpose
 from sparseq.pictures.figure import Figure, Floats, Sheet
 from sparseq.pictures.figures import demo_figure
 from sparseq.pictures.image import write_picture
-from sparseq.pictures.tables import DELTA, DELTA_TEXT, NOT_PRIVATE, number, upper
+from sparseq.pictures.tables import DELTA, DELTA_TEXT, NOT_PRIVATE, interval_texts, number, upper
 from sparseq.pictures.terminal import terminal_chart
 from sparseq.series import Monitor, QueryText, Ticks
 from sparseq.series.companions import Beside
@@ -335,12 +335,12 @@ def show(figure: Figure, results: Results, seed: int | None, keep: bool) -> None
 def _question_text(question: dict[str, Any]) -> str:
     """Return a question with its answer, each value with its interval."""
     (row,) = question["rows"]
-    values = [
-        f"{name} {number(row[name])} "
-        f"({number(row[name + '_low'])} to {number(row[name + '_high'])})"
-        for name in row
-        if f"{name}_low" in row
-    ]
+    values = []
+    for name in row:
+        if f"{name}_low" in row:
+            ends = row[name], row[f"{name}_low"], row[f"{name}_high"]
+            (text,) = interval_texts([ends], whole=isinstance(row[name], int))
+            values.append(f"{name} {text}")
     return f"{question['query']}\n{', '.join(values)}"
 
 
