@@ -14,8 +14,14 @@ from sparseq.accounting.strategies import Floats, Strategy
 from sparseq.base.defaults import CONFIDENCE
 from sparseq.base.errors import StoreError
 from sparseq.base.whole_files import whole_file, writing
-from sparseq.cli.options import FilePath, Share, command, series_output_option
+from sparseq.cli.options import FilePath, Share, command, file_option
+from sparseq.cli.output import DOCUMENTS, Output
 from sparseq.cli.text import put_out
+from sparseq.pictures.answer_texts import key_texts, markdown, noised_text
+from sparseq.pictures.figure import PagePart
+from sparseq.pictures.page import document
+from sparseq.pictures.tables import Table, percent
+from sparseq.pictures.workbook import workbook
 from sparseq.series.derive import DERIVED, NoisySeries, out_of_band
 from sparseq.series.series_file import (
     ANSWER,
@@ -32,7 +38,13 @@ if TYPE_CHECKING:
 
 @command(short_help="Totals, weekly sums and changes of a monitored series: free.")
 @click.argument("series", type=FilePath())
-@series_output_option
+@file_option(
+    "--output",
+    "-o",
+    help="Parquet, CSV, JSON Lines, Markdown, HTML or a workbook (.xlsx), by its name. "
+    "[default: CSV on standard output]",
+)
+@click.option("--title", metavar="TEXT", help="Title of a document.")
 @click.option(
     "--confidence",
     type=Share(),
@@ -40,7 +52,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Confidence of every ±.",
 )
-def derive(series: Path, output: Path | None, confidence: float) -> None:
+def derive(series: Path, output: Path | None, title: str | None, confidence: float) -> None:
     """Compute from the file SERIES, which `sparseq monitor` has written, other series.
 
     The running total, sums and means over 7 ticks, the change against 7 ticks before, and the
@@ -51,15 +63,51 @@ def derive(series: Path, output: Path | None, confidence: float) -> None:
     \b
     Examples:
       sparseq derive buyers.parquet --output derived.parquet
+      sparseq derive buyers.parquet --output derived.xlsx
       sparseq derive shop.csv --confidence 0.99
     """
-
+    kind = None if output is None else DOCUMENTS.get(output.suffix.lower())
+    if title and kind is None:
+        raise click.UsageError("--title is of a document: add --output FILE.html, .md or .xlsx")
     if output is None:
         put_out(CsvFormat().text(derived(series_table(series), confidence), head=True), nl=False)
-        return
-    format = series_format(output)
-    with whole_file(output) as working, writing(output):
-        format.write(None, derived(series_table(series), confidence), working)
+    elif kind is not None:
+        with Output(output, kind) as out:
+            made = derived(series_table(series), confidence)
+            out.write(derived_document(made, kind, title or "", confidence))
+    else:
+        format = series_format(output)
+        with whole_file(output) as working, writing(output):
+            format.write(None, derived(series_table(series), confidence), working)
+
+
+def derived_document(rows: pa.Table, kind: str, title: str, confidence: float) -> str | bytes:
+    """Return derived rows as one of `DOCUMENTS`: a workbook has every number, a text each value ±.
+
+    Args:
+        rows: Of `derived`.
+        kind: "html", "markdown" or "xlsx".
+        title: Of the document; "": it says what it is.
+        confidence: That the ± were made for.
+    """
+    title = title or "Derived series"
+    about = [
+        f"the ± of a value holds with {percent(confidence)} confidence, for that value alone",
+        "computed from released answers: no charge",
+    ]
+    if kind == "xlsx":
+        return workbook(rows, title, about)
+    numbers = ("value", "error", "error_all", "out_of_band")
+    names = [name for name in rows.column_names if name not in numbers]
+    keys = [key_texts(rows[name].to_pylist()) for name in names]
+    pairs = zip(rows["value"].to_pylist(), rows["error"].to_pylist(), strict=True)
+    values = [noised_text(value, error) for value, error in pairs]
+    flags = ["out of the band" if flag else "" for flag in rows["out_of_band"].to_pylist()]
+    texts = [list(row) for row in zip(*keys, values, flags, strict=True)]
+    table = Table([*names, "value", ""], texts, [*"l" * len(names), ".", "l"])
+    if kind == "html":
+        return document(title, [PagePart(table=table, notes=about)])
+    return markdown(table, about, title)
 
 
 def strategy_of(line: Sequence[Mapping[str, Any]]) -> Strategy | None:

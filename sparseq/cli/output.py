@@ -6,7 +6,11 @@ charged.
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import os
+import shutil
+import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,7 +34,8 @@ WHOLE = BINARY | {"html"}
 """Of these a file has one answer."""
 TITLED = frozenset(["markdown", "html", "xlsx"])
 """These have a title."""
-_NAMES = {".md": "markdown", ".html": "html", ".htm": "html", ".xlsx": "xlsx"}
+DOCUMENTS = {".md": "markdown", ".html": "html", ".htm": "html", ".xlsx": "xlsx"}
+"""By the end of a file's name."""
 _TEXTS = frozenset(["csv", "tsv", "json", "jsonl", "markdown", "html"])
 EXACT = frozenset(["csv", "json", "markdown", "html"])
 """Texts for machines."""
@@ -49,7 +54,7 @@ def chosen_format(format: str | None, path: Path | None) -> str:
     if path is not None and path.suffix and not named:
         from sparseq.load.open_sources import readable_format
 
-        named = _NAMES.get(path.suffix.lower()) or readable_format(path)
+        named = DOCUMENTS.get(path.suffix.lower()) or readable_format(path)
     other = named not in ("", format) and (format is None or named not in _TEXTS)
     if path is not None and (packed or (other and named not in FORMATS) or (format and other)):
         raise ParameterError(
@@ -145,3 +150,53 @@ class Output:
         trace: TracebackType | None,
     ) -> None:
         self._stack.__exit__(kind, error, trace)
+
+
+# -- the clipboard ---------------------------------------------------------------------------------
+
+_CLIPBOARDS = (
+    ("", ["pbcopy"]),
+    ("", ["clip.exe"]),
+    ("WAYLAND_DISPLAY", ["wl-copy"]),
+    ("DISPLAY", ["xclip", "-selection", "clipboard"]),
+    ("DISPLAY", ["xsel", "--clipboard", "--input"]),
+)
+"""Programs that fill the clipboard, each with the variable that says that there is one."""
+_MOST_COPIED = 74_994  # bytes that a terminal takes for its clipboard, before base64
+
+
+class Clipboard:
+    """The clipboard: of the desktop, or of the terminal (by its OSC 52 sequence, also over SSH).
+
+    Raises:
+        ParameterError: There is none.
+    """
+
+    def __init__(self) -> None:
+        wanted = (words for need, words in _CLIPBOARDS if not need or os.environ.get(need))
+        self._program = next((words for words in wanted if shutil.which(words[0])), None)
+        if self._program is None and not sys.stderr.isatty():
+            raise ParameterError(
+                "there is no clipboard here",
+                "take --format csv, or install wl-copy or xclip",
+            )
+
+    def copy(self, text: str) -> None:
+        """Put a text there.
+
+        Raises:
+            ParameterError: It does not take the text.
+        """
+        if self._program is not None:
+            content = text.encode("utf-16" if self._program[0] == "clip.exe" else "utf-8")
+            done = subprocess.run(self._program, input=content, timeout=10, check=False)
+            failed = done.returncode != 0
+        else:
+            failed = len(text.encode()) > _MOST_COPIED
+            code = base64.b64encode(text.encode()).decode()
+            if not failed:
+                click.echo(f"\033]52;c;{code}\a", nl=False, err=True, color=True)
+        if failed:
+            raise ParameterError(
+                "the clipboard did not take the answer", "ask again, free of charge, with --output"
+            )

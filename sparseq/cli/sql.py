@@ -24,10 +24,11 @@ from sparseq.cli.options import (
     open_store,
     output_option,
 )
-from sparseq.cli.output import TITLED, Output, chosen_format
+from sparseq.cli.output import TITLED, Clipboard, Output, chosen_format
 from sparseq.cli.show import encode, warn_if_seeded
 from sparseq.cli.stop_signals import INTERRUPTED, standing, stoppable, stopped_text, unstoppable
 from sparseq.cli.text import say, terminal_width
+from sparseq.pictures.answer_texts import answer_cells
 from sparseq.pictures.image import picture_kind
 from sparseq.sql.plan import OPTIONS, Options
 from sparseq.store.ask import Asking
@@ -70,6 +71,7 @@ def question_options(function: Any) -> Any:
 @output_option
 @file_option("--plot", help="Draw it: .html, .svg or .png; - is the terminal, and no table.")
 @click.option("--title", metavar="TEXT", help="Title of the drawing or the document.")
+@click.option("--copy", is_flag=True, help="Copy it too, for a spreadsheet to paste.")
 @click.option(
     "--request-id",
     metavar="ID",
@@ -94,6 +96,7 @@ def sql(
     output: Path | None,
     plot: Path | None,
     title: str | None,
+    copy: bool,
     request_id: str | None,
     fresh: bool,
     explain: bool,
@@ -113,6 +116,7 @@ def sql(
       sparseq sql shop.sparseq "SELECT sum(amount) FROM purchases" --scale 100 --explain
       sparseq sql shop.sparseq --file daily.sql --request-id 1997-03-01 --output daily.csv
       sparseq sql shop.sparseq --file weekly.sql --plot weekly.html --title "Buyers by week"
+      sparseq sql shop.sparseq --file weekly.sql --copy
       sparseq sql --server https://numbers.example.org "SELECT count(*) FROM purchases"
     """
     if server is not None:
@@ -124,6 +128,7 @@ def sql(
     text = query_text(query, file)
     options = Options.of(**words)
     shown = Shown(chosen_format(format, output), plot, title or "", output)
+    clipboard = Clipboard() if copy and not explain else None
     width = terminal_width() if output is None else None
     before: tuple[int, float] | None = None
     found: Answer | None = None
@@ -151,6 +156,8 @@ def sql(
         raise click.exceptions.Exit(INTERRUPTED) from None
     if found is not None:
         shown.draw(found)
+        if clipboard is not None:
+            clipboard.copy(answer_cells(found.arrow()))
 
 
 @dataclass(frozen=True)

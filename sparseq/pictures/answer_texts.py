@@ -190,12 +190,16 @@ def answer_markdown(table: pa.Table, facts: Facts, title: str = "") -> str:
     Texts are shown as they are, whatever they look like.
     """
     texts = answer_table(table)
+    return markdown(texts, [*footnote(texts), *lines_about(table, facts)], title)
+
+
+def markdown(texts: Table, about: Sequence[str], title: str = "") -> str:
+    """Return a table in Markdown under its title, and lines about it."""
     rules = [":--" if side == "l" else "--:" for side in texts.align]
     rows = [[_as_markdown(cell) for cell in row] for row in (texts.columns, *texts.rows)]
     lines = ["| " + " | ".join(row) + " |" for row in (rows[0], rules, *rows[1:])]
-    about = [_as_markdown(line) for line in (*footnote(texts), *lines_about(table, facts))]
     head = [f"## {_as_markdown(title)}\n"] if title else []
-    return "\n".join([*head, *lines, *(f"\n{line}" for line in about)])
+    return "\n".join([*head, *lines, *(f"\n{_as_markdown(line)}" for line in about)])
 
 
 def _as_markdown(text: str) -> str:
@@ -209,6 +213,24 @@ def answer_csv(table: pa.Table) -> str:
     return csv_text(
         table.column_names, (["" if v is None else plain_text(v) for v in row] for row in rows)
     )
+
+
+def answer_cells(table: pa.Table) -> str:
+    """Return the columns for a spreadsheet to paste: tabs between cells; no text is a formula.
+
+    >>> print(answer_cells(pa.table({"g": ["=1+1", "a\\tb"], "n": [-2, None]})).expandtabs(8))
+    g       n
+    '=1+1   -2
+    a\\tb
+    """
+    columns = [map(_as_cell, [name, *table[name].to_pylist()]) for name in table.column_names]
+    return "\n".join("\t".join(row) for row in zip(*columns, strict=True))
+
+
+def _as_cell(value: Any) -> str:
+    if isinstance(value, str):
+        return "'" * value.startswith(("=", "+", "-", "@")) + shown(value, None)
+    return "" if value is None else plain_text(value)
 
 
 def csv_text(names: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

@@ -327,7 +327,8 @@ def series_format(path: Path) -> Format:
     if named not in _FORMATS or packed:
         raise ParameterError(
             f"--output {str(path)!r}: this kind of file is not known",
-            f"one of {', '.join(f'.{name}' for name in _FORMATS)}",
+            f"one of {', '.join(f'.{name}' for name in _FORMATS)}; a page of a series is made by "
+            "`sparseq monitor --plot`, a workbook by `sparseq derive`",
         )
     return _FORMATS[named]
 

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +188,20 @@ def test_derived_series(store: Path, queries: tuple[Path, Path], tmp_path: Path)
     assert output("derive", tmp_path / "series.csv") == text
     assert output("derive", tmp_path / "series.jsonl") == text
     assert len(text.splitlines()) == 1 + len(rows)
+    for end in ("md", "html", "xlsx"):
+        to = ("--output", tmp_path / f"made.{end}", "--title", "Visits <by week>")
+        assert run("derive", tmp_path / "series.csv", *to).exit_code == 0
+    page = (tmp_path / "made.html").read_text()
+    assert page.count("<tr>") == 1 + len(rows)
+    assert "Visits &lt;by week&gt;" in page
+    marked = (tmp_path / "made.md").read_text()
+    assert marked.startswith("## Visits")
+    assert marked.count("\n| ") == 2 + len(rows)
+    with zipfile.ZipFile(tmp_path / "made.xlsx") as book:
+        assert book.read("xl/worksheets/sheet1.xml").count(b"<row ") == 1 + len(rows)
+    result = run(*line, "--output", tmp_path / "series.xlsx")
+    assert result.exit_code == 2
+    assert "sparseq derive" in result.stderr
     assert run("derive", queries[0]).exit_code == 2
     for text in ("a\n1\n", ""):
         (tmp_path / "x.csv").write_text(text)

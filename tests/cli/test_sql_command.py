@@ -88,6 +88,29 @@ def test_without_xlsxwriter_no_workbook_is_asked_for(
     assert "pip install 'sparseq[excel]'" in refused.stderr
 
 
+def test_an_answer_is_copied_for_a_spreadsheet(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a clipboard, and where it takes nothing, it is said; only the latter was asked."""
+    monkeypatch.setattr("sparseq.cli.output.shutil.which", lambda name: None)
+    refused = run("sql", store, PER_PAGE, "--copy")
+    assert (refused.exit_code, releases(store)) == (2, 0)
+    assert "no clipboard" in refused.stderr
+    program, copied = tmp_path / "pbcopy", tmp_path / "copied"
+    program.write_text(f"#!/bin/sh\nexec cat > {copied}\n")
+    program.chmod(0o700)
+    monkeypatch.undo()
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    output("sql", store, PER_PAGE, "--copy")
+    head, *rows = [line.split("\t") for line in copied.read_text().split("\n")]
+    assert head[:4] == ["page", "people", "people_error", "mean"]
+    assert [row[0] for row in rows] == ["home", "cart", "pay"]
+    program.write_text("#!/bin/sh\nexit 1\n")
+    failed = run("sql", store, PER_PAGE, "--copy")
+    assert (failed.exit_code, releases(store)) == (2, 1)
+    assert "did not take" in failed.stderr
+
+
 def test_an_answer_is_drawn_where_it_is_said(store: Path, tmp_path: Path) -> None:
     """What can't be drawn, or is said for nothing, is refused before anything is asked."""
     for words in (
