@@ -40,6 +40,7 @@ def test_steps_are_made_before_the_first_is_done_and_the_same_for_the_same_seed(
     assert len(steps) == life.LENGTH
 
 
+@pytest.mark.deep
 def test_a_planted_exception_is_found_and_its_life_made_short(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -528,7 +528,8 @@ def lives() -> Iterator[Lives]:
     lives.close()
 
 
-@pytest.mark.parametrize("kind", ["parquet", pytest.param("csv", marks=pytest.mark.deep)])
+@pytest.mark.deep
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_killed_at_any_moment_the_series_is_that_of_one_run(
     tmp_path: Path, lives: Lives, kind: str
 ) -> None:

@@ -40,11 +40,11 @@ def results(
 
 @pytest.mark.parametrize(
     ("which", "number"),
-    [(slice(1, None, 4), 3), pytest.param(slice(None), 10, marks=pytest.mark.deep)],
-    ids=["three", "ten"],
+    [(slice(1, 2), 1), pytest.param(slice(None), 10, marks=pytest.mark.deep)],
+    ids=["one", "ten"],
 )
 def test_some_are_ended_or_refused(tmp_path: Path, which: slice, number: int) -> None:
-    """Ten of them; in the quick one three, over HTTP and the wire."""
+    """Ten of them; in the quick one a single one."""
     found, _ = results(tmp_path, short()[which], 0.5, 2.0)
     assert len(found) == number
     assert [one for one in found if not one.good] == []
