@@ -16,10 +16,10 @@ import click
 import numpy as np
 
 from sparseq.accounting import gdp, zcdp
-from sparseq.base.defaults import KAPPA
+from sparseq.base.defaults import DELTA, KAPPA
 from sparseq.pictures.figure import Axis, Figure, Series, Sheet
 from sparseq.pictures.image import image
-from sparseq.pictures.tables import DELTA, upper
+from sparseq.pictures.tables import upper
 
 PICTURE = Path(__file__).parent.parent / "docs" / "pictures" / "belief.svg"
 LEVELS = (0.005, 0.02, 0.05, 0.125, KAPPA, 1.0, 2.0, 5.0)

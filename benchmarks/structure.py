@@ -11,6 +11,7 @@ Counted are, in `sparseq/`:
     named       modules whose names end in -ing or -ed, but what is listed in NAMED
     clauses     docstrings that begin with one of CLAUSES
     shreds      private functions of at most 3 lines that their module names once
+    defaults    numbers of `base/defaults.py` that a name like theirs has elsewhere
     files       in all
     lines       of code, comments and docstrings
     core        of these, without `pgwire/` and `papers/`
@@ -34,6 +35,7 @@ from pathlib import Path
 
 import click
 
+from sparseq.base import defaults
 from sparseq.pictures.tables import format_table
 
 ROOT = Path(__file__).parent.parent
@@ -51,6 +53,7 @@ LIMITS = {
     "named": 0,
     "clauses": 0,
     "shreds": 246,
+    "defaults": 0,
     "files": 301,
 }
 """What is counted may not be more than it was; whoever mends something makes it less."""
@@ -98,6 +101,7 @@ NAMED = ("accounting", "compiled", "released", "training", "planning")
 """Words of the field that end so."""
 CLAUSES = {"What", "Where", "Who", "Whom", "Whose", "How", "Which", "When", "Whether", "Why"}
 """A docstring begins with a verb or a noun, and not with a clause."""
+USUAL = "sparseq/base/defaults.py"
 AROUND = ("sparseq/pgwire/", "sparseq/papers/")
 _NAMED_TUPLES = {"_replace", "_asdict", "_fields", "_make", "_exit"}  # and os._exit
 TORCH = {"_version", "_BatchNorm"}
@@ -125,6 +129,7 @@ class Census:
     named: list[str] = field(default_factory=list)
     clauses: list[str] = field(default_factory=list)
     shreds: list[str] = field(default_factory=list)
+    defaults: list[str] = field(default_factory=list)
     files: int = 0
     lines: int = 0
     core: int = 0
@@ -163,8 +168,46 @@ def counted(files: Mapping[str, str]) -> Census:
             found.named.append(here)
         found.clauses += [f"{path}:{n}" for n, said in _docstrings(tree) if _is_clause(said)]
         found.shreds += [f"{path}:{n}: {name}" for n, name in _used_once(tree, text)]
+        if path != USUAL:
+            found.defaults += [f"{path}:{n}: {said}" for n, said in _again(tree)]
     found.cycles = [" ↔ ".join(sorted(circle)) for circle in _circles(graph)]
     return found
+
+
+def _again(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the names that are given, or compared with, a number that `USUAL` has for such a name.
+
+    A name is that of a parameter, a field, a keyword or a key; its words decide.
+    """
+    for name, value in _named_values(tree):
+        number = value.value if isinstance(value, ast.Constant) else None
+        words = {word: vars(defaults).get(word.upper()) for word in name.lower().split("_")}
+        if type(number) in (int, float) and number in words.values():
+            yield value.lineno, f"{name} {number}"
+
+
+def _named_values(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.arguments():
+                last = [*node.posonlyargs, *node.args][-len(node.defaults) :]
+                yield from ((a.arg, v) for a, v in zip(last, node.defaults, strict=False))
+                both = zip(node.kwonlyargs, node.kw_defaults, strict=True)
+                yield from ((a.arg, v) for a, v in both if v is not None)
+            case ast.keyword(arg=str(name), value=value):
+                yield name, value
+            case ast.AnnAssign(target=ast.Name(name), value=ast.expr() as value):
+                yield name, value
+            case ast.Assign(targets=[ast.Name(name)], value=value):
+                yield name, value
+            case ast.Compare(left=ast.Name(name), comparators=[value]):
+                yield name, value
+            case ast.Compare(
+                left=ast.Subscript(slice=ast.Constant(str(name))), comparators=[value]
+            ):
+                yield name, value
+            case ast.Call(func=ast.Attribute(attr="epsilon"), args=[value]):
+                yield "delta", value
 
 
 def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:

@@ -35,7 +35,7 @@ def test_each_thing_is_found() -> None:
             "sparseq/a.py": (
                 "import duckdb\nfrom typing import TYPE_CHECKING\n"
                 "if TYPE_CHECKING:\n    from sparseq.b import B\n"
-                "def f(b: B) -> int:\n    import json\n    import torch\n"
+                "def f(b: B, confidence: float = 0.95, share: float = 0.95) -> int:\n    import json\n    import torch\n"
                 "    return b._x._replace()\n"
             ),
             "sparseq/b.py": "from . import a\n\n" + CLEAN + "    def g(self, a):\n"
@@ -54,6 +54,7 @@ def test_each_thing_is_found() -> None:
     assert found.named == ["sparseq.pgwire.counting"]
     assert found.clauses == ["sparseq/pgwire/counting.py:2"]
     assert found.shreds == ["sparseq/pgwire/counting.py:3: _f"]
+    assert found.defaults == ["sparseq/a.py:5: confidence 0.95"]
     assert found.lines - found.core == 5
 
 

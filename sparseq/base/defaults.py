@@ -12,6 +12,8 @@ ANSWERS = 60
 """Mixed questions that a store is made to answer well."""
 COUNTS = 20.0
 """Counts in which a person takes part at full weight, where people are in or out."""
+DELTA, DELTA_TEXT = 1e-6, "1e-6"
+"""At which one epsilon is quoted."""
 PRICE = 1.0
 """Of an answer: what it may cost a person at most, in counts."""
 

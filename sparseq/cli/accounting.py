@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sparseq.accounting import gdp, rdp, zcdp
 from sparseq.accounting._numbers import in_range, round_down, sqrt_up
+from sparseq.base.defaults import DELTA, DELTA_TEXT
 from sparseq.base.errors import ParameterError
 from sparseq.base.texts import json_text
 from sparseq.cli.options import Group, facts_format_option, file_option
@@ -24,7 +25,7 @@ from sparseq.papers import filters, odometers
 from sparseq.papers.odometers import ODOMETER_START, LecuyerOdometer
 from sparseq.pictures.figure import COLORS, Axis, Figure, Series, Sheet
 from sparseq.pictures.image import write_picture
-from sparseq.pictures.tables import DELTA, DELTA_TEXT, MISSING, format_table, number, percent, upper
+from sparseq.pictures.tables import MISSING, format_table, number, percent, upper
 from sparseq.pictures.terminal import MARKS, terminal_chart
 
 if TYPE_CHECKING:

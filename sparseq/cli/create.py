@@ -16,7 +16,7 @@ import click
 
 import sparseq
 from sparseq.accounting import simultaneous_bound
-from sparseq.base.defaults import BETA, CONFIDENCE, KAPPA
+from sparseq.base.defaults import BETA, CONFIDENCE, DELTA, DELTA_TEXT, KAPPA
 from sparseq.base.errors import ParameterError
 from sparseq.base.texts import shown
 from sparseq.cli.budget import aside_lines, purpose_lines
@@ -497,7 +497,7 @@ def guarantee_lines(store: Store) -> list[tuple[str, str]]:
         (
             "private",
             f"all answers ever, together: {budget.promise}{gdp},\n"
-            f"epsilon {upper(budget.epsilon(1e-6))} at delta 1e-6, "
+            f"epsilon {upper(budget.epsilon(DELTA))} at delta {DELTA_TEXT}, "
             f"{upper(budget.epsilon(1e-9))} at delta 1e-9",
         ),
         *([] if window is None else [("windows", windows_line(window.said, window.lifetime))]),

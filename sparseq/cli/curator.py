@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 
 from sparseq.accounting import UNITS_PER_NORM
+from sparseq.base.defaults import DELTA_TEXT
 from sparseq.base.errors import ParameterError
 from sparseq.base.texts import json_text, shown
 from sparseq.cli.options import (
@@ -34,7 +35,7 @@ from sparseq.cli.text import (
 from sparseq.engine._duckdb.connection import not_judged
 from sparseq.ledger.purposes import Pot
 from sparseq.pictures.answer_texts import answer_csv, csv_text, plain_text
-from sparseq.pictures.tables import DELTA_TEXT, format_table, number, percent, upper
+from sparseq.pictures.tables import format_table, number, percent, upper
 from sparseq.store import curator as facts
 from sparseq.store.address import address
 from sparseq.store.curator import account, counts, exact_sql

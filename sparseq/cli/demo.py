@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import sparseq
-from sparseq.base.defaults import KAPPA
+from sparseq.base.defaults import DELTA, DELTA_TEXT, KAPPA
 from sparseq.base.errors import DataError, ParameterError
 from sparseq.base.texts import json_text
 from sparseq.base.whole_files import how_to_mend
@@ -29,7 +29,7 @@ from sparseq.ledger.purposes import Purpose
 from sparseq.pictures.figure import Figure, Floats, Sheet
 from sparseq.pictures.figures import demo_figure
 from sparseq.pictures.image import write_picture
-from sparseq.pictures.tables import DELTA, DELTA_TEXT, NOT_PRIVATE, interval_texts, number, upper
+from sparseq.pictures.tables import NOT_PRIVATE, interval_texts, number, upper
 from sparseq.pictures.terminal import terminal_chart
 from sparseq.series import Monitor, QueryText, Ticks
 from sparseq.series.companions import Beside

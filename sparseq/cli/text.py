@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sparseq.base.defaults import DELTA, DELTA_TEXT
 from sparseq.base.errors import SparseqError, without_query
 from sparseq.base.texts import shown
-from sparseq.pictures.tables import DELTA, DELTA_TEXT, NOT_PRIVATE, number, percent, upper
+from sparseq.pictures.tables import NOT_PRIVATE, number, percent, upper
 from sparseq.pictures.tables import labelled as labelled
 from sparseq.pictures.tables import one_line as one_line
 

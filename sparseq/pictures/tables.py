@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 from rich.cells import cell_len, set_cell_size
 
+from sparseq.base.defaults import DELTA, DELTA_TEXT
 from sparseq.base.errors import ParameterError
 from sparseq.base.texts import shown
 
@@ -316,8 +317,6 @@ def labelled(lines: list[tuple[str, str]], wrap: int | None = None) -> str:
 
 # -- words about a guarantee, in pictures and by commands ------------------------------------------
 
-DELTA, DELTA_TEXT = 1e-6, "1e-6"
-"""The delta at which one epsilon is quoted."""
 NOT_PRIVATE = "NOT PRIVATE: the noise comes from a seed, so anyone can take it off again."
 HOLE = "A HOLE IN THE GUARANTEE: the store was opened without a part of it."
 LOUD = (NOT_PRIVATE, HOLE)

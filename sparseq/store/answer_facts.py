@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from sparseq.base.defaults import PRICE
 from sparseq.pictures.tables import percent
 
 # -- public facts of one answer, beside its values -------------------------------------------------
@@ -69,7 +70,7 @@ class Facts:
     comparisons: int = 0
     losses: int = 0
     interval: str = ""
-    price: float = 1.0
+    price: float = PRICE
     repeated: bool = False
     unit: str = ""
     follows: bool = False

@@ -27,6 +27,7 @@ from sparseq.accounting.pilots.posterior import (
     Rules,
     posterior,
 )
+from sparseq.base.defaults import PRICE
 
 # -- the choice of C from released numbers alone: least expected squared error ---------------------
 
@@ -64,7 +65,7 @@ class Question:
     signed: np.typing.NDArray[np.bool_]
     sigma_0: float
     beta: float
-    price: float = 1.0
+    price: float = PRICE
     least_allowance: float = 1.0
     pilots: bool = True
     declared: bool = False

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 
 from sqlglot import exp
 
+from sparseq.base.defaults import DELTA, DELTA_TEXT
 from sparseq.ledger.notes import Asker
 from sparseq.ledger.protocol import Release
 from sparseq.pictures.page import escaped
@@ -576,7 +577,7 @@ def series_verdict(told: SeriesOutlook, goes_on: bool, part: float | None) -> st
 
 def budget(facts: Mapping[str, Any], lines: Iterable[str], quota: str) -> str:
     """Return what is promised, and what is left, in a user's words."""
-    epsilon = next(e for e in facts["epsilon"] if e["delta"] == 1e-6)
+    epsilon = next(e for e in facts["epsilon"] if e["delta"] == DELTA)
     number = epsilon["gdp"] if epsilon["gdp"] is not None else epsilon["zcdp"]
     warning = (
         problem("NOT PRIVATE: the noise comes from a seed, so anyone can take it off again.")
@@ -587,7 +588,7 @@ def budget(facts: Mapping[str, Any], lines: Iterable[str], quota: str) -> str:
     return f"""<h1>Budget</h1>
 {warning}
 <p><strong>What is promised.</strong> All answers ever, together, tell about one person at most what
-{facts["promise"]} allows: epsilon {number:.2f} at delta 1e-6.{_guessed(facts)}</p>
+{facts["promise"]} allows: epsilon {number:.2f} at delta {DELTA_TEXT}.{_guessed(facts)}</p>
 {said}
 <p><strong>So far</strong> {facts["releases"]:,} answers. There is no last one.</p>
 <h2>You</h2>
