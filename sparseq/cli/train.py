@@ -16,6 +16,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from sparseq.accounting import Budget
+from sparseq.base.defaults import DELTA
 from sparseq.base.errors import ParameterError
 from sparseq.base.texts import json_text
 from sparseq.base.whole_files import format_of
@@ -36,7 +37,7 @@ from sparseq.cli.progress import progress_bar
 from sparseq.cli.text import banner, labelled, say
 from sparseq.pictures.figures import training_sheet
 from sparseq.pictures.image import picture_kind, rendered
-from sparseq.pictures.tables import DELTA, NOT_PRIVATE, Table, number, upper
+from sparseq.pictures.tables import NOT_PRIVATE, Table, number, upper
 from sparseq.training import PrivateGD
 from sparseq.training.features import engine_for, features_of, target_of
 from sparseq.training.identity import digest_of

@@ -41,6 +41,7 @@ import numpy as np
 from sparseq.accounting import UNITS_PER_NORM, gdp
 from sparseq.accounting.budget import KAPPA_RANGE, Budget
 from sparseq.base.arguments import checked
+from sparseq.base.defaults import DELTA
 from sparseq.base.errors import ParameterError, StoreError
 from sparseq.engine._duckdb.people import person_of
 from sparseq.ledger.accounts import unpack, unpack_set
@@ -48,7 +49,6 @@ from sparseq.ledger.lifetimes import LIFETIMES
 from sparseq.ledger.notes import USER, Fact, NoteTable
 from sparseq.ledger.protocol import Ledger, Release
 from sparseq.ledger.purposes import Pot
-from sparseq.pictures.tables import DELTA
 from sparseq.store._duckdb.file_backend import as_duckdb
 from sparseq.store.store import Store
 

@@ -19,11 +19,11 @@ import numpy as np
 from sparseq.accounting import gdp
 from sparseq.accounting.budget import Budget
 from sparseq.accounting.charge import UNITS_PER_NORM, budget_units
+from sparseq.base.defaults import DELTA
 from sparseq.base.errors import ParameterError, did_you_mean
 from sparseq.ledger.protocol import Release, watch_begun
 from sparseq.ledger.purposes import Pot, Pots, Purpose
 from sparseq.pictures.answer_texts import budget_of
-from sparseq.pictures.tables import DELTA
 from sparseq.released.render import HIGH_SUFFIX, LOW_SUFFIX, columns_of
 from sparseq.store.address import backend_at
 from sparseq.store.answer import Answer
