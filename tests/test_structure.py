@@ -35,7 +35,8 @@ def test_each_thing_is_found() -> None:
             "sparseq/a.py": (
                 "import duckdb\nfrom typing import TYPE_CHECKING\n"
                 "if TYPE_CHECKING:\n    from sparseq.b import B\n"
-                "def f(b: B, confidence: float = 0.95, share: float = 0.95) -> int:\n    import json\n    import torch\n"
+                "def f(b: B, confidence: float = 0.95, share: float = 0.95) -> int:\n"
+                "    import json\n    import torch\n"
                 "    return b._x._replace()\n"
             ),
             "sparseq/b.py": "from . import a\n\n" + CLEAN + "    def g(self, a):\n"
