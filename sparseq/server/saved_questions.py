@@ -39,6 +39,8 @@ class AnswerLook(enum.StrEnum):
 
     CHART = "chart"
     """Over its key, where it has one that a figure is drawn over."""
+    BARS = "bars"
+    """As many as the answer has rows, also over times and numbers."""
     TABLE = "table"
     """With its intervals drawn."""
 

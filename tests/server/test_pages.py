@@ -311,6 +311,22 @@ def test_a_question_that_follows_from_another_answer_has_its_own() -> None:
     visited(check)
 
 
+def test_a_saved_question_looks_as_it_was_said() -> None:
+    async def check(client: Any, service: Service) -> None:
+        by_x = "SELECT floor(x) AS b, count(*) AS n FROM t GROUP BY b"
+        asked = await client.post("/ask", data={"sql": by_x}, headers=HERE)
+        assert asked.headers["location"].startswith("/answers/1?")
+        found = {}
+        for look in ("chart", "bars", "table"):
+            form = {"sql": by_x, "answer": "1", "name": look, "look": look}
+            saved = await client.post("/saved", data=form, headers=HERE)
+            page = (await client.get(saved.headers["location"])).text
+            found[look] = ("<figure" in page, 'class="bars"' in page)
+        assert found == {"chart": (True, False), "bars": (True, True), "table": (False, False)}
+
+    visited(check)
+
+
 def test_who_may_change_a_saved_question() -> None:
     async def check(client: Any, service: Service) -> None:
         await client.post("/ask", data={"sql": X}, headers=HERE)

@@ -32,7 +32,7 @@ LINKS = (
     ("/series", "Series"),
     ("/budget", "Budget"),
 )
-LOOKS = ((AnswerLook.CHART, "a chart"), (AnswerLook.TABLE, "a table"))
+LOOKS = ((AnswerLook.CHART, "a chart"), (AnswerLook.BARS, "bars"), (AnswerLook.TABLE, "a table"))
 _SHOWN_KEYS = 12
 
 

@@ -78,22 +78,25 @@ def table_of(found: Answer) -> str:
     return f'<div class="scrolled" tabindex="0">{table}</div>'
 
 
-def figure_of(found: Answer, key: str = "") -> str:
+def figure_of(found: Answer, key: str = "", bars: bool = False) -> str:
     """Draw an answer over its key; "": it has none that a figure is drawn over.
 
     Args:
         found: It.
         key: Tells the figures of a page apart.
+        bars: Also where it could be lines.
     """
     try:
-        return _drawn(answer_figure(found.arrow(), found.facts), key)
+        figure = answer_figure(found.arrow(), found.facts, chart="bars" if bars else None)
+        return _drawn(figure, key)
     except ParameterError:
         return ""
 
 
 def looked(found: Answer, look: AnswerLook, key: str = "") -> str:
     """Return an answer as it is to look: a chart, where it can be one, or a table."""
-    figure = figure_of(found, key) if look is AnswerLook.CHART else ""
+    bars = look is AnswerLook.BARS
+    figure = "" if look is AnswerLook.TABLE else figure_of(found, key, bars)
     return figure or table_of(found)
 
 
