@@ -25,6 +25,7 @@ from sparseq.cli.declare import (
     csv_of,
     dates_of,
     keys_of,
+    links_of,
     most_of,
     public_tables,
     renamed_of,
@@ -61,6 +62,7 @@ from sparseq.cli.text import (
 )
 from sparseq.engine.protocol import quote
 from sparseq.load.file_patterns import table_name
+from sparseq.load.key_chain import KeyChains
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.read_schema import (
     ORDERS,
@@ -128,7 +130,8 @@ def _answers(given: Mapping[str, Any], args: Sequence[str]) -> list[str]:
     inspected = None
     while inspected is None:
         try:
-            inspected = inspect(tables, {}, read_as(said, list(tables)), "")
+            unasked = KeyChains.of("", {}, tables)
+            inspected = inspect(tables, {}, read_as(said, list(tables)), unasked)
         except UnclearDates as unclear:
             say(unclear.message, err=True)
             first = "Which comes first? dmy: the day, mdy: the month"
@@ -188,7 +191,17 @@ def _ask(question: str, default: str | None = None, among: Mapping[int, str] | N
     "--user",
     required=True,
     metavar="COL[,COL]",
-    help="Column that says whom a row is about, or several columns.",
+    help="Column that says whom a row is about, or several columns; with --link also TABLE.COL, "
+    "of this table alone.",
+)
+@click.option(
+    "--link",
+    "links",
+    multiple=True,
+    metavar="TABLE.COL=TABLE.COL",
+    help="A table without the --user column: its rows are about whom the row of another table is "
+    "about that has this key, such as lineitem.l_orderkey=orders.o_orderkey; in as many steps as "
+    "there are. TABLE.A,B=TABLE.C,D where several columns are the key.",
 )
 @click.option("--table", metavar="NAME", help="Name of the table. [default: the first file's]")
 @click.option("--kappa", type=float, help=f"zCDP level of all answers ever. [default: {KAPPA}]")
@@ -227,7 +240,8 @@ def _ask(question: str, default: str | None = None, among: Mapping[int, str] | N
     "--really-public",
     multiple=True,
     metavar="TABLE",
-    help="Such a table has the --user column, and everybody may see every row of it.",
+    help="Such a table has the --user column, or one that leads to it, and everybody may see every "
+    "row of it.",
 )
 @click.option(
     "--row-key",
@@ -313,7 +327,7 @@ def create(
     A file that is there twice is refused.
 
     All FILEs make one table. NAME=FILE makes a table of that name; all tables about people have
-    the --user column.
+    the --user column, or a --link to one that has.
 
     \b
     Examples:
@@ -326,6 +340,8 @@ def create(
       sparseq create shop.sparseq postgresql://db.example/shop#orders --user customer_id
       sparseq create shop.sparseq purchases.parquet --user customer_id
           --for daily_buyers=60%,ticks=365
+      sparseq create shop.sparseq orders=o.csv lineitem=l.csv --user orders.o_custkey
+          --link lineitem.l_orderkey=orders.o_orderkey
       sparseq create ward.sparseq "exports/*.csv" --user Patient --csv skip=2
           --rename "Cost (EUR)=cost" --drop "Free text"
       sparseq create lake://events "events/*.parquet" --user customer_id --buckets 16
@@ -336,8 +352,10 @@ def create(
     for name in tables.keys() & public.keys():
         raise ParameterError(f"two tables are called {name!r}", f"--public OTHER={public[name][0]}")
     declared = read_as(options, (*tables, *public))
+    options["links"] = links_of(options["links"])
+    chains = KeyChains.of(options["user"], options["links"], tables, public)
     unchecked = options["really_public"]
-    inspected = inspect(tables, public, declared, options["user"], options["time"], unchecked)
+    inspected = inspect(tables, public, declared, chains, options["time"], unchecked)
     if print_schema:
         say("\n\n".join(schema_text(name, found) for name, found in inspected.schemas.items()))
         return
@@ -400,30 +418,50 @@ def inspect(
     tables: Mapping[str, list[str]],
     public: Mapping[str, list[str]],
     declared: Declarations,
-    user: str,
+    chains: KeyChains,
     time: str = "",
     really_public: Sequence[str] = (),
 ) -> Inspection:
     """Return the columns of the files; raises `DataError` where they can't be read."""
 
     found = Inspection()
-    for table, files in (*tables.items(), *public.items()):
-        whom = user if table in tables else ""
+    for table, files in (*((t, tables[t]) for t in chains.order()), *public.items()):
+        whom = chains.users.get(table, "")
         rows = IncomingRows(files, declared=declared.of(table), user=whom)
-        if whom:
-            rows.check_people(table, time)
-        elif user and table not in really_public:
-            rows.check_public(table, user)
+        if whom or table in chains.links:
+            rows.check_people(table, time, linked=not whom)
+        elif table in public and table not in really_public:
+            rows.check_public(table, chains.ways())
         found.schemas[table] = rows.schema
         for name, kind in rows.usable().items():
             found.types.setdefault(name.lower(), kind)
         found.columns[table] = rows.columns()
+        if table in tables:
+            found.columns[table] += _led(table, chains, found.schemas)
         said = [fact for column in found.columns[table] if (fact := column.fact())]
         found.said += said
         found.notes += [note for note in rows.told.messages() if note not in said]
         rows.close()
     check_named(found.schemas.values(), declared)
+    found.columns = {t: found.columns[t] for t in (*tables, *public)}
+    found.schemas = {t: found.schemas[t] for t in (*tables, *public)}
     return found
+
+
+def _led(table: str, chains: KeyChains, schemas: Mapping[str, Schema]) -> list[ColumnRead]:
+    """Return the column that a table's link makes, after its own; none where it has no link."""
+    types = schemas[table].types
+    chains.below(table, types)
+    above = chains.links.get(table)
+    link = chains.link_of(table, types, schemas[above.parent].types if above else {})
+    if link is None:
+        return []
+    name, at = chains.user_name(table), table
+    while at in chains.links:
+        at = chains.links[at].parent
+    kind = next((t for n, t in schemas[at].types.items() if n.lower() == name.lower()), "")
+    said = f"whom a row is about, by --link {link.said(table)}"
+    return [ColumnRead("", name, kind, declared=(said,))]
 
 
 def reading_text(inspected: Inspection, short: bool = False) -> str:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import sqlglot
@@ -22,7 +23,7 @@ from sqlglot.optimizer.scope import Scope, build_scope
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sparseq.base.errors import NotSql, ParameterError, QueryRefused, did_you_mean
-from sparseq.sql.catalog import Catalog
+from sparseq.sql.catalog import Catalog, Table
 from sparseq.sql.normalize import BINNED, check_allowed, check_written, rewritten
 from sparseq.sql.plan import KNOWN_OPTIONS, LIMITS, Options, all_limits
 
@@ -90,6 +91,7 @@ def parse(
         _check_tables(tree, catalog)
         _check_growth(tree, most)
         tree = _qualify(tree, catalog)
+        _join_people(tree, catalog)
         columns = sum(len(select.expressions) for select in tree.find_all(exp.Select))
         LIMITS["columns"].check(columns, most)
         return tree, options
@@ -175,6 +177,79 @@ def _qualify(tree: exp.Select, catalog: Catalog) -> exp.Select:
         raise NotSql(f"this query can't be read: {_message(error)}") from None
     assert isinstance(qualified, exp.Select)
     return qualified
+
+
+# -- rows that agree in a key are rows of one person -----------------------------------------------
+
+def _join_people(tree: exp.Select, catalog: Catalog) -> None:
+    """Say of tables that are joined on a key by which people are found that the person is the same.
+
+    Such a key is one person's (`sparseq.load._duckdb.linked_rows`), so no row is lost, but those of
+    somebody who came later with a key of another.
+    """
+    if not any(table.link for table in catalog.private):
+        return
+    ctes = {cte.alias for cte in tree.find_all(exp.CTE)}
+    stored = {t.name.lower(): t for t in catalog.private if t.name.lower() not in ctes}
+    for select in list(tree.find_all(exp.Select)):
+        known = _aliases(select, stored)
+        for holder, conditions in _conditions(select):
+            for one, other in _same_people(conditions, known, catalog):
+                users = (exp.column(known[a].user.lower(), a, quoted=True) for a in (one, other))
+                same = exp.EQ(**dict(zip(("this", "expression"), users, strict=True)))
+                name = "this" if isinstance(holder, exp.Where) else "on"
+                holder.set(name, exp.and_(holder.args[name], same, copy=False))
+
+
+def _aliases(select: exp.Select, stored: Mapping[str, Table]) -> dict[str, Table]:
+    """Return the stored tables about people that a SELECT can name, those around it among them."""
+    found: dict[str, Table] = {}
+    at: exp.Expr | None = select
+    while at is not None:
+        items = [j.this for j in at.args.get("joins") or []]
+        start = at.args.get("from_") or at.args.get("from")
+        for item in [*items, start.this] if start is not None else items:
+            if isinstance(item, exp.Table) and item.name in stored:
+                found.setdefault(item.alias_or_name, stored[item.name])
+        at = at.parent_select
+    return found
+
+
+def _conditions(select: exp.Select) -> Iterator[tuple[exp.Expr, list[exp.Expr]]]:
+    """Yield WHERE and each ON, with what holds where it does: its parts, and those of others."""
+    where = select.args.get("where")
+    joins = [j for j in select.args.get("joins") or [] if j.args.get("on") is not None]
+    inner = [*([where] if where else []), *(j for j in joins if (j.side or "") == "")]
+    everywhere = [part for holder in inner for part in _parts(holder)]
+    if inner:
+        yield inner[0], everywhere
+    for join in joins:
+        if join not in inner:
+            yield join, _parts(join)
+
+
+def _parts(holder: exp.Expr) -> list[exp.Expr]:
+    condition = (holder.this if isinstance(holder, exp.Where) else holder.args["on"]).unnest()
+    return list(condition.flatten()) if isinstance(condition, exp.And) else [condition]
+
+
+def _same_people(
+    conditions: Sequence[exp.Expr], known: Mapping[str, Table], catalog: Catalog
+) -> list[tuple[str, str]]:
+    """Return the pairs of tables, by alias, that conditions hold to one key of one person."""
+    equal = set[frozenset[tuple[str, str]]]()
+    for part in conditions:
+        if isinstance(part, exp.EQ) and isinstance(part.left, exp.Column):
+            if isinstance(part.right, exp.Column):
+                equal.add(frozenset((c.table, c.name) for c in (part.left, part.right)))
+    found = []
+    for one, other in combinations(known, 2):
+        mine, theirs = catalog.indexed(known[one]), catalog.indexed(known[other])
+        for key in mine.keys() & theirs.keys():
+            pairs = zip(mine[key], theirs[key], strict=True)
+            if all(frozenset(((one, a.lower()), (other, b.lower()))) in equal for a, b in pairs):
+                found.append((one, other))
+    return found
 
 
 def spelled(tree: exp.Select, catalog: Catalog) -> dict[str, str]:
