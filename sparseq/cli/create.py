@@ -62,7 +62,7 @@ from sparseq.cli.text import (
 )
 from sparseq.engine.protocol import quote
 from sparseq.load.file_patterns import table_name
-from sparseq.load.key_chain import KeyChains
+from sparseq.load.key_chain import Declared, KeyChains, check_declared, declared_links
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.read_schema import (
     ORDERS,
@@ -352,9 +352,11 @@ def create(
     for name in tables.keys() & public.keys():
         raise ParameterError(f"two tables are called {name!r}", f"--public OTHER={public[name][0]}")
     declared = read_as(options, (*tables, *public))
-    options["links"] = links_of(options["links"])
-    chains = KeyChains.of(options["user"], options["links"], tables, public)
-    unchecked = options["really_public"]
+    links, unchecked = links_of(options["links"]), options["really_public"]
+    found = declared_links(tables | public, declared.rename)
+    links = options["links"] = links | _agreed(found, options["user"], links)
+    chains = KeyChains.of(options["user"], links, tables, public)
+    check_declared(chains, found, public, unchecked)
     inspected = inspect(tables, public, declared, chains, options["time"], unchecked)
     if print_schema:
         say("\n\n".join(schema_text(name, found) for name, found in inspected.schemas.items()))
@@ -377,6 +379,30 @@ def create(
         if changed := reading_text(inspected, short=True):
             say(changed, err=True)
         tell_curator(n for n in notes if n.partition(": ")[2] not in inspected.said)
+
+
+def _agreed(
+    declared: Mapping[str, Declared], user: str, links: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the foreign keys of databases that are taken for links: on a terminal it is asked."""
+    found: dict[str, str] = {}
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return found
+    linked = {child.partition(".")[0].lower() for child in links}
+    for table, said in declared.items():
+        if table.lower() in linked or not said.lacks(user.rpartition(".")[2]):
+            continue
+        for child, parent in said.links.items():
+            asked = (
+                f"{child} is a key of {parent}. Is a row of {table} about whom that row is about?"
+            )
+            if click.confirm(asked, err=True):
+                found[child] = parent
+                break
+    if found:
+        written = " ".join(f"--link {child}={parent}" for child, parent in found.items())
+        say(f"the same without questions: {written}", err=True)
+    return found
 
 
 def read_as(options: Mapping[str, Any], tables: Sequence[str]) -> Declarations:

@@ -14,10 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from sparseq.base.errors import DataError, ParameterError, did_you_mean
 from sparseq.base.texts import shown
 from sparseq.load.memory_table import composite_name, parts_of
+from sparseq.load.open_sources import keys_elsewhere
 from sparseq.sql.catalog import INTEGER_TYPES, Link
 
 _KEYS = frozenset(["BIGINT", "UBIGINT", "VARCHAR", "UUID", "DATE", "TIMESTAMP"])
@@ -194,6 +197,91 @@ class KeyChains:
                 f"leave the link out if that says whom a row is about, or --drop {shown(name)}",
             )
         return Link(columns, link.parent, keys)
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The declarations of a database about one of its tables.
+
+    Attributes:
+        columns: Of the table, in lower case.
+        links: `TABLE.COL` to another table's, of the tables that are read: its foreign keys.
+    """
+
+    columns: frozenset[str]
+    links: Mapping[str, str]
+
+    def lacks(self, user: str) -> bool:
+        """Tell whether the table has a foreign key, and not what says whom a row is about."""
+        return bool(self.links) and not self.columns.issuperset(map(str.lower, _columns(user)))
+
+
+def declared_links(sources: Mapping[str, Any], rename: Mapping[str, str]) -> dict[str, Declared]:
+    """Return what databases declare of the tables that are read from them.
+
+    Args:
+        sources: By table: a place or several, or rows in memory.
+        rename: What columns are called here, by their names there.
+    """
+    names = {old.lower(): new for old, new in rename.items()}
+    places = {
+        tuple(str(place).split("#", 1)): table
+        for table, source in sources.items()
+        for place in (source if isinstance(source, list | tuple) else [source])
+        if isinstance(place, str | Path) and "#" in str(place)
+    }
+
+    def listed(columns: Iterable[str]) -> str:
+        return ",".join(names.get(column.lower(), column) for column in columns)
+
+    found = {}
+    for (database, there), table in places.items():
+        columns, keys = keys_elsewhere(f"{database}#{there}")
+        links = {
+            f"{table}.{listed(key.columns)}": f"{places[database, key.table]}.{listed(key.keys)}"
+            for key in keys
+            if places.get((database, key.table), table) != table
+        }
+        found[table] = Declared(frozenset(names.get(c.lower(), c).lower() for c in columns), links)
+    return found
+
+
+def check_declared(
+    chains: KeyChains,
+    declared: Mapping[str, Declared],
+    public: Iterable[str] = (),
+    really_public: Iterable[str] = (),
+) -> None:
+    """Check tables of databases against their foreign keys.
+
+    Raises:
+        DataError: A table lacks the user column, and nobody said that a foreign key leads to it.
+        ParameterError: A public table leads to people by one.
+    """
+    for table, said in declared.items():
+        for child, parent in said.links.items() if table in public else ():
+            if table not in really_public and not any(_begins(parent, t) for t in public):
+                column = shown(child.partition(".")[2])
+                raise ParameterError(
+                    f"{table} is declared public, and its {column} leads to people: it refers to "
+                    f"{parent}",
+                    f"load it without --public and with --link {child}={parent}; --really-public "
+                    f"{table} says that everybody may see every row",
+                )
+    lacking = {
+        table: said.links
+        for table, said in declared.items()
+        if chains.users.get(table) and said.lacks(chains.users[table])
+    }
+    for table in lacking:
+        written = [
+            " or ".join(f"--link {child}={parent}" for child, parent in links.items())
+            for links in lacking.values()
+        ]
+        raise DataError(
+            f"{table} has no column {shown(chains.users[table])!r}, which says whom a row is about",
+            "its database has foreign keys; if they lead to the person, say " + " ".join(written),
+        )
 
 
 def _columns(user: str) -> tuple[str, ...]:

@@ -158,6 +158,7 @@ def _misspelt(word: str) -> str:
 
 
 def _qualify(tree: exp.Select, catalog: Catalog) -> exp.Select:
+    _prefer_own(tree, catalog)
     schema: dict[str, object] = {}
     for t in catalog.tables:
         schema[t.name.lower()] = {c.name.lower(): c.type for c in t.columns}
@@ -181,6 +182,30 @@ def _qualify(tree: exp.Select, catalog: Catalog) -> exp.Select:
 
 # -- rows that agree in a key are rows of one person -----------------------------------------------
 
+
+def _prefer_own(tree: exp.Select, catalog: Catalog) -> None:
+    """Name the table of a column that another table of the FROM has by its link alone."""
+    linked = {t.name.lower(): t for t in catalog.private if t.link is not None}
+    users = {t.user.lower() for t in linked.values()}
+    ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    for column in list(tree.find_all(exp.Column)) if linked else ():
+        select = column.parent_select
+        if column.table or column.name.lower() not in users or not isinstance(select, exp.Select):
+            continue
+        start = select.args.get("from_") or select.args.get("from")
+        items = [j.this for j in select.args.get("joins") or []] + ([start.this] if start else [])
+        having = {
+            item.alias_or_name: item.name.lower() not in linked
+            for item in items
+            if isinstance(item, exp.Table)
+            and item.name.lower() not in ctes
+            and column.name.lower() in (c.name.lower() for c in catalog.table(item.name).columns)
+        }
+        own = [alias for alias, itself in having.items() if itself]
+        if len(own) == 1 and len(having) > 1:
+            column.set("table", exp.to_identifier(own[0]))
+
+
 def _join_people(tree: exp.Select, catalog: Catalog) -> None:
     """Say of tables that are joined on a key by which people are found that the person is the same.
 
@@ -193,12 +218,40 @@ def _join_people(tree: exp.Select, catalog: Catalog) -> None:
     stored = {t.name.lower(): t for t in catalog.private if t.name.lower() not in ctes}
     for select in list(tree.find_all(exp.Select)):
         known = _aliases(select, stored)
+        _correlate(select, stored, catalog)
         for holder, conditions in _conditions(select):
-            for one, other in _same_people(conditions, known, catalog):
-                users = (exp.column(known[a].user.lower(), a, quoted=True) for a in (one, other))
-                same = exp.EQ(**dict(zip(("this", "expression"), users, strict=True)))
+            for pair in _same_people(conditions, known, catalog):
+                left, right = _users(pair, known)
+                same = exp.EQ(this=left, expression=right)
                 name = "this" if isinstance(holder, exp.Where) else "on"
-                holder.set(name, exp.and_(holder.args[name], same, copy=False))
+                holder.set(name, exp.and_(*_parts(holder), same, copy=False))
+
+
+def _correlate(select: exp.Select, stored: Mapping[str, Table], catalog: Catalog) -> None:
+    """Write `key IN (SELECT key …)` so that it holds keys and people against each other."""
+    around = select.parent.parent if isinstance(select.parent, exp.Subquery) else select.parent
+    if not isinstance(around, exp.In) or len(select.expressions) != 1:
+        return
+    own, outer, known = select.expressions[0].unalias(), around.this, _aliases(select, stored)
+    held = exp.EQ(this=own.copy(), expression=outer.copy())
+    pairs = _same_people([held], known, catalog)
+    if not pairs:
+        return
+    mine, theirs = sorted(_users(pairs[0], known), key=lambda c: c.table != own.table)
+    group = select.args.get("group")
+    if group is None:
+        select.where(exp.EQ(this=mine, expression=theirs), copy=False)
+    elif isinstance(around.find_ancestor(exp.Where, exp.Not, exp.Or, exp.Select), exp.Where):
+        inside = select.copy()  # EXISTS is IN where a condition that is not known lets nothing pass
+        inside.set(
+            "expressions", [exp.alias_(own.copy(), "key"), exp.alias_(mine.copy(), "person")]
+        )
+        inside.set("group", exp.Group(expressions=[*group.expressions, mine.copy()]))
+        there = exp.select("1").from_(inside.subquery("#grouped"))
+        for name, column in (("key", outer), ("person", theirs)):
+            inner = exp.column(name, "#grouped", quoted=True)
+            there.where(exp.EQ(this=inner, expression=column.copy()), copy=False)
+        around.replace(exp.Exists(this=there))
 
 
 def _aliases(select: exp.Select, stored: Mapping[str, Table]) -> dict[str, Table]:
@@ -213,6 +266,10 @@ def _aliases(select: exp.Select, stored: Mapping[str, Table]) -> dict[str, Table
                 found.setdefault(item.alias_or_name, stored[item.name])
         at = at.parent_select
     return found
+
+
+def _users(pair: tuple[str, str], known: Mapping[str, Table]) -> list[exp.Column]:
+    return [exp.column(known[alias].user.lower(), alias, quoted=True) for alias in pair]
 
 
 def _conditions(select: exp.Select) -> Iterator[tuple[exp.Expr, list[exp.Expr]]]:
@@ -239,9 +296,9 @@ def _same_people(
     """Return the pairs of tables, by alias, that conditions hold to one key of one person."""
     equal = set[frozenset[tuple[str, str]]]()
     for part in conditions:
-        if isinstance(part, exp.EQ) and isinstance(part.left, exp.Column):
-            if isinstance(part.right, exp.Column):
-                equal.add(frozenset((c.table, c.name) for c in (part.left, part.right)))
+        sides = [part.left, part.right] if isinstance(part, exp.EQ) else []
+        if sides and all(isinstance(side, exp.Column) for side in sides):
+            equal.add(frozenset((side.table, side.name) for side in sides))
     found = []
     for one, other in combinations(known, 2):
         mine, theirs = catalog.indexed(known[one]), catalog.indexed(known[other])

@@ -21,8 +21,8 @@ store's promise holds as it does where every table has the user column, for a pe
 tables with those that lead to them.
 
 Whoever is erased keeps the keys, as hashes under the store's key, as the identifier is kept: a row
-that comes later under such a key is still of that person, waits until the person comes back, and is
-never anybody else's.
+that comes later under such a key is still of that person, waits until the person has such a row
+again, and is never anybody else's.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from dataclasses import dataclass
 
 import duckdb
 
+from sparseq.base.errors import DataError
 from sparseq.base.texts import shown
 from sparseq.engine._duckdb.people import hash_of
 from sparseq.engine._duckdb.tables import write_anew
@@ -133,7 +134,8 @@ class KeyIndex:
 
     def forget(self, users: Iterable[int], secret: bytes) -> None:
         """Put hashes in the place of people's keys, and of several people's that no row has now."""
-        there = f"EXISTS (FROM by_user.{quote(self._table)} AS t WHERE {self.equal('i', self._keys, 't')})"
+        same = self.equal("i", self._keys, "t")
+        there = f"EXISTS (FROM by_user.{quote(self._table)} AS t WHERE {same})"
         gone = f"coalesce({USER} IN ({', '.join(map(str, users)) or -1}), NOT {there})"
         rows = self._con.execute(
             f"SELECT {self._text()}, coalesce({USER}, {_SEVERAL}) FROM {self.sql} AS i WHERE {gone}"
@@ -159,12 +161,21 @@ class KeyIndex:
     def _text(self) -> str:
         return text_of(self._places)
 
-    def several(self) -> tuple[int, int]:
-        """Return how many keys are of several people, and how many there are."""
+    def check(self) -> None:
+        """Check that most keys are of one person each.
+
+        Raises:
+            DataError: They are not: rows with such a key are about several people.
+        """
         ((nobody, keys),) = self._con.execute(
             f"SELECT count(*) FILTER ({USER} IS NULL), count(*) FROM {self.sql}"
         ).fetchall()
-        return int(nobody), int(keys)
+        if 2 * nobody > keys:
+            raise DataError(
+                f"a link to {self.name} is many-to-many: {nobody:,} of {keys:,} values are of "
+                "several people (for the curator only)",
+                "a row belongs to one person: link it to a column that says one row, or one person",
+            )
 
 
 @dataclass(frozen=True)
@@ -194,8 +205,8 @@ class Found:
             )
         if self.several:
             said.append(
-                f"{self.several:,} of {self.rows:,} rows were left out: their {own} leads to several "
-                f"people, who have the same {keys}"
+                f"{self.several:,} of {self.rows:,} rows were left out: their {own} leads to "
+                f"several people, who have the same {keys}"
             )
         if self.waiting:
             said.append(

@@ -108,7 +108,7 @@ class Loading:
             self._con.execute("DROP TABLE IF EXISTS staged")
 
     def release(self) -> bool:
-        """Add rows that have waited, if somebody has their keys now; tell whether there were any."""
+        """Add the rows that waited and whose keys somebody has now; tell whether there were any."""
         assert self._linked is not None
         since = self._last_row()
         try:
@@ -128,9 +128,8 @@ class Loading:
     def _last_row(self) -> int:
         if self._new:
             return -1
-        return self._number(
-            f"SELECT coalesce(max(rowid), -1) FROM by_user.{quote(self.table.name)}"
-        )
+        rows = f"by_user.{quote(self.table.name)}"
+        return self._number(f"SELECT coalesce(max(rowid), -1) FROM {rows}")
 
     def _tell_whose(self, since: int) -> None:
         """Keep whose the keys of the rows after a place are, for the rows of other tables."""

@@ -21,9 +21,10 @@ from sparseq.ledger._duckdb import notes
 from sparseq.ledger._duckdb.journal import TABLES
 from sparseq.ledger._duckdb.notes import told_where_not_written
 from sparseq.ledger.purposes import Purpose, kept
+from sparseq.load._duckdb.linked_rows import KeyIndex
 from sparseq.load._duckdb.load_tables import Outside
 from sparseq.load.content_hashes import FilesSeen
-from sparseq.load.key_chain import KeyChains
+from sparseq.load.key_chain import KeyChains, check_declared, declared_links
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.read_schema import Declarations, check_named
 from sparseq.sql.catalog import AccountWindow, Bound, Catalog, Table, declared
@@ -140,6 +141,8 @@ def _fill(connection: duckdb.DuckDBPyConnection, made: Declaration) -> None:
     row_keys = _row_keys(made.row_key, made.sources)
     public = _opened_public(made)
     chains, loaded, budgets = made.chains(), dict[str, Table](), False
+    elsewhere = declared_links({**made.sources, **made.public}, made.read_as.rename)
+    check_declared(chains, elsewhere, made.public, made.really_public)
     for name in chains.order():
         loaded[name], has_budgets = _load_private(
             storage, made, chains, loaded, name, row_keys.get(name, ())
@@ -231,6 +234,8 @@ def _load_private(
         units = budget_units(made.budget.norm_budget)
         coded = None if made.coded is None else made.coded[name]
         table, _ = storage.load(table, rows, units, column, True, coded, below)
+        for keys in () if made.again else below:  # a part of a lake has some of the keys only
+            KeyIndex(storage.connection, name, keys).check()
         files.keep()
         return table, bool(column)
     finally:
