@@ -64,6 +64,7 @@ from sparseq.engine.protocol import quote
 from sparseq.load.file_patterns import table_name
 from sparseq.load.key_chain import Declared, KeyChains, check_declared, declared_links
 from sparseq.load.load_rows import IncomingRows
+from sparseq.load.memory_table import composite_name, parts_of
 from sparseq.load.read_schema import (
     ORDERS,
     Declarations,
@@ -482,10 +483,9 @@ def _led(table: str, chains: KeyChains, schemas: Mapping[str, Schema]) -> list[C
     link = chains.link_of(table, types, schemas[above.parent].types if above else {})
     if link is None:
         return []
-    name, at = chains.user_name(table), table
-    while at in chains.links:
-        at = chains.links[at].parent
-    kind = next((t for n, t in schemas[at].types.items() if n.lower() == name.lower()), "")
+    name, first = chains.user_name(table, types), chains.first(table)
+    own = composite_name(parts_of(chains.users[first]) or (chains.users[first],))
+    kind = next(t for n, t in schemas[first].types.items() if n.lower() == own.lower())
     said = f"whom a row is about, by --link {link.said(table)}"
     return [ColumnRead("", name, kind, declared=(said,))]
 

@@ -21,6 +21,7 @@ from sparseq.base.errors import DataError, ParameterError, did_you_mean
 from sparseq.base.texts import shown
 from sparseq.load.memory_table import composite_name, parts_of
 from sparseq.load.open_sources import keys_elsewhere
+from sparseq.load.read_schema import fit_name
 from sparseq.sql.catalog import INTEGER_TYPES, Link
 
 _KEYS = frozenset(["BIGINT", "UBIGINT", "VARCHAR", "UUID", "DATE", "TIMESTAMP"])
@@ -134,11 +135,23 @@ class KeyChains:
             add(table)
         return found
 
-    def user_name(self, table: str) -> str:
-        """Return what the column is called that says whom a row of a table is about."""
+    def first(self, table: str) -> str:
+        """Return the table that a table's links lead to, which has a user column."""
         while not self.users[table]:
             table = self.links[table].parent
-        return composite_name(_columns(self.users[table]))
+        return table
+
+    def user_name(self, table: str, types: Iterable[str]) -> str:
+        """Return what the column is called that a table's link makes: as where it leads to.
+
+        Args:
+            table: With a link.
+            types: Its own columns. One that is called so stays; then the table stands before it.
+        """
+        first = self.first(table)
+        name, own = composite_name(_columns(self.users[first])), list(types)
+        taken = name.lower() in map(str.lower, own)
+        return fit_name(f"{first}_{name}", own) if taken else name
 
     def ways(self) -> dict[tuple[str, ...], str]:
         """Return the columns, some together, that say or lead to whom a row is about; and how.
@@ -190,12 +203,6 @@ class KeyChains:
                     "keys are whole numbers, texts, UUIDs, dates or times, of one kind on both "
                     f"sides: --type {shown(column)}={other or 'BIGINT'}",
                 )
-        name = self.user_name(table)
-        if name.lower() in map(str.lower, types):
-            raise DataError(
-                f"{table} has a column {shown(name)!r} of its own, and its link would make one",
-                f"leave the link out if that says whom a row is about, or --drop {shown(name)}",
-            )
         return Link(columns, link.parent, keys)
 
 

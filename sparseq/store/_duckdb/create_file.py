@@ -211,9 +211,9 @@ def _load_private(
         parent = loaded[above.parent] if above else None
         link = chains.link_of(name, types, parent.in_files if parent else {})
         below = chains.below(name, types)
+        user = chains.user_name(name, types) if parent else actual[rows.user.lower()]
         if parent is not None:
-            types[parent.user] = parent.column(parent.user).type
-        user = parent.user if parent else actual[rows.user.lower()]
+            types[user] = parent.column(parent.user).type
         column = actual.get(made.budget_column.lower(), "") if made.budget_column else ""
         if column and (link or column.lower() in (rows.user.lower(), made.time.lower())):
             raise ParameterError(
