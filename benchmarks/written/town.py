@@ -220,6 +220,7 @@ def store(
         public=PUBLIC,
         keys=KEYS,
         bounds=BOUNDS,
+        ids=["order_id", "ticket_id", "session_id"],
         most={"rows": MOST_ROWS},
         kappa=1024.0,
         seed=18,

@@ -404,7 +404,8 @@ class Aggregates:
                 f"{label}: only users can be counted distinct, as which other values occur is "
                 "a fact about people",
                 f"count(DISTINCT {self._scope.user_name}); or GROUP BY the column with a public "
-                "domain",
+                "domain; of numbers that one person each has, such as an order's, ask the curator "
+                "to say so: create --ids COLUMN",
             )
         return out.measure(self._add(Measure(Kind.USERS, self._truth(condition), label)))
 

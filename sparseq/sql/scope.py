@@ -257,6 +257,11 @@ class Scope:
         """Tell whether an expression is the row's user on every row."""
         return self._names_user(e) and not self.may_lack_user(e)
 
+    def is_owned(self, e: exp.Expr) -> bool:
+        """Tell whether an expression is a column of which no value is of two people."""
+        stored = self.facts(e).stored if isinstance(e, exp.Column) else None
+        return stored is not None and stored.owned
+
     def is_person_in_a_window(self, e: exp.Expr) -> bool:
         """Tell whether an expression tells the same people apart as the user: in one window."""
         window = self.window_apart()

@@ -19,7 +19,7 @@ kept per person by the rules for subqueries.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -166,6 +166,66 @@ def split_groups(select: exp.Select) -> exp.Select:
     keys = list(select.args["group"].expressions) if select.args.get("group") else []
     texts = {k.sql("duckdb") for k in keys}
     return _split(select, "#groups", lambda e: _is_aggregate(e) or e.sql("duckdb") in texts)
+
+
+def with_first_rows(
+    select: exp.Select, is_owned: Callable[[exp.Expr], bool], user: exp.Column
+) -> exp.Select:
+    """Return a SELECT with count(DISTINCT x) as the number of each person's first rows of an x.
+
+    The same number, where no x is of two people. Rows are numbered in each group by itself.
+
+    Args:
+        select: With its keys written out.
+        is_owned: Tells of which columns that is so.
+        user: The row's person.
+    """
+    select = select.copy()
+    group = select.args.get("group")
+    keys = [k.copy() for k in group.expressions] if group is not None else []
+    for e in [e for e in _counts_of_values(select) if is_owned(owned_value(e))]:
+        filtered = e.parent if isinstance(e.parent, exp.Filter) else None
+        (value,) = e.this.expressions
+        if filtered is not None:
+            value = exp.Case(ifs=[exp.If(this=filtered.expression.this.copy(), true=value.copy())])
+        order = exp.Order(expressions=[exp.Ordered(this=value.copy(), nulls_first=False)])
+        number = exp.Window(
+            this=exp.RowNumber(),
+            partition_by=[user.copy(), value.copy(), *(k.copy() for k in keys)],
+            order=order,
+            over="OVER",
+        )
+        present = exp.Not(this=exp.Is(this=exp.paren(value.copy()), expression=exp.Null()))
+        first = exp.EQ(this=number, expression=exp.Literal.number(1))
+        (filtered or e).replace(exp.CountIf(this=exp.and_(first, present)))
+    return _split(select, "#rows", lambda e: isinstance(e, exp.Window | exp.Column), _ROWS)
+
+
+def owned_value(e: exp.Count) -> exp.Expr:
+    """Return the x of count(DISTINCT x), and of count(DISTINCT CASE WHEN … THEN x END)."""
+    (value,) = e.this.expressions
+    while isinstance(value, exp.Paren | exp.Case | exp.If):
+        if isinstance(value, exp.Paren):
+            value = value.this
+            continue
+        ifs = value.args["ifs"] if isinstance(value, exp.Case) else [value]
+        other = value.args.get("default" if isinstance(value, exp.Case) else "false")
+        if len(ifs) != 1 or not (other is None or isinstance(other, exp.Null)):
+            break
+        value = ifs[0].args["true"]
+    return value
+
+
+def counts_owned(select: exp.Select, names: Container[str]) -> bool:
+    """Tell whether distinct values of a column of such a name are counted."""
+    found = (owned_value(e) for e in _counts_of_values(select))
+    return any(isinstance(e, exp.Column) and e.name in names for e in found)
+
+
+def _counts_of_values(select: exp.Select) -> list[exp.Count]:
+    parts = [*select.expressions, select.args.get("having"), select.args.get("order")]
+    every = [n for p in parts if p is not None for n in p.find_all(exp.Count)]
+    return [n for n in every if _is_count_of_values(n) and len(n.this.expressions) == 1]
 
 
 def _shown(select: exp.Select) -> list[exp.Expr]:
