@@ -651,6 +651,7 @@ def _argument(e: exp.Expr) -> exp.Expr:
 
 
 def _number(e: exp.Expr, label: str) -> float:
+    e = e.this if isinstance(e, exp.Cast) else e
     negative = isinstance(e, exp.Neg)
     literal = e.this if negative else e
     if not isinstance(literal, exp.Literal) or literal.is_string:

@@ -87,6 +87,8 @@ def _ends(e: exp.Expr, lookup: Lookup) -> Interval:
         return nothing
     if isinstance(e, (exp.Avg, *ONE_OF)):
         return ends(e.this, lookup)
+    if isinstance(e, exp.Extract) and e.this.name.upper() == "YEAR":
+        return _of_days(exp.Year(this=e.expression), lookup)
     if isinstance(e, exp.DateTrunc | exp.TimestampTrunc | exp.DateDiff | exp.Year):
         return _of_days(e, lookup)
     if isinstance(e, exp.Boolean | exp.Predicate | exp.And | exp.Or | exp.Not):

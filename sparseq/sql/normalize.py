@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from itertools import combinations, product
 
 from sqlglot import exp
@@ -111,6 +111,7 @@ _OPERATORS = {
     exp.SimilarTo,
 } | OPERATORS.keys()
 _SCALARS = {
+    exp.AtTimeZone,
     exp.UnixToTime,
     exp.Initcap,
     exp.Trim,
@@ -294,6 +295,7 @@ _PARTS: dict[type, str] = {
     exp.DateFromParts: "year month day",
     exp.TimestampFromParts: "year month day hour min sec",
     exp.UnixToTime: "scale",
+    exp.AtTimeZone: "zone",
     exp.Repeat: "times",
     exp.Fetch: "direction count limit_options",
     exp.LimitOptions: "rows",
@@ -417,10 +419,6 @@ _WHY: dict[type, tuple[str, str]] = {
     exp.ApproxDistinct: (
         "distinct values other than users can't be counted privately",
         "count(DISTINCT user) is answered; group by the column with a public domain",
-    ),
-    exp.AtTimeZone: (
-        "AT TIME ZONE is not answered: stored times are in UTC",
-        "compare with TIMESTAMPTZ '2024-03-31 02:00:00+02:00'",
     ),
     exp.Cube: ("CUBE is not answered", "ask one GROUP BY at a time"),
     exp.Rollup: ("ROLLUP is not answered", "ask one GROUP BY at a time"),
@@ -615,10 +613,15 @@ def _flat(parts: list[Keys] | tuple[Keys, ...]) -> Keys:
 
 
 def _meant(select: exp.Select) -> Callable[[exp.Expr], exp.Expr]:
-    """Return what says which expression a key means: a place or a name of the SELECT list."""
+    """Return what says which expression a key means: a place or a name of the SELECT list.
+
+    A column that is there comes before a name.
+    """
     shown: list[exp.Expr] = [e.unalias() for e in select.expressions]
     names: dict[str, exp.Expr] = {
-        e.alias: e.unalias() for e in select.expressions if isinstance(e, exp.Alias)
+        e.alias: e.unalias()
+        for e in select.expressions
+        if isinstance(e, exp.Alias) and all(c.name != e.alias for c in e.find_all(exp.Column))
     }
 
     def meant(key: exp.Expr) -> exp.Expr:
@@ -643,13 +646,23 @@ def _branch(select: exp.Select, keys: list[exp.Expr], every: dict[str, exp.Expr]
     group = exp.Group(expressions=[k.copy() for k in keys]) if keys else None
     branch.set("group", group)
     for e in branch.expressions:
-        if e.unalias().sql("duckdb") in missing:
-            e.replace(exp.alias_(exp.null(), e.alias_or_name))
+        _put_null(e, missing)
     for call in list(branch.find_all(exp.Grouping, exp.Anonymous)):
         if isinstance(call, exp.Grouping) or call.name.lower() == "grouping":
             bits = "".join("01"[a.sql("duckdb") in missing] for a in call.expressions)
             call.replace(exp.Literal.number(int(bits, 2)))
     return branch
+
+
+def _put_null(shown: exp.Expr, missing: Container[str]) -> None:
+    """Put NULL for the keys that a set leaves out, but in aggregates, in place."""
+    if shown.unalias().sql("duckdb") in missing:
+        shown.replace(exp.alias_(exp.null(), shown.alias_or_name))
+        return
+    for node in list(shown.find_all(exp.Expr)):
+        inside = node.find_ancestor(exp.AggFunc, exp.Filter, exp.Grouping, exp.Select)
+        if isinstance(inside, exp.Select) and node.sql("duckdb") in missing:
+            node.replace(exp.null())
 
 
 def without_pivot(pivot: exp.Pivot) -> exp.Select:
@@ -901,7 +914,23 @@ def _right_joins(select: exp.Select) -> None:
         join.set("side", "LEFT")
 
 
+def _joins_in_parentheses(select: exp.Select) -> None:
+    """FROM (a JOIN b ON …) JOIN c: the first joins come first anyway."""
+    origin = select.args.get("from_")
+    item = origin.this if origin is not None else None
+    while isinstance(item, exp.Subquery) and isinstance(item.this, exp.Subquery | exp.Table):
+        if item.alias:
+            return
+        inner = item.this
+        joins = [*(inner.args.get("joins") or []), *(item.args.get("joins") or [])]
+        inner.set("joins", None)
+        select.set("joins", [*joins, *(select.args.get("joins") or [])])
+        origin.set("this", inner)
+        item = inner
+
+
 _RULES: list[Callable[[exp.Select], None]] = [
+    _joins_in_parentheses,
     without_laterals,
     _name_windows,
     _group_by_all,

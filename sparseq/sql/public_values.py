@@ -119,6 +119,9 @@ class PublicValues:
 
     def inside(self, e: exp.Expr) -> list[Any] | None:
         """Return the same of a column of a subquery, whose type is not known yet."""
+        literal = _literal_results(e)
+        if literal is not None and all(isinstance(x, exp.Null) or x.is_string for x in literal):
+            return self._constants(literal, "VARCHAR")
         plain = _of_one_row(e)
         if plain is None or plain.find(exp.AggFunc, exp.Window, exp.Select) is not None:
             return None
@@ -139,7 +142,8 @@ class PublicValues:
         if span is not None:
             return span
         if isinstance(e, exp.Column):
-            return self._declared(e)
+            values = self._declared(e)
+            return self._equated(e, type) if values is None else values
         if is_constant(e):
             return self._constants([e], type)
         return None
@@ -179,6 +183,14 @@ class PublicValues:
             )
             return [v for (v,) in rows]
         return facts.values() if facts.values is not None else None
+
+    def _equated(self, e: exp.Column, type: str) -> list[Any] | None:
+        """Values of a column of the same type that it equals on every row."""
+        for other in self._scope.equal_to(e):
+            values = self._declared(other) if self._scope.type_of(other) == type else None
+            if values is not None:
+                return values
+        return None
 
     def _constants(self, literals: Sequence[exp.Expr], type: str) -> list[Any] | None:
         """Evaluate constants as values of a type, NULLs and repeats left out."""

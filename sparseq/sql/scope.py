@@ -400,6 +400,16 @@ class Scope:
         key = key_sql(column.sql("duckdb"), self.type_of(column), self._type_beside(other))
         return [Equality(column.table, key, needs)] if key and column.table not in needs else []
 
+    def equal_to(self, column: exp.Column) -> list[exp.Column]:
+        """Return the columns that a column equals on every joined row."""
+        inner = [c for source, on in self._joins if not source.optional for c in on]
+        found = []
+        for condition in (c for c in [*inner, *self.where] if isinstance(c, exp.EQ)):
+            for side, other in permutations((condition.left, condition.right)):
+                if side == column and isinstance(other, exp.Column):
+                    found.append(other)
+        return found
+
     def _type_beside(self, e: exp.Expr) -> str:
         if isinstance(e, exp.Column):
             return self.type_of(e)
