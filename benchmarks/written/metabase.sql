@@ -46,6 +46,7 @@ SELECT AVG("source"."count") AS "avg" FROM (SELECT "orders"."person_id" AS "pers
 SELECT AVG("source"."sum") AS "avg" FROM (SELECT "orders"."person_id" AS "person_id", SUM("orders"."amount") AS "sum" FROM "orders" GROUP BY "orders"."person_id") AS "source"
 
 -- orders per day, averaged
+-- is: SELECT avg(n) FROM (SELECT (SELECT count(*) FROM orders WHERE ordered_at::DATE = day AND ordered_at BETWEEN '2024-01-01' AND '2024-01-31') AS n FROM calendar WHERE day BETWEEN '2024-01-01' AND '2024-01-31')
 SELECT AVG("source"."count") AS "avg" FROM (
   SELECT CAST("orders"."ordered_at" AS DATE) AS "day", COUNT(*) AS "count" FROM "orders"
   WHERE "orders"."ordered_at" BETWEEN '2024-01-01' AND '2024-01-31' GROUP BY 1) AS "source"
@@ -75,5 +76,4 @@ SELECT "Card"."band" AS "band", COUNT(*) AS "count" FROM "customers" LEFT JOIN (
 GROUP BY "Card"."band" ORDER BY "count" DESC
 
 -- records of one customer
--- never: it is one person's
 SELECT COUNT(*) AS "count" FROM "orders" WHERE "orders"."order_id" = 12

@@ -356,6 +356,15 @@ class Aggregates:
         label = said(e)
         if isinstance(e, exp.Filter):
             condition, e = e.expression.this, e.this
+        if isinstance(e, exp.Min | exp.Max) and (one := self._scope.only_value(e.this)) is not None:
+            return out.constant(one)
+        if isinstance(e, exp.First | exp.Last | exp.AnyValue):
+            refuse("one person's value is never released", "use HISTOGRAM or MEDIAN")
+        if isinstance(e, exp.Mode):
+            refuse(
+                f"{label} goes with group keys only, and without FILTER",
+                "count each value: SELECT x, count(*) … GROUP BY x ORDER BY count(*) DESC LIMIT 1",
+            )
         if type(e) in _MINIMA:
             refuse(
                 f"{_MINIMA[type(e)]} is the value of one person; noise would hide all of it",

@@ -175,6 +175,10 @@ _AGGREGATES: set[type] = {
     exp.LogicalOr,
     exp.ArgMax,
     exp.ArgMin,
+    exp.Mode,
+    exp.First,
+    exp.Last,
+    exp.AnyValue,
     *PAIRED,
 }
 WINDOWED = (
@@ -425,12 +429,6 @@ _WHY: dict[type, tuple[str, str]] = {
     exp.GroupingSets: ("GROUPING SETS are not answered", "ask one GROUP BY at a time"),
     exp.ArrayAgg: ("lists of rows are never released", "use COUNT, SUM or HISTOGRAM"),
     exp.GroupConcat: ("lists of rows are never released", "use COUNT, SUM or HISTOGRAM"),
-    exp.Mode: (
-        "the most frequent value is not looked for",
-        "count each value: SELECT x, count(*) … GROUP BY x ORDER BY count(*) DESC LIMIT 1",
-    ),
-    exp.First: ("one person's value is never released", "use HISTOGRAM or MEDIAN"),
-    exp.AnyValue: ("one person's value is never released", "use HISTOGRAM or MEDIAN"),
 }
 
 

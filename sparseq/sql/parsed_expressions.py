@@ -304,7 +304,7 @@ PARTS = {"DAYOFWEEK": "dow", "DAYOFYEAR": "doy", "WEEKOFYEAR": "week", "WEEKDAY"
 def respelt(e: exp.Expr) -> exp.Expr:
     """Return a node in the one way of writing it that is read, or as it is.
 
-    FETCH FIRST, pi(), DATEADD(unit, number, time), lengths of time, ANY and ALL of a list, VALUES
+    FETCH FIRST, any_value(x), pi(), DATEADD(unit, number, time), lengths of time, ANY and ALL of a list, VALUES
     and series in FROM, and rows of values; rows are equal where all their values are, NULL being
     one, as in DuckDB. What is inside must have been respelt before.
 
@@ -314,6 +314,8 @@ def respelt(e: exp.Expr) -> exp.Expr:
         'x IN (1, 2)'
     """
     match e:
+        case exp.IgnoreNulls() if isinstance(e.this.find(exp.AggFunc), exp.AnyValue):
+            return e.this
         case exp.Pi():
             return exp.Literal.number(repr(math.pi))
         case exp.Fetch():

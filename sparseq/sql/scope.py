@@ -180,12 +180,16 @@ class Scope:
     def _read_join(self, join: exp.Join) -> None:
         side, kind = (join.side or "").upper(), (join.kind or "").upper()
         method = (join.method or "").upper()
-        if side in ("RIGHT", "FULL") or kind not in ("", "INNER", "CROSS", "OUTER") or method:
+        whole = side == "FULL" and not self.private
+        if (side in ("RIGHT", "FULL") and not whole) or kind not in ("", "INNER", "CROSS", "OUTER") or method:
             refuse(
                 f"{' '.join(filter(None, (method, side, kind)))} JOIN is not answered",
                 "use JOIN or LEFT JOIN",
             )
         source = self._add(join.this)
+        if whole and source.private:
+            refuse("FULL JOIN of public rows and people's is not answered", "use LEFT JOIN")
+        source.full = whole
         if join.args.get("using"):
             refuse("USING could not be resolved", "write JOIN … ON a.x = b.x")
         source.optional = side == "LEFT"
@@ -460,6 +464,8 @@ class Scope:
         return found if isinstance(found, float) and math.isfinite(found) else None
 
     def _public_ends(self, e: exp.Expr) -> Interval | None:
+        if isinstance(e, exp.Is) and isinstance(e.expression, exp.Null) and self.is_user(e.this):
+            return (0.0, 0.0)
         if not isinstance(e, exp.Column):
             most = most_rows(self.sources.values(), self.public.limits)
             return of_rows(e, most, self._public_ends) or self._by_where(e)
@@ -468,9 +474,22 @@ class Scope:
             return (0.0, 1.0)
         if (facts.stored is not None and facts.bounds) or facts.type in TIME_TYPES:
             return facts.bounds
-        low, high = facts.bounds or (-math.inf, math.inf)
+        low, high = facts.bounds or self._ends_of_public(e) or (-math.inf, math.inf)
         first, last = self._by_where(e) or (low, high)
         return max(low, first), min(high, last)
+
+    def _ends_of_public(self, e: exp.Column) -> Interval | None:
+        """Return the least and the greatest number of a public table's column."""
+        facts, source = self.facts(e), self.sources[e.table]
+        plain = source.table is not None and not source.private and facts.stored is not None
+        if not plain or not (facts.type in INTEGER_TYPES or facts.type in ("FLOAT", "DOUBLE")):
+            return None
+        return self.public.ends(source.table.name, facts.stored.name)
+
+    def only_value(self, e: exp.Expr) -> float | None:
+        """Return the number that an expression is on every row, if that is known."""
+        low, high = self.ends(e)
+        return low if low == high else None
 
     def ends(self, e: exp.Expr) -> Interval:
         """Return the same, infinite where nothing is known."""
@@ -547,7 +566,7 @@ class Scope:
         sql = "FROM " + item(first)
         for source, on in self._joins:
             condition = all_of(map(self._condition, on)) or "true"
-            kind = "LEFT" if source.optional else "INNER"
+            kind = "FULL" if source.full else "LEFT" if source.optional else "INNER"
             sql += f" {kind} JOIN {item(source)} ON {condition}"
         return sql
 

@@ -118,7 +118,7 @@ def _is_read(after: exp.Select, cte: exp.CTE) -> bool:
 
 def _needs_more(select: exp.Select) -> bool:
     """Tell whether a question selects something that its outputs can't compute."""
-    if select.args.get("distinct") or select.args.get("qualify"):
+    if select.args.get("distinct") or select.args.get("qualify") or _modes(select):
         return True
     keys = _keys(select)
     kinds = {type(key) for key in keys.values()}
@@ -135,6 +135,58 @@ def _needs_more(select: exp.Select) -> bool:
         return (ruled or isinstance(e, _SHOWN)) and all(map(computed, _operands(e)))
 
     return not all(computed(part) for part in _shown_parts(select))
+
+
+def _modes(select: exp.Select) -> list[exp.Mode]:
+    """Return the mode(x) of a SELECT about everybody."""
+    parts = (e for part in _shown_parts(select) if _aggregates(part) for e in part.find_all(exp.Mode))
+    return [e for e in parts if isinstance(e, exp.Mode) and not isinstance(e.parent, exp.Window)]
+
+
+def _with_counts(select: exp.Select) -> exp.Select:
+    """Return a SELECT of mode(x) as one over the number of rows of each x."""
+    modes, keys = _modes(select), _keys(select)
+    (value, *others) = {e.this.sql("duckdb"): e.this for e in modes}.values()
+    aggregates = [a for part in _shown_parts(select) for a in part.find_all(exp.AggFunc)]
+    if others or any(not isinstance(a, exp.Mode) for a in aggregates):
+        _refuse(
+            f"{said(modes[0])} goes with group keys only, and without FILTER",
+            "count each value: SELECT x, count(*) … GROUP BY x ORDER BY count(*) DESC LIMIT 1",
+        )
+    names = {text: f"k{i}" for i, text in enumerate(keys)}
+    inner = exp.Select(
+        expressions=[
+            *(exp.alias_(k.copy(), names[text], quoted=True) for text, k in keys.items()),
+            exp.alias_(value.copy(), "x", quoted=True),
+            exp.alias_(exp.Count(this=exp.Star()), "n", quoted=True),
+        ],
+        **{k: select.args.get(k) for k in ("from_", "joins", "where", "with_")},
+    )
+    by = [*keys.values(), *([value] if value.sql("duckdb") not in keys else [])]
+    inner.set("group", exp.Group(expressions=[k.copy() for k in by]))
+
+    def lifted(e: exp.Expr) -> exp.Expr:
+        if isinstance(e, exp.Mode):
+            return exp.ArgMax(this=_of("x"), expression=_of("n"))
+        text = e.sql("duckdb") if names else ""
+        return _of(names[text]) if text in names else mapped(e, lifted)
+
+    shown = [
+        exp.alias_(lifted(e.unalias()), e.alias_or_name, quoted=True) for e in select.expressions
+    ]
+    outer = exp.Select(expressions=shown)
+    for clause in ("having", "order", "limit", "offset"):
+        if (found := select.args.get(clause)) is not None:
+            outer.set(clause, lifted(found))
+    if keys:
+        outer.set("group", exp.Group(expressions=[_of(name) for name in names.values()]))
+    alias = exp.TableAlias(this=exp.to_identifier("#counts", quoted=True))
+    outer.set("from_", exp.From(this=exp.Subquery(this=inner, alias=alias)))
+    return outer
+
+
+def _of(name: str) -> exp.Column:
+    return exp.column(name, "#counts", quoted=True)
 
 
 def _operands(e: exp.Expr) -> Iterator[exp.Expr]:
@@ -256,6 +308,8 @@ class _Separator:
                 _aggregates(e.unalias()) for e in select.expressions
             )
             if grouped and not any(_is_user(k, users) for k in _keys(select).values()):
+                if _modes(select):
+                    return self._select(_with_counts(original), known)
                 return self._question(original, known), _Known(RowKind.RELEASED)
             mine = {e.alias_or_name for e in select.expressions if _is_user(e.unalias(), users)}
             return original, _Known(RowKind.PEOPLE, frozenset(mine))

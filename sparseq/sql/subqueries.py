@@ -350,6 +350,7 @@ _AGGREGATES = (
     exp.ArgMax,
     exp.ArgMin,
 )
+_PICKED = (exp.Mode, exp.AnyValue, exp.First, exp.Last)
 _SPREADS: dict[type, str] = {
     exp.Stddev: "stddev_samp",
     exp.StddevSamp: "stddev_samp",
@@ -626,6 +627,8 @@ class _Inner:
             return self._spread(e)
         if _is_binned(e) and e.name.lower() != "histogram":
             return self._quantile(e)
+        if isinstance(e, _PICKED):
+            return self._picked(e)
         if not isinstance(e, _AGGREGATES):
             refuse(f"{said(e)} is not answered in a subquery", _INSIDE)
         if isinstance(e, exp.Count) and isinstance(e.this, exp.Star):
@@ -647,6 +650,27 @@ class _Inner:
         if isinstance(e, _TO_DECIMAL):
             return sql, T.DOUBLE
         return sql, _COUNT if isinstance(e, exp.Count | exp.CountIf) else T.BOOLEAN
+
+    def _picked(self, e: exp.Expr) -> tuple[str, Type]:
+        """Return one of a person's values: the same whatever row comes first.
+
+        mode(x): of several that are as frequent the least. any_value(x): the least. first(x ORDER
+        BY y), last(x ORDER BY y): of several the least, or the greatest.
+        """
+        inside, order = e.this, []
+        if isinstance(inside, exp.Order):
+            inside, order = inside.this, inside.expressions
+        if isinstance(inside, exp.Distinct) or self._is_user(inside):
+            refuse(f"{said(e)} is not answered in a subquery", _INSIDE)
+        term = _plain(self.scope.column_term(inside))
+        if isinstance(e, exp.AnyValue | exp.Mode) and order:
+            refuse(f"{said(e)} has an ORDER BY", "leave it out")
+        if isinstance(e, exp.AnyValue):
+            return f"min({term.sql})", term.type
+        if isinstance(e, exp.First | exp.Last) and not order:
+            refuse(f"{said(e)}: which row comes first is open", f"{e.key}(x ORDER BY y)")
+        by = [self._ordered(o, lambda x: _plain(self.scope.column_term(x)).sql) for o in order]
+        return f"{e.key}({term.sql} ORDER BY {', '.join([*by, term.sql])})", term.type
 
     def _spread(self, e: exp.Expr) -> tuple[str, Type]:
         """Return a variance or a deviation: in the order of the values, whatever comes first.
