@@ -263,7 +263,7 @@ class ExpressionReader:
     def _at_zone(self, e: exp.AtTimeZone) -> Term:
         """A moment is in UTC already."""
         zone, term = e.args["zone"], self.read(e.this)
-        done = cast(term, T.TIMESTAMP) if term.type.is_time else None
+        done = cast(term, T.TIMESTAMP) if term.type.family is Family.TIMESTAMP else None
         if done is None or not isinstance(zone, exp.Literal) or not _is_utc(zone.name):
             _refuse(
                 f"{said(e)} is not answered: stored times are in UTC",

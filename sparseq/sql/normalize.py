@@ -21,6 +21,7 @@ from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused, did_you_mean
 from sparseq.language.functions import FUNCTIONS
+from sparseq.sql.catalog import Catalog
 from sparseq.sql.parsed_expressions import (
     OPERATORS,
     function_named,
@@ -652,6 +653,22 @@ def _branch(select: exp.Select, keys: list[exp.Expr], every: dict[str, exp.Expr]
     return branch
 
 
+def _declared_keys(source: exp.Expr, name: str, catalog: Catalog) -> list[exp.Expr]:
+    """Return the declared keys of a column of a table, or of a SELECT of its columns."""
+    if isinstance(source, exp.Subquery) and isinstance(source.this, exp.Select):
+        select = source.this
+        origin = select.args.get("from_")
+        named = (e.unalias() for e in select.expressions if e.alias_or_name == name)
+        column = next(named, None)
+        if origin is None or select.args.get("joins") or not isinstance(column, exp.Column):
+            return []
+        return _declared_keys(origin.this, column.name, catalog)
+    if not isinstance(source, exp.Table):
+        return []
+    keys = catalog.table(source.name).column(name).keys or ()
+    return [exp.convert(key) for key in sorted(keys)]
+
+
 def _put_null(shown: exp.Expr, missing: Container[str]) -> None:
     """Put NULL for the keys that a set leaves out, but in aggregates, in place."""
     if shown.unalias().sql("duckdb") in missing:
@@ -663,13 +680,18 @@ def _put_null(shown: exp.Expr, missing: Container[str]) -> None:
             node.replace(exp.null())
 
 
-def without_pivot(pivot: exp.Pivot) -> exp.Select:
+def without_pivot(pivot: exp.Pivot, catalog: Catalog | None = None) -> exp.Select:
     """Return PIVOT … ON x IN (…) USING aggregate GROUP BY keys as one SELECT with FILTERs.
+
+    Without a list, of a column's declared keys: in their order, as DuckDB has those that occur.
 
     Raises:
         QueryRefused: The values are not listed, or there are several columns or aggregates.
     """
     ons, using, group = pivot.expressions, pivot.args.get("using") or [], pivot.args.get("group")
+    if len(ons) == 1 and isinstance(ons[0], exp.Column) and catalog is not None:
+        keys = _declared_keys(pivot.this, ons[0].name, catalog)
+        ons = [exp.In(this=ons[0].copy(), expressions=keys)] if keys else ons
     listed = len(ons) == 1 and isinstance(ons[0], exp.In) and bool(ons[0].expressions)
     if not listed or len(using) != 1 or group is None:
         raise QueryRefused(
@@ -694,7 +716,7 @@ def without_pivot(pivot: exp.Pivot) -> exp.Select:
 # -- ways to write a thing, brought to one, before anything is looked up ---------------------------
 
 
-def rewritten(tree: exp.Expr) -> exp.Expr:
+def rewritten(tree: exp.Expr, catalog: Catalog | None = None) -> exp.Expr:
     """Return a query in the forms that lowering reads.
 
     Example:
@@ -703,7 +725,7 @@ def rewritten(tree: exp.Expr) -> exp.Expr:
         'SELECT a, COUNT(*) FROM t GROUP BY a'
     """
     if isinstance(tree, exp.Pivot):
-        tree = without_pivot(tree)
+        tree = without_pivot(tree, catalog)
     for node in reversed(list(tree.walk())):  # what is inside comes first
         if (done := respelt(node)) is not node:
             node.replace(done)

@@ -181,7 +181,11 @@ class Scope:
         side, kind = (join.side or "").upper(), (join.kind or "").upper()
         method = (join.method or "").upper()
         whole = side == "FULL" and not self.private
-        if (side in ("RIGHT", "FULL") and not whole) or kind not in ("", "INNER", "CROSS", "OUTER") or method:
+        if (
+            (side in ("RIGHT", "FULL") and not whole)
+            or kind not in ("", "INNER", "CROSS", "OUTER")
+            or method
+        ):
             refuse(
                 f"{' '.join(filter(None, (method, side, kind)))} JOIN is not answered",
                 "use JOIN or LEFT JOIN",
