@@ -252,6 +252,13 @@ def _ask(question: str, default: str | None = None, among: Mapping[int, str] | N
     "TABLE=COL[,COL] if there are several tables.",
 )
 @click.option(
+    "--ids",
+    multiple=True,
+    metavar="COL[,COL]",
+    help="Columns of which no value is of two people, such as an order's number: "
+    "count(DISTINCT COL) is answered.",
+)
+@click.option(
     "--budget-column",
     type=NameAndNumber(),
     default="",
@@ -369,6 +376,7 @@ def create(
     options["csv"] = csv_of(options["csv"])
     options["keys"] = keys_of(options["keys"], inspected.types)
     options["row_key"] = row_key_of(options["row_key"])
+    options["ids"] = [name.strip() for some in options["ids"] for name in some.split(",")]
     options["bounds"] = declared.bounds
     options["rename"] = declared.rename
     options["dates"] = declared.dates
@@ -609,6 +617,8 @@ def column_role(table: Table, column: Column) -> str:
         parts.append("time")
     if column.name in table.row_key:
         parts.append("row key")
+    if column.owned:
+        parts.append("of one person each")
     if column.bounds is not None:
         parts.append(" to ".join(bound_text(column, end) for end in column.bounds))
     if column.keys is not None:

@@ -47,6 +47,7 @@ class Column:
             Of dates and times in days since 1970, both days included.
         keys: Declared public values, a domain to group by.
         found: Values that were privately found; None: they have not been looked for.
+        owned: No value is of two people, as of an order's or a session's number: declared.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Column:
     bounds: tuple[float, float] | None = None
     keys: tuple[Any, ...] | None = None
     found: tuple[str, ...] | None = None
+    owned: bool = False
 
     @property
     def integral(self) -> bool:
@@ -204,6 +206,13 @@ class Catalog:
         """The tables about users."""
         return tuple(t for t in self.tables if t.private)
 
+    @property
+    def owned(self) -> frozenset[str]:
+        """The columns of which no value is of two users, where these are people."""
+        if self.window is not None:
+            return frozenset()
+        return frozenset(c.name for t in self.private for c in t.columns if c.owned)
+
     def only_private(self) -> Table:
         """Return the one private table.
 
@@ -266,6 +275,7 @@ class Catalog:
                 c["coded"],
                 (bounds[0], bounds[1]) if bounds is not None else None,
                 tuple(keys) if keys is not None else None,
+                owned=c.get("owned", False),
             )
 
         return cls(
@@ -304,7 +314,10 @@ def _link(said: Mapping[str, Any]) -> Link:
 
 
 def declared(
-    table: Table, keys: dict[str, tuple[Any, ...]], bounds: Mapping[str, tuple[Bound, Bound]]
+    table: Table,
+    keys: dict[str, tuple[Any, ...]],
+    bounds: Mapping[str, tuple[Bound, Bound]],
+    owned: Sequence[str] = (),
 ) -> Table:
     """Return the table with the curator's declarations about its columns.
 
@@ -323,6 +336,9 @@ def declared(
             if len(set(values)) != len(values) or not values:
                 raise ParameterError(f"keys of {name} are empty or repeat a value")
             table = table.with_column(replace(table.column(name), keys=values))
+    for name in owned:
+        if name.lower() in names:
+            table = table.with_column(replace(table.column(name), owned=True))
     return table
 
 

@@ -85,7 +85,7 @@ def parse(
         _check_tokens(stripped, most)
         written = _one_select(stripped)
         check_written(written)
-        tree = rewritten(written)
+        tree = rewritten(written, catalog)
         assert isinstance(tree, exp.Select)
         check_allowed(tree, stripped, most)
         _check_tables(tree, catalog)

@@ -114,6 +114,13 @@ class PublicFacts:
         """Return the names and types of a SELECT's columns."""
         return dict(self._run(sql)[0])
 
+    def ends(self, table: str, column: str) -> tuple[float, float] | None:
+        """Return the least and the greatest finite number of a public table's column."""
+        field = f"TRY_CAST({_quoted(column)} AS DOUBLE)"
+        sql = f"SELECT min({field}), max({field}) FROM public.{_quoted(table)}"
+        ((low, high),) = self.values(f"{sql} WHERE isfinite({field})")
+        return None if low is None else (low, high)
+
     def values(self, sql: str) -> list[tuple[Any, ...]]:
         """Return the rows of a SELECT over public tables and constants.
 

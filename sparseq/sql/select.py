@@ -69,7 +69,7 @@ from sparseq.sql.plan import (
 from sparseq.sql.public_database import PublicFacts
 from sparseq.sql.scope import Scope, refuse
 from sparseq.sql.split_question import QueryParts, separated
-from sparseq.sql.subqueries import aggregates, lower_inner
+from sparseq.sql.subqueries import aggregates, counts_owned, lower_inner, with_first_rows
 from sparseq.sql.suggestions import mended
 
 # -- what is selected from answers -----------------------------------------------------------------
@@ -330,7 +330,8 @@ class _Outer:
         self.select, self._in_sql = select, in_sql
         self.key_types: list[str] = []
         self.public = public
-        self.scope = Scope(select, public, {}, lower_inner)
+        self._numbered = False  # rows, for count(DISTINCT x) of what is one person's each
+        self.scope = self._scope()
         if not self.scope.private:
             refuse(
                 "this query is about public tables only",
@@ -340,10 +341,24 @@ class _Outer:
             refuse("QUALIFY looks at rows of the answer", "use HAVING, or ORDER BY and LIMIT")
         if select.args.get("distinct"):
             refuse("DISTINCT would release rows as they are", "use GROUP BY and COUNT")
-        group = select.args.get("group")
+        group = self.select.args.get("group")
         self.keys: list[exp.Expr] = [_bare(e) for e in group.expressions] if group else []
         self.aggregates = Aggregates(self.scope)
         self._check_aggregated()
+
+    def _scope(self) -> Scope:
+        """Return the FROM and WHERE; where numbers of what is one person's are counted, numbered."""
+        owned = {n.lower() for n in self.public.catalog.owned}
+        counts = counts_owned(self.select, owned)
+        written = self.select.copy() if counts else self.select
+        scope = Scope(self.select, self.public, {}, lower_inner)
+        if not counts or not scope.private:
+            return scope
+        user = exp.column(scope.user_name, scope.private[0].alias, quoted=True)
+        if not scope.is_user(user):
+            return scope
+        self.select, self._numbered = with_first_rows(written, scope.is_owned, user), True
+        return Scope(self.select, self.public, {}, lower_inner)
 
     def _check_aggregated(self) -> None:
         parts = [*self.select.expressions, self.select.args.get("having")]
@@ -414,6 +429,11 @@ class _Outer:
             finder.of(key, names.get(key.sql("duckdb"), said(key)), type)
             for key, type in zip(self.keys, types, strict=True)
         ]
+        if self._numbered and any(domain.rest for domain in found):
+            refuse(
+                "distinct values are not counted in the group of all other keys",
+                "list the keys in the WHERE, or count rows or people",
+            )
         return tuple(found), finder.joins
 
     def _key_type(self, key: exp.Expr) -> str:

@@ -43,6 +43,7 @@ def create(
     keys: Mapping[str, Sequence[Any]] | None = None,
     bounds: Mapping[str, tuple[Bound, Bound]] | None = None,
     row_key: str | Sequence[str] | Mapping[str, Sequence[str]] = (),
+    ids: Sequence[str] = (),
     budget_column: str | tuple[str, float] = "",
     types: Mapping[str, Any] | None = None,
     csv: Mapping[str, Any] | None = None,
@@ -91,6 +92,10 @@ def create(
         row_key: Column or columns that, with the user, say which row is meant: a row that arrives
             later replaces the one of the same user and key. Of several private tables: each
             table's columns by its name.
+        ids: Columns of which no value is of two people, such as the number of an order, a session
+            or a ticket: count(DISTINCT order_id) is answered. Like bounds it is a promise about
+            what answers mean, and privacy does not rest on it: a value that two people have
+            counts once for each of them.
         budget_column: Column with a user's own norm_budget, at most the store's; it must not
             depend on the user's data. Or (column, least): with the least that anybody has,
             declared and public.
@@ -174,6 +179,7 @@ def create(
         purposes=parts,
         lifetime_kappa=lifetime,
         links=links or {},
+        ids=tuple(ids),
     )
     if by and links:
         raise ParameterError(

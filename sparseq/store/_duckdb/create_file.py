@@ -70,6 +70,7 @@ class Declaration:
     purposes: Sequence[Purpose] = ()
     coded: Mapping[str, frozenset[str]] | None = None
     lifetime_kappa: float | None = None
+    ids: Sequence[str] = ()
     links: Mapping[str, str] = field(default_factory=dict)
 
     def chains(self) -> KeyChains:
@@ -161,12 +162,12 @@ def _fill(connection: duckdb.DuckDBPyConnection, made: Declaration) -> None:
     catalog = Catalog(())
     for table in tables:
         keys = {column: tuple(values) for column, values in made.keys.items()}
-        catalog = catalog.with_table(declared(table, keys, dict(made.bounds)))
+        catalog = catalog.with_table(declared(table, keys, dict(made.bounds), made.ids))
     known = {c.name.lower() for t in catalog.tables for c in t.columns}
-    for name in (*made.keys, *made.bounds, *made.read_as.types):
+    for name in (*made.keys, *made.bounds, *made.ids, *made.read_as.types):
         if name.lower() not in known | {made.budget_column.lower()}:
             raise ParameterError(
-                f"no table has a column {name!r}", "check --keys, --bounds and --type"
+                f"no table has a column {name!r}", "check --keys, --bounds, --ids and --type"
             )
     check_named(schemas, made.read_as)
     storage.put("catalog", catalog.to_dict())
