@@ -15,6 +15,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable, Container, Mapping
+from functools import partial
 from itertools import combinations, product
 
 from sqlglot import exp
@@ -24,6 +25,7 @@ from sparseq.language.functions import FUNCTIONS
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.parsed_expressions import (
     OPERATORS,
+    conjuncts,
     function_named,
     function_of,
     moment_of,
@@ -949,6 +951,75 @@ def _joins_in_parentheses(select: exp.Select) -> None:
         item = inner
 
 
+_LEAST_OR_MOST: dict[type, tuple[type, ...]] = {
+    exp.NEQ: (exp.Min, exp.Max),
+    exp.LT: (exp.Min,),
+    exp.LTE: (exp.Min,),
+    exp.GT: (exp.Max,),
+    exp.GTE: (exp.Max,),
+}
+"""There is a value that compares so with another, iff the least or the greatest does."""
+
+
+def _compared_rows(select: exp.Select) -> None:
+    """EXISTS (… FROM t WHERE t.k = o.k AND t.x <> o.x): min(t.x) <> o.x OR max(t.x) <> o.x.
+
+    Where no row of t is left, or no x is known, it is not known, and no such row exists.
+    """
+    for exists in list(select.find_all(exp.Exists)):
+        inside = exists.this
+        where = inside.args.get("where") if isinstance(inside, exp.Select) else None
+        plain = {"expressions", "from_", "where"} >= {k for k, v in inside.args.items() if v}
+        if exists.parent_select is not select or where is None or not plain:
+            continue
+        name = inside.args["from_"].this.alias_or_name.lower()
+        parts = conjuncts(where.this)
+        compared = [c for c in map(partial(_inside_first, name), parts) if c is not None]
+        if len(compared) != 1:
+            continue
+        written, found = compared[0]
+        rest = [part.copy() for part in parts if part is not written]
+        held = []
+        for kind in _LEAST_OR_MOST[type(found)]:
+            extreme = exp.select(kind(this=found.this.copy())).from_(inside.args["from_"].this.copy())
+            side = exp.Subquery(this=extreme.where(*rest, copy=False))
+            held.append(type(found)(this=side, expression=found.expression.copy()))
+        exists.replace(exp.Coalesce(this=exp.paren(exp.or_(*held)), expressions=[exp.false()]))
+
+
+def _inside_first(name: str, part: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
+    """Return a comparison of a column of `name` with one of elsewhere, as written and that first."""
+    if type(part) not in _LEAST_OR_MOST:
+        return None
+    sides = part.this, part.expression
+    tables = [s.table.lower() if isinstance(s, exp.Column) else "" for s in sides]
+    if not all(tables) or (tables[0] == name) == (tables[1] == name):
+        return None
+    if tables[0] == name:
+        return part, part
+    kind = exp.NEQ if isinstance(part, exp.NEQ) else _FLIPPED[type(part)]
+    return part, kind(this=sides[1], expression=sides[0])
+
+
+def _common_conditions(select: exp.Select) -> None:
+    """WHERE a AND b OR a AND c: a AND (b OR c), so that a join's equalities are seen."""
+    for clause in [select.args.get("where"), *(select.args.get("joins") or [])]:
+        place = "on" if isinstance(clause, exp.Join) else "this"
+        for condition in conjuncts(clause and clause.args.get(place)):
+            if isinstance(condition, exp.Or):
+                condition.replace(exp.paren(_factored(condition), copy=False))
+
+
+def _factored(either: exp.Or) -> exp.Expr:
+    branches = [conjuncts(b) for b in either.flatten()]
+    first, *others = branches
+    common = [c for c in first if all(c in branch for branch in others)]
+    rest = [[c for c in branch if c not in common] for branch in branches]
+    if not common or not all(rest):  # one branch is the common part: it says it all
+        return exp.and_(*common) if common else either
+    return exp.and_(*common, exp.or_(*(exp.and_(*branch) for branch in rest)))
+
+
 _RULES: list[Callable[[exp.Select], None]] = [
     _joins_in_parentheses,
     without_laterals,
@@ -956,4 +1027,6 @@ _RULES: list[Callable[[exp.Select], None]] = [
     _group_by_all,
     _semi_joins,
     _right_joins,
+    _common_conditions,
+    _compared_rows,
 ]

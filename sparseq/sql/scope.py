@@ -486,7 +486,8 @@ class Scope:
         """Return the least and the greatest number of a public table's column."""
         facts, source = self.facts(e), self.sources[e.table]
         plain = source.table is not None and not source.private and facts.stored is not None
-        if not plain or not (facts.type in INTEGER_TYPES or facts.type in ("FLOAT", "DOUBLE")):
+        numbers = (*INTEGER_TYPES, "FLOAT", "DOUBLE", "DECIMAL")
+        if not plain or facts.type.partition("(")[0] not in numbers:
             return None
         return self.public.ends(source.table.name, facts.stored.name)
 
