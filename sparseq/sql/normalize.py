@@ -968,27 +968,29 @@ def _compared_rows(select: exp.Select) -> None:
     """
     for exists in list(select.find_all(exp.Exists)):
         inside = exists.this
-        where = inside.args.get("where") if isinstance(inside, exp.Select) else None
         plain = {"expressions", "from_", "where"} >= {k for k, v in inside.args.items() if v}
-        if exists.parent_select is not select or where is None or not plain:
+        whole = not plain or "where" not in inside.args or any(map(_aggregated, inside.expressions))
+        if exists.parent_select is not select or whole:
             continue
-        name = inside.args["from_"].this.alias_or_name.lower()
-        parts = conjuncts(where.this)
+        rows, parts = inside.args["from_"].this, conjuncts(inside.args["where"].this)
+        name = rows.alias_or_name.lower()
         compared = [c for c in map(partial(_inside_first, name), parts) if c is not None]
         if len(compared) != 1:
             continue
         written, found = compared[0]
-        rest = [part.copy() for part in parts if part is not written]
-        held = []
-        for kind in _LEAST_OR_MOST[type(found)]:
-            extreme = exp.select(kind(this=found.this.copy())).from_(inside.args["from_"].this.copy())
-            side = exp.Subquery(this=extreme.where(*rest, copy=False))
-            held.append(type(found)(this=side, expression=found.expression.copy()))
+        rest = [part for part in parts if part is not written]
+        held = [
+            type(found)(
+                this=exp.Subquery(this=exp.select(kind(this=found.this)).from_(rows).where(*rest)),
+                expression=found.expression.copy(),
+            )
+            for kind in _LEAST_OR_MOST[type(found)]
+        ]
         exists.replace(exp.Coalesce(this=exp.paren(exp.or_(*held)), expressions=[exp.false()]))
 
 
 def _inside_first(name: str, part: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
-    """Return a comparison of a column of `name` with one of elsewhere, as written and that first."""
+    """Return a comparison of a column of `name` with another's: as written, and that first."""
     if type(part) not in _LEAST_OR_MOST:
         return None
     sides = part.this, part.expression

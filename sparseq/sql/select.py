@@ -48,7 +48,7 @@ from sparseq.language.interval_arithmetic import rising_rule, round_to
 from sparseq.language.types import Family
 from sparseq.released import outputs as out
 from sparseq.released.outputs import MeasureNode, combined
-from sparseq.released.sql_over_noise import ENDS, After, Place, ShownColumn
+from sparseq.released.sql_over_noise import ENDS, After, Place, PublicRows, ShownColumn
 from sparseq.sql.aggregates import Aggregates, Domains
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.from_clause import ColumnFacts, FromItem, quoted
@@ -270,7 +270,11 @@ def _checked(text: str, catalog: Catalog, public: PublicFacts) -> None:
 def _lowered(text: str, catalog: Catalog, public: PublicFacts) -> Query:
     try:
         select, options = parse(text, catalog, public.limits)
-        names, taken_apart = spelled(select, catalog), separated(select, catalog)
+        names = spelled(select, catalog)
+        if _is_public(select, catalog):
+            rows = PublicRows(public.rows(select.sql("duckdb"))).called(names)
+            return Query(text.strip(), Relation(""), (), (), rows, options=options)
+        taken_apart = separated(select, catalog)
         query = (
             _Outer(select, public).lower() if taken_apart is None else _after(taken_apart, public)
         )
@@ -280,6 +284,17 @@ def _lowered(text: str, catalog: Catalog, public: PublicFacts) -> Query:
         raise QueryRefused("the query is nested too deeply", "split it into parts") from None
     except QueryRefused as refused:
         raise type(refused)(_short(refused.message), " ".join(refused.hint.split())) from None
+
+
+def _is_public(select: exp.Select, catalog: Catalog) -> bool:
+    """Tell whether a query names public tables, and no other; they are then named as stored."""
+    inner = {cte.alias.lower() for cte in select.find_all(exp.CTE)}
+    tables = [t for t in select.find_all(exp.Table) if t.name.lower() not in inner]
+    if not tables or any(catalog.table(t.name).private for t in tables):
+        return False
+    for table in tables:
+        table.set("db", exp.to_identifier("public", quoted=True))
+    return True
 
 
 def _short(text: str) -> str:
