@@ -28,6 +28,7 @@ NAMED = (
     "cluster",
     "reuse",
     "lake",
+    "tpch",
     "tutorial",
 )
 """Those that run when they are named."""

@@ -17,7 +17,7 @@ import sparseq
 from benchmarks.written import Question
 from sparseq.base.errors import QueryRefused
 from sparseq.released.outputs import Measurements
-from sparseq.released.render import ERROR_SUFFIX, key_columns, render
+from sparseq.released.render import ERROR_SUFFIX, columns_of, key_columns, render
 from sparseq.sql.plan import Options, calibrate
 
 Row = tuple[Any, ...]
@@ -78,7 +78,7 @@ def _difference(ours: pa.Table, plain: duckdb.DuckDBPyConnection, question: Ques
     text, _, limit = question.plain.rpartition(" LIMIT ")
     text = text if limit.isdecimal() else question.plain
     theirs = [tuple(map(_value, row)) for row in plain.execute(text).fetchall()]
-    shown = [c for c in ours.column_names if not c.endswith(ERROR_SUFFIX)]
+    shown = columns_of(ours)
     noised = [c + ERROR_SUFFIX in ours.column_names for c in shown]
     mine = [tuple(map(_value, row.values())) for row in ours.select(shown).to_pylist()]
     if theirs and len(theirs[0]) != len(shown):

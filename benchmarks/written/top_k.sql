@@ -44,6 +44,7 @@ SELECT channel, count(*) AS people FROM (
 WHERE rn = 1 GROUP BY channel ORDER BY people DESC
 
 -- favourite channel with mode
+-- is: SELECT fav, count(*) AS people FROM (SELECT person_id, mode(channel ORDER BY channel) AS fav FROM orders GROUP BY person_id) GROUP BY fav ORDER BY 2 DESC
 SELECT fav, count(*) AS people FROM (SELECT person_id, mode(channel) AS fav FROM orders GROUP BY person_id) GROUP BY fav ORDER BY 2 DESC
 
 -- largest order of each person by channel

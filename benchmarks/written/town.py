@@ -84,6 +84,7 @@ MACROS = (
     "width_bucket(x, low, high, n) AS CASE WHEN x < low THEN 0 WHEN x >= high THEN n + 1 "
     "ELSE 1 + CAST(floor((x - low) * n / (high - low)) AS INTEGER) END",
     "to_char(x, form) AS strftime(x, replace(replace(form, 'YYYY', '%Y'), 'MM', '%m'))",
+    "initcap(word) AS upper(left(word, 1)) || lower(substr(word, 2))",
 )
 """Functions that other databases have, in plain DuckDB."""
 
@@ -219,6 +220,7 @@ def store(
         public=PUBLIC,
         keys=KEYS,
         bounds=BOUNDS,
+        ids=["order_id", "ticket_id", "session_id"],
         most={"rows": MOST_ROWS},
         kappa=1024.0,
         seed=18,

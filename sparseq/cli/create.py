@@ -25,6 +25,7 @@ from sparseq.cli.declare import (
     csv_of,
     dates_of,
     keys_of,
+    links_of,
     most_of,
     public_tables,
     renamed_of,
@@ -61,7 +62,9 @@ from sparseq.cli.text import (
 )
 from sparseq.engine.protocol import quote
 from sparseq.load.file_patterns import table_name
+from sparseq.load.key_chain import Declared, KeyChains, check_declared, declared_links
 from sparseq.load.load_rows import IncomingRows
+from sparseq.load.memory_table import composite_name, parts_of
 from sparseq.load.read_schema import (
     ORDERS,
     Declarations,
@@ -128,7 +131,8 @@ def _answers(given: Mapping[str, Any], args: Sequence[str]) -> list[str]:
     inspected = None
     while inspected is None:
         try:
-            inspected = inspect(tables, {}, read_as(said, list(tables)), "")
+            unasked = KeyChains.of("", {}, tables)
+            inspected = inspect(tables, {}, read_as(said, list(tables)), unasked)
         except UnclearDates as unclear:
             say(unclear.message, err=True)
             first = "Which comes first? dmy: the day, mdy: the month"
@@ -188,7 +192,17 @@ def _ask(question: str, default: str | None = None, among: Mapping[int, str] | N
     "--user",
     required=True,
     metavar="COL[,COL]",
-    help="Column that says whom a row is about, or several columns.",
+    help="Column that says whom a row is about, or several columns; with --link also TABLE.COL, "
+    "of this table alone.",
+)
+@click.option(
+    "--link",
+    "links",
+    multiple=True,
+    metavar="TABLE.COL=TABLE.COL",
+    help="A table without the --user column: its rows are about whom the row of another table is "
+    "about that has this key, such as lineitem.l_orderkey=orders.o_orderkey; in as many steps as "
+    "there are. TABLE.A,B=TABLE.C,D where several columns are the key.",
 )
 @click.option("--table", metavar="NAME", help="Name of the table. [default: the first file's]")
 @click.option("--kappa", type=float, help=f"zCDP level of all answers ever. [default: {KAPPA}]")
@@ -227,7 +241,8 @@ def _ask(question: str, default: str | None = None, among: Mapping[int, str] | N
     "--really-public",
     multiple=True,
     metavar="TABLE",
-    help="Such a table has the --user column, and everybody may see every row of it.",
+    help="Such a table has the --user column, or one that leads to it, and everybody may see every "
+    "row of it.",
 )
 @click.option(
     "--row-key",
@@ -235,6 +250,13 @@ def _ask(question: str, default: str | None = None, among: Mapping[int, str] | N
     metavar="COL[,COL]",
     help="Columns that name a row of a person; a later row with that key replaces it. "
     "TABLE=COL[,COL] if there are several tables.",
+)
+@click.option(
+    "--ids",
+    multiple=True,
+    metavar="COL[,COL]",
+    help="Columns of which no value is of two people, such as an order's number: "
+    "count(DISTINCT COL) is answered.",
 )
 @click.option(
     "--budget-column",
@@ -313,7 +335,7 @@ def create(
     A file that is there twice is refused.
 
     All FILEs make one table. NAME=FILE makes a table of that name; all tables about people have
-    the --user column.
+    the --user column, or a --link to one that has.
 
     \b
     Examples:
@@ -326,6 +348,8 @@ def create(
       sparseq create shop.sparseq postgresql://db.example/shop#orders --user customer_id
       sparseq create shop.sparseq purchases.parquet --user customer_id
           --for daily_buyers=60%,ticks=365
+      sparseq create shop.sparseq orders=o.csv lineitem=l.csv --user orders.o_custkey
+          --link lineitem.l_orderkey=orders.o_orderkey
       sparseq create ward.sparseq "exports/*.csv" --user Patient --csv skip=2
           --rename "Cost (EUR)=cost" --drop "Free text"
       sparseq create lake://events "events/*.parquet" --user customer_id --buckets 16
@@ -336,8 +360,12 @@ def create(
     for name in tables.keys() & public.keys():
         raise ParameterError(f"two tables are called {name!r}", f"--public OTHER={public[name][0]}")
     declared = read_as(options, (*tables, *public))
-    unchecked = options["really_public"]
-    inspected = inspect(tables, public, declared, options["user"], options["time"], unchecked)
+    links, unchecked = links_of(options["links"]), options["really_public"]
+    found = declared_links(tables | public, declared.rename)
+    links = options["links"] = links | _agreed(found, options["user"], links)
+    chains = KeyChains.of(options["user"], links, tables, public)
+    check_declared(chains, found, public, unchecked)
+    inspected = inspect(tables, public, declared, chains, options["time"], unchecked)
     if print_schema:
         say("\n\n".join(schema_text(name, found) for name, found in inspected.schemas.items()))
         return
@@ -348,6 +376,7 @@ def create(
     options["csv"] = csv_of(options["csv"])
     options["keys"] = keys_of(options["keys"], inspected.types)
     options["row_key"] = row_key_of(options["row_key"])
+    options["ids"] = [name.strip() for some in options["ids"] for name in some.split(",")]
     options["bounds"] = declared.bounds
     options["rename"] = declared.rename
     options["dates"] = declared.dates
@@ -359,6 +388,30 @@ def create(
         if changed := reading_text(inspected, short=True):
             say(changed, err=True)
         tell_curator(n for n in notes if n.partition(": ")[2] not in inspected.said)
+
+
+def _agreed(
+    declared: Mapping[str, Declared], user: str, links: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the foreign keys of databases that are taken for links: on a terminal it is asked."""
+    found: dict[str, str] = {}
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return found
+    linked = {child.partition(".")[0].lower() for child in links}
+    for table, said in declared.items():
+        if table.lower() in linked or not said.lacks(user.rpartition(".")[2]):
+            continue
+        for child, parent in said.links.items():
+            asked = (
+                f"{child} is a key of {parent}. Is a row of {table} about whom that row is about?"
+            )
+            if click.confirm(asked, err=True):
+                found[child] = parent
+                break
+    if found:
+        written = " ".join(f"--link {child}={parent}" for child, parent in found.items())
+        say(f"the same without questions: {written}", err=True)
+    return found
 
 
 def read_as(options: Mapping[str, Any], tables: Sequence[str]) -> Declarations:
@@ -400,30 +453,49 @@ def inspect(
     tables: Mapping[str, list[str]],
     public: Mapping[str, list[str]],
     declared: Declarations,
-    user: str,
+    chains: KeyChains,
     time: str = "",
     really_public: Sequence[str] = (),
 ) -> Inspection:
     """Return the columns of the files; raises `DataError` where they can't be read."""
 
     found = Inspection()
-    for table, files in (*tables.items(), *public.items()):
-        whom = user if table in tables else ""
+    for table, files in (*((t, tables[t]) for t in chains.order()), *public.items()):
+        whom = chains.users.get(table, "")
         rows = IncomingRows(files, declared=declared.of(table), user=whom)
-        if whom:
-            rows.check_people(table, time)
-        elif user and table not in really_public:
-            rows.check_public(table, user)
+        if whom or table in chains.links:
+            rows.check_people(table, time, linked=not whom)
+        elif table in public and table not in really_public:
+            rows.check_public(table, chains.ways())
         found.schemas[table] = rows.schema
         for name, kind in rows.usable().items():
             found.types.setdefault(name.lower(), kind)
         found.columns[table] = rows.columns()
+        if table in tables:
+            found.columns[table] += _led(table, chains, found.schemas)
         said = [fact for column in found.columns[table] if (fact := column.fact())]
         found.said += said
         found.notes += [note for note in rows.told.messages() if note not in said]
         rows.close()
     check_named(found.schemas.values(), declared)
+    found.columns = {t: found.columns[t] for t in (*tables, *public)}
+    found.schemas = {t: found.schemas[t] for t in (*tables, *public)}
     return found
+
+
+def _led(table: str, chains: KeyChains, schemas: Mapping[str, Schema]) -> list[ColumnRead]:
+    """Return the column that a table's link makes, after its own; none where it has no link."""
+    types = schemas[table].types
+    chains.below(table, types)
+    above = chains.links.get(table)
+    link = chains.link_of(table, types, schemas[above.parent].types if above else {})
+    if link is None:
+        return []
+    name, first = chains.user_name(table, types), chains.first(table)
+    own = composite_name(parts_of(chains.users[first]) or (chains.users[first],))
+    kind = next(t for n, t in schemas[first].types.items() if n.lower() == own.lower())
+    said = f"whom a row is about, by --link {link.said(table)}"
+    return [ColumnRead("", name, kind, declared=(said,))]
 
 
 def reading_text(inspected: Inspection, short: bool = False) -> str:
@@ -545,6 +617,8 @@ def column_role(table: Table, column: Column) -> str:
         parts.append("time")
     if column.name in table.row_key:
         parts.append("row key")
+    if column.owned:
+        parts.append("of one person each")
     if column.bounds is not None:
         parts.append(" to ".join(bound_text(column, end) for end in column.bounds))
     if column.keys is not None:

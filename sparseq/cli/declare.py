@@ -179,6 +179,27 @@ def renamed_of(declarations: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def links_of(declarations: Sequence[str]) -> dict[str, str]:
+    """Return the columns of other tables that columns lead to.
+
+    Raises:
+        ParameterError: One is no TABLE.COL=TABLE.COL, or is said twice.
+
+    >>> links_of(["lineitem.l_orderkey=orders.o_orderkey"])
+    {'lineitem.l_orderkey': 'orders.o_orderkey'}
+    """
+    found: dict[str, str] = {}
+    for declaration in declarations:
+        child, _, parent = (part.strip() for part in declaration.partition("="))
+        if "." not in child or "." not in parent or child in found:
+            raise ParameterError(
+                f"--link {declaration} can't be read",
+                "--link lineitem.l_orderkey=orders.o_orderkey, once for each table",
+            )
+        found[child] = parent
+    return found
+
+
 def dates_of(declarations: Sequence[str]) -> dict[str, str]:
     """Return the order of dates by column, "" for all others.
 

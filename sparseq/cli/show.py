@@ -90,7 +90,7 @@ def _footer(answer: Answer, marks: list[str], recorded: bool) -> list[tuple[str,
         ("interval", "\n".join([*interval_lines(answer), *marks])),
         *((("groups" if k == 0 else ""), note) for k, note in enumerate(facts.notes)),
         ("private", guarantee_line(budget_of(answer.facts), answer.facts.unit)),
-        ("release", f"{facts.release}{recall}"),
+        *([("release", f"{facts.release}{recall}")] if facts.release else []),
     ]
 
 
@@ -112,7 +112,8 @@ def brief_text(answer: Answer, width: int | None = None) -> str:
     again = ", asked before (free)" if answer.facts.repeated else ""
     again = ", from which this follows (free)" if answer.facts.follows else again
     first, *others = interval_lines(answer)
-    lines = [f"release {answer.facts.release}{again}: {first}", *others, *footnote(texts)]
+    release = f"release {answer.facts.release}{again}: " if answer.facts.release else ""
+    lines = [f"{release}{first}", *others, *footnote(texts)]
     dim = (click.style(line, dim=True) for line in lines)
     return "\n".join([format_table(*texts, max_width=width), *loud, *dim])
 

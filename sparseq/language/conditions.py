@@ -374,10 +374,25 @@ def fineness(term: Term, of: Term) -> str:
         case "strftime":
             own = _format(str(term.arguments[1].value))
     own = "day" if own in UNITS and not nested(own, "hour") else own
-    units = [
-        own if _is_same(of, a) and own in FINER["year"] else fineness(a, of) for a in term.arguments
-    ]
-    return "" if "" in units else min(units, key=FINER["year"].index, default="")
+    units = []
+    for a in term.arguments:
+        shift = "year" if _is_same(of, a) else _shift_of(a, of)
+        known = shift and own in FINER["year"]
+        units.append(_finest([own, shift]) if known else fineness(a, of))
+    return "" if "" in units else _finest(units)
+
+
+def _finest(units: list[str]) -> str:
+    return min(units, key=FINER["year"].index, default="")
+
+
+def _shift_of(term: Term, of: Term) -> str:
+    """Return the unit whose stretches stay whole in a time plus a constant; "": it is no such."""
+    name, _, unit = term.function.partition(" ")
+    plain = name in ("+", "-") and len(term.arguments) == 2 and term.arguments[1].constant
+    if not plain or unit not in FINER["year"] or not _is_same(of, term.arguments[0]):
+        return ""
+    return _finest([unit, "day"])
 
 
 def _is_of_seconds(term: Term, of: Term) -> bool:

@@ -7,10 +7,12 @@ nothing of an address, a name or a password is kept: neither in the store nor in
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -98,6 +100,21 @@ def selected(name: str, chosen: str, tables: Iterable[str]) -> str:
     return "SELECT * FROM " + ".".join(map(quote, chosen.split(".")))
 
 
+@dataclass(frozen=True)
+class ForeignKey:
+    """Columns of a table whose values are a key of another one, as its database declares.
+
+    Attributes:
+        columns: Of the table.
+        table: The other one.
+        keys: Its columns, one for each.
+    """
+
+    columns: tuple[str, ...]
+    table: str
+    keys: tuple[str, ...]
+
+
 class SqliteTable(TextColumns):
     """A table of SQLite: any value may be of any type there, so each is read as its text."""
 
@@ -118,7 +135,7 @@ class SqliteTable(TextColumns):
             self.types: dict[str, pa.DataType | None] = {
                 column[0]: pa.string() for column in rows.description
             }
-            table = chosen or "".join(names)
+            table = self._table = chosen or "".join(names)
             info = con.execute(f"PRAGMA table_xinfo({quote(table)})").fetchall()
         kinds = {row[1]: str(row[2]).upper() for row in info if row[1] in self.types}
         self.words = frozenset(n for n, kind in kinds.items() if any(t in kind for t in _TEXT))
@@ -128,6 +145,20 @@ class SqliteTable(TextColumns):
             for type in [next((t for word, t in _DECLARED if word in kind), "")]
             if type and name not in self.words
         }
+
+    def foreign_keys(self) -> list[ForeignKey]:
+        """Return the foreign keys of the table."""
+        with closing(self._open()) as con:
+            listed = con.execute(f"PRAGMA foreign_key_list({quote(self._table)})").fetchall()
+            found = []
+            for number in sorted({row[0] for row in listed}):
+                rows = sorted(row for row in listed if row[0] == number)
+                other, keys = rows[0][2], [row[4] for row in rows]
+                if None in keys:  # its primary key
+                    info = con.execute(f"PRAGMA table_info({quote(other)})").fetchall()
+                    keys = [row[1] for row in sorted(info, key=lambda r: r[5]) if row[5]]
+                found.append(ForeignKey(tuple(row[3] for row in rows), other, tuple(keys)))
+            return found
 
     def _open(self) -> sqlite3.Connection:
         place = url_quote(bytes(self._path.resolve()))
@@ -176,7 +207,7 @@ class DuckTable(ArrowSource):
     """A table of a DuckDB file."""
 
     def __init__(self, path: Path, chosen: str = "") -> None:
-        self._path = path
+        self._path, self._table = path, chosen
         with self._open() as con:
             found = con.execute(
                 "SELECT CASE schema_name WHEN 'main' THEN name ELSE schema_name || '.' || name END "
@@ -188,6 +219,19 @@ class DuckTable(ArrowSource):
             self._select = selected(path.name, chosen, (name for (name,) in found))
             none = con.sql(f"SELECT * FROM ({self._select}) LIMIT 0").to_arrow_table()
         super().__init__(path.name, none.schema)
+
+    def foreign_keys(self) -> list[ForeignKey]:
+        """Return the foreign keys of the table."""
+        schema, _, name = self._table.rpartition(".")
+        with self._open() as con:
+            rows = con.execute(
+                "SELECT constraint_column_names, referenced_table, referenced_column_names "
+                "FROM duckdb_constraints() WHERE constraint_type = 'FOREIGN KEY' "
+                "AND schema_name = ? AND table_name = ?",
+                [schema or "main", name],
+            ).fetchall()
+        before = f"{schema}." if schema else ""
+        return [ForeignKey(tuple(own), before + other, tuple(keys)) for own, other, keys in rows]
 
     def _open(self) -> duckdb.DuckDBPyConnection:
         # a view of the file may read others: the curator named the file
@@ -208,6 +252,7 @@ class PostgresTable(ArrowSource):
 
     def __init__(self, address: str) -> None:
         self._address, _, chosen = address.partition("#")
+        self._table = unquote(chosen)
         self._driver = needed(_DRIVER, "postgresql", "PostgreSQL")
         name = shown_address(self._address)
         with self._cursor() as cursor:
@@ -223,6 +268,33 @@ class PostgresTable(ArrowSource):
         self._casts = {field.name: _cast(field) for field in schema}
         super().__init__(name, pa.schema([_with_text(field) for field in schema]))
         self.declared = {f.name: t for f in schema if (t := _declared(f))}
+
+    def foreign_keys(self) -> list[ForeignKey]:
+        """Return the foreign keys of the table."""
+        schema, _, name = self._table.rpartition(".")
+        table = f"{quote(schema or 'public')}.{quote(name)}".replace("'", "''")
+
+        def columns(numbers: str, table: str) -> str:
+            return (
+                f"(SELECT json_agg(a.attname ORDER BY k.place)::text FROM unnest(c.{numbers}) "
+                f"WITH ORDINALITY AS k(number, place) JOIN pg_attribute AS a "
+                f"ON a.attrelid = c.{table} AND a.attnum = k.number)"
+            )
+
+        with self._cursor() as cursor:
+            cursor.execute(
+                f"SELECT {columns('conkey', 'conrelid')}, CASE n.nspname WHEN 'public' THEN "
+                f"f.relname ELSE n.nspname || '.' || f.relname END, "
+                f"{columns('confkey', 'confrelid')} FROM pg_constraint AS c "
+                "JOIN pg_class AS f ON f.oid = c.confrelid "
+                "JOIN pg_namespace AS n ON n.oid = f.relnamespace "
+                f"WHERE c.contype = 'f' AND c.conrelid = to_regclass('{table}') ORDER BY c.conname"
+            )
+            rows = cursor.fetchall()
+        return [
+            ForeignKey(tuple(json.loads(own)), other, tuple(json.loads(keys)))
+            for own, other, keys in rows
+        ]
 
     def _cursor(self) -> _Cursor:
         return _Cursor(self._driver, self._address)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from itertools import chain
@@ -292,14 +292,19 @@ class IncomingRows:
         """Return the columns that a store can hold, with the type that it gives them."""
         return dict(self.schema.types)
 
-    def check_people(self, table: str, time: str = "") -> None:
+    def check_people(self, table: str, time: str = "", linked: bool = False) -> None:
         """Check that a new table has the column that says whom a row is about, and that of time.
+
+        Args:
+            table: Its name.
+            time: The column that says when.
+            linked: A link says whom a row is about.
 
         Raises:
             DataError: It has not.
         """
         there = {name.lower() for name in self.schema.types}
-        if self.user.lower() not in there:
+        if not linked and self.user.lower() not in there:
             raise DataError(
                 f"{table} has no column {shown(self._asked)!r}; it has "
                 f"{', '.join(map(shown, self.schema.types)) or 'none'}",
@@ -308,7 +313,7 @@ class IncomingRows:
                 if there or not any(source.open_ended for source in self.sources)
                 else "in JSON, write an object a line, or a list of objects",
             )
-        if time.lower() == self.user.lower():
+        if time and time.lower() == self.user.lower():
             raise ParameterError(
                 f"{shown(time)} can't say both whom a row is about and when",
                 "--user and --time are two columns",
@@ -320,18 +325,25 @@ class IncomingRows:
                 did_you_mean(time, self.schema.types) or "--time names a column of dates or times",
             )
 
-    def check_public(self, table: str, user: str) -> None:
-        """Check that a new public table has not the column that says whom a row is about.
+    def check_public(self, table: str, ways: Mapping[tuple[str, ...], str]) -> None:
+        """Check that a new public table has no column that says, or leads to, whom a row is about.
+
+        Args:
+            table: Its name.
+            ways: Columns, some together, and the key that they lead by (`KeyChains.ways`).
 
         Raises:
             ParameterError: It has: its rows would be shown to everybody as they are.
         """
         actual = {name.lower(): name for name in self.schema.types}
-        named = [actual.get(part.lower()) for part in parts_of(user) or (user,)]
-        if all(named):
+        for columns, key in ways.items():
+            named = [actual.get(column.lower()) for column in columns]
+            if not all(named):
+                continue
             whom = ", ".join(shown(name) for name in named if name)
+            how = f"leads by {shown(key)} to whom" if key else "says whom"
             raise ParameterError(
-                f"{table} is declared public, and has {whom}, which says whom a row is about",
+                f"{table} is declared public, and has {whom}, which {how} a row is about",
                 "each row of it would be shown without noise, and tell of that person: load it "
                 f"without --public, or leave {whom} out of its file; --really-public {table} says "
                 "that everybody may see every row",
@@ -347,6 +359,7 @@ class IncomingRows:
         types: Mapping[str, str],
         user: str = "",
         most: int = 0,
+        keys: Collection[str] = (),
     ) -> HeldRows | None:
         """Read all rows, as columns of some types, into memory or into the table `staged`.
 
@@ -356,6 +369,7 @@ class IncomingRows:
             user: The column that says whom a row is about.
             most: Bytes that may be held. What needs more goes to `staged`, which is temporary, and
                 so do rows that DuckDB has to convert. 0: all rows do.
+            keys: Columns by which rows find whose they are: as the user column, whole or NULL.
 
         Returns:
             The rows; None: they are in `staged`.
@@ -372,9 +386,9 @@ class IncomingRows:
                     )
         if self._known:
             self.told.notes += self._unknown(types)
-        given = dict.fromkeys(types, 0)
-        streams = [self._stream(source, types, user, given) for source in self.sources]
-        clamp = Clamp(self._bounds, {n: t for n, t in types.items() if n != user})
+        given, whole = dict.fromkeys(types, 0), {user, *keys}
+        streams = [self._stream(source, types, whole, given) for source in self.sources]
+        clamp = Clamp(self._bounds, {n: t for n, t in types.items() if n not in whole})
         if most and self._since is None and all(stream.is_direct for stream in streams):
             held = HeldRows(dict(zip(types, streams[0].schema.types, strict=True)), user)
             fits = _fit(streams, held, most, clamp)
@@ -423,7 +437,11 @@ class IncomingRows:
         self.told.bounded = clamp.messages(dict(zip(types, valid, strict=True)))
 
     def _stream(
-        self, source: Source, types: Mapping[str, str], user: str, given: dict[str, int]
+        self,
+        source: Source,
+        types: Mapping[str, str],
+        whole: Collection[str],
+        given: dict[str, int],
     ) -> _Stream:
         names = {name: _found(source, name) or name for name in types}
         kinds = {name: _tidy_of(source, actual) for name, actual in names.items()}
@@ -445,7 +463,7 @@ class IncomingRows:
         ]
 
         def tidied(array: pa.Array, name: str) -> pa.Array:
-            array = self._tidied(array, name, kinds[name], name == user, given)
+            array = self._tidied(array, name, kinds[name], name in whole, given)
             return readers[name].values(decoded(array)) if name in readers else array
 
         becoming = {names[name]: target for name, target in types.items()}
@@ -492,28 +510,28 @@ class IncomingRows:
         array: pa.Array,
         name: str,
         kind: pa.DataType | None,
-        user: bool,
+        whole: bool,
         given: dict[str, int],
     ) -> pa.Array:
         """Return an array as it goes into DuckDB, and count what it has."""
         given[name] += len(array) - array.null_count
         if kind is None:
             return pa.nulls(len(array), pa.string())
-        if pa.types.is_dictionary(array.type) and _is_text(kind) and not user:
+        if pa.types.is_dictionary(array.type) and _is_text(kind) and not whole:
             words = tidy_words(array, MOST_TEXT)
             if words is not None:
                 return words
         array = tidy(array)
         if _is_text(kind):
             long = long_texts(array, MOST_TEXT)
-            if long is not None and user:  # two people could begin alike
+            if long is not None and whole:  # two people could begin alike
                 array = pc.if_else(long, pa.scalar(None, kind), array)
             elif long is not None:
                 count = pc.sum(long).as_py() or 0
                 if count:
                     self.told.cut[name] = self.told.cut.get(name, 0) + count
                 array = pc.if_else(long, pc.utf8_slice_codeunits(array, 0, MOST_TEXT), array)
-            if user:  # a name that is empty is none
+            if whole:  # a name that is empty is none
                 empty = pc.equal(pc.binary_length(array), 0)
                 array = pc.if_else(empty, pa.scalar(None, kind), array)
         return array

@@ -10,11 +10,12 @@ from typing import Any
 import pyarrow as pa
 
 from sparseq.base.arguments import check_path
-from sparseq.base.errors import DataError
+from sparseq.base.errors import DataError, SparseqError
 from sparseq.base.texts import shown
 from sparseq.base.whole_files import SUFFIXES, asked_format, suffix_of
 from sparseq.load.databases import (
     DuckTable,
+    ForeignKey,
     PostgresTable,
     SheetFile,
     SqliteTable,
@@ -182,6 +183,18 @@ def _chosen(place: str | Path, form: TextForm) -> tuple[Source, Found | None] | 
         raise DataError(f"{shown(path.name)} has no tables to choose from", f"say {shown(file)}")
     more = (form,) if kind == "sheets" else ()
     return _read(path.name, lambda: KINDS[kind].opens(path, table, *more)), Found(path, part=table)
+
+
+def keys_elsewhere(place: str) -> tuple[set[str], list[ForeignKey]]:
+    """Return the columns and foreign keys of a table of a database; none where a place is none."""
+    try:
+        chosen = _chosen(place, ANY_FORM)
+        source = chosen[0] if chosen else None
+        if isinstance(source, SqliteTable | DuckTable | PostgresTable):
+            return set(source.types), source.foreign_keys()
+    except (SparseqError, *DAMAGE):  # whoever reads it says so
+        pass
+    return set(), []
 
 
 def _delta(folder: str) -> Source:

@@ -392,7 +392,7 @@ def schema_of(table: Table, kept: Mapping[str, Any] | None) -> Schema:
         kept: What `Schema.to_dict` returned; None for a table that was made before it was kept,
             which is then read as the usual formats are.
     """
-    types = {c.name: c.type for c in table.columns}
+    types = table.in_files
     said = dict(kept or {})
     lists = {name: tuple(said.get(name, ())) for name in ("user", "nulls", "dropped")}
     return Schema(types, **said | lists)

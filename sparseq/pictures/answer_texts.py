@@ -157,7 +157,8 @@ def said(table: pa.Table, facts: Facts) -> list[str]:
     line = interval_of(table, facts).line
     again = ", asked before (free)" if facts.repeated else ""
     again = ", from which this follows (free)" if facts.follows else again
-    return [*loud_of(facts), f"release {facts.release}{again}: {line}"]
+    release = f"release {facts.release}{again}: " if facts.release else ""
+    return [*loud_of(facts), f"{release}{line}"]
 
 
 def budget_of(facts: Facts) -> Budget:

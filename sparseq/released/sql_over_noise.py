@@ -134,6 +134,22 @@ class After:
         return pa.table(columns)
 
 
+@dataclass(frozen=True)
+class PublicRows:
+    """The rows of a SELECT over public tables: an answer as they are, of which nobody is asked."""
+
+    rows: pa.Table = field(compare=False)
+
+    def called(self, names: Mapping[str, str]) -> PublicRows:
+        """Return them with columns called as they were written; `names`: by their small letters."""
+        written = [names.get(name.lower(), name) for name in self.rows.column_names]
+        return PublicRows(self.rows.rename_columns(written))
+
+    def shown(self, noised: Measurements, whole: bool) -> pa.Table:
+        """Return the answer; there is nothing noised in it."""
+        return self.rows
+
+
 def _is_number(type: pa.DataType) -> bool:
     kinds = pa.types.is_floating, pa.types.is_integer, pa.types.is_decimal
     return any(is_kind(type) for is_kind in kinds)

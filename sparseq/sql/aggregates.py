@@ -356,6 +356,15 @@ class Aggregates:
         label = said(e)
         if isinstance(e, exp.Filter):
             condition, e = e.expression.this, e.this
+        if isinstance(e, exp.Min | exp.Max) and (one := self._scope.only_value(e.this)) is not None:
+            return out.constant(one)
+        if isinstance(e, exp.First | exp.Last | exp.AnyValue):
+            refuse("one person's value is never released", "use HISTOGRAM or MEDIAN")
+        if isinstance(e, exp.Mode):
+            refuse(
+                f"{label} goes with group keys only, and without FILTER",
+                "count each value: SELECT x, count(*) … GROUP BY x ORDER BY count(*) DESC LIMIT 1",
+            )
         if type(e) in _MINIMA:
             refuse(
                 f"{_MINIMA[type(e)]} is the value of one person; noise would hide all of it",
@@ -404,7 +413,8 @@ class Aggregates:
                 f"{label}: only users can be counted distinct, as which other values occur is "
                 "a fact about people",
                 f"count(DISTINCT {self._scope.user_name}); or GROUP BY the column with a public "
-                "domain",
+                "domain; of numbers that one person each has, such as an order's, ask the curator "
+                "to say so: create --ids COLUMN",
             )
         return out.measure(self._add(Measure(Kind.USERS, self._truth(condition), label)))
 
@@ -650,6 +660,7 @@ def _argument(e: exp.Expr) -> exp.Expr:
 
 
 def _number(e: exp.Expr, label: str) -> float:
+    e = e.this if isinstance(e, exp.Cast) else e
     negative = isinstance(e, exp.Neg)
     literal = e.this if negative else e
     if not isinstance(literal, exp.Literal) or literal.is_string:

@@ -259,6 +259,18 @@ class ExpressionReader:
             _refuse(f"{written} is not a type of a column here", "use BIGINT or DOUBLE")
         return known
 
+    @_reads(exp.AtTimeZone)
+    def _at_zone(self, e: exp.AtTimeZone) -> Term:
+        """A moment is in UTC already."""
+        zone, term = e.args["zone"], self.read(e.this)
+        done = cast(term, T.TIMESTAMP) if term.type.family is Family.TIMESTAMP else None
+        if done is None or not isinstance(zone, exp.Literal) or not _is_utc(zone.name):
+            _refuse(
+                f"{said(e)} is not answered: stored times are in UTC",
+                "AT TIME ZONE 'UTC' is; compare with TIMESTAMPTZ '2024-03-31 02:00:00+02:00'",
+            )
+        return done
+
     @_reads(exp.Date, exp.TsOrDsToDate)
     def _as_date(self, e: exp.Expr) -> Term:
         done = self._become(self.read(e.this), T.DATE, e)

@@ -80,6 +80,10 @@ def _ends(e: exp.Expr, lookup: Lookup) -> Interval:
         return (0.0, math.inf)
     if isinstance(e, exp.Length | exp.ArraySize | exp.StrPosition):
         return (0.0, math.inf)
+    if isinstance(e, exp.Anonymous) and e.name.lower() == "json_array_length":
+        return (0.0, math.inf)
+    if isinstance(e, exp.Sub) and _counts_signs(e):
+        return (0.0, math.inf)
     if isinstance(e, exp.Sum):
         low, high = ends(e.this, lookup)
         return (0.0 if low >= 0 else -math.inf, 0.0 if high <= 0 else math.inf)
@@ -87,6 +91,8 @@ def _ends(e: exp.Expr, lookup: Lookup) -> Interval:
         return nothing
     if isinstance(e, (exp.Avg, *ONE_OF)):
         return ends(e.this, lookup)
+    if isinstance(e, exp.Extract) and e.this.name.upper() == "YEAR":
+        return _of_days(exp.Year(this=e.expression), lookup)
     if isinstance(e, exp.DateTrunc | exp.TimestampTrunc | exp.DateDiff | exp.Year):
         return _of_days(e, lookup)
     if isinstance(e, exp.Boolean | exp.Predicate | exp.And | exp.Or | exp.Not):
@@ -102,7 +108,8 @@ def _ends(e: exp.Expr, lookup: Lookup) -> Interval:
     if isinstance(e, exp.Coalesce):
         return _hull([ends(p, lookup) for p in [e.this, *e.expressions]])
     if isinstance(e, exp.Case):
-        branches = [i.args["true"] for i in e.args["ifs"]]
+        met = [i for i in e.args["ifs"] if e.this is not None or ends(i.this, lookup) != (0.0, 0.0)]
+        branches = [i.args["true"] for i in met]
         default = e.args.get("default")
         return _branches([*branches, *([default] if default else [])], lookup)
     if isinstance(e, exp.If):
@@ -150,6 +157,17 @@ def _of_days(e: exp.Expr, lookup: Lookup) -> Interval:
         first, last = (day.year for day in years)
         return (first, last)
     return (low - _LONGEST.get(_unit(e), 1), high)
+
+
+def _counts_signs(e: exp.Sub) -> bool:
+    """Tell whether an expression is length(x) - length(replace(x, 'a', '')): never below 0."""
+    sides = [s.this if isinstance(s, exp.Length) else None for s in (e.this, e.expression)]
+    cut = sides[1]
+    if not isinstance(cut, exp.Replace) or sides[0] != cut.this:
+        return False
+    old, new = cut.expression, cut.args["replacement"]
+    written = all(isinstance(x, exp.Literal) and x.is_string for x in (old, new))
+    return written and len(new.name) <= len(old.name)
 
 
 def _in_order(a: exp.Expr, b: exp.Expr) -> bool:

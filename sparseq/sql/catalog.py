@@ -47,6 +47,7 @@ class Column:
             Of dates and times in days since 1970, both days included.
         keys: Declared public values, a domain to group by.
         found: Values that were privately found; None: they have not been looked for.
+        owned: No value is of two people, as of an order's or a session's number: declared.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Column:
     bounds: tuple[float, float] | None = None
     keys: tuple[Any, ...] | None = None
     found: tuple[str, ...] | None = None
+    owned: bool = False
 
     @property
     def integral(self) -> bool:
@@ -101,6 +103,29 @@ class AccountWindow:
 
 
 @dataclass(frozen=True)
+class Link:
+    """The columns by which a table's rows belong to rows of another one, and so to a person.
+
+    Attributes:
+        columns: Of the table.
+        parent: The other table.
+        keys: Its columns, one for each.
+    """
+
+    columns: tuple[str, ...]
+    parent: str
+    keys: tuple[str, ...]
+
+    def said(self, table: str) -> str:
+        """Return it as it is written.
+
+        >>> Link(("l_orderkey",), "orders", ("o_orderkey",)).said("lineitem")
+        'lineitem.l_orderkey=orders.o_orderkey'
+        """
+        return f"{table}.{','.join(self.columns)}={self.parent}.{','.join(self.keys)}"
+
+
+@dataclass(frozen=True)
 class Table:
     """One table. Private ones have a user column; rows are laid out by the column `time`.
 
@@ -108,6 +133,8 @@ class Table:
         row_key: Columns that, with the user, say which row is meant: a row that arrives replaces
             the one of the same user and key. Empty: every row is a row of its own.
         window: The user is a person and a window of `time`; None: a person.
+        link: Files don't have the user column: rows are of whom a row of another table is. None:
+            they have it.
     """
 
     name: str
@@ -116,11 +143,18 @@ class Table:
     time: str = ""
     row_key: tuple[str, ...] = ()
     window: AccountWindow | None = None
+    link: Link | None = None
 
     @property
     def private(self) -> bool:
         """Rows are about users."""
         return bool(self.user)
+
+    @property
+    def in_files(self) -> dict[str, str]:
+        """The columns that files of the table have, with their types."""
+        found = self.link is not None
+        return {c.name: c.type for c in self.columns if not (found and c.name == self.user)}
 
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
@@ -172,6 +206,13 @@ class Catalog:
         """The tables about users."""
         return tuple(t for t in self.tables if t.private)
 
+    @property
+    def owned(self) -> frozenset[str]:
+        """The columns of which no value is of two users, where these are people."""
+        if self.window is not None:
+            return frozenset()
+        return frozenset(c.name for t in self.private for c in t.columns if c.owned)
+
     def only_private(self) -> Table:
         """Return the one private table.
 
@@ -182,6 +223,31 @@ class Catalog:
             names = ", ".join(t.name for t in self.private)
             raise QueryRefused("there are several tables", f"name one of {names}")
         return self.private[0]
+
+    def children(self, table: Table) -> tuple[Table, ...]:
+        """Return the tables whose rows are of whom a row of this one is."""
+        return tuple(t for t in self.tables if t.link is not None and t.link.parent == table.name)
+
+    def indexed(self, table: Table) -> dict[tuple[str, tuple[str, ...]], tuple[str, ...]]:
+        """Return the keys that find people, by whose they are and as what; here, by which columns.
+
+        A key is of one person: rows of two tables that agree in it are rows of one.
+        """
+        found = {(table.name, keys): keys for keys in self.below(table)}
+        link = table.link
+        return found if link is None else {(link.parent, link.keys): link.columns} | found
+
+    def reached(self, table: Table) -> list[Table]:
+        """Return a table, and those whose rows may wait for its rows, in steps."""
+        found = [table]
+        for one in found:
+            found += self.children(one)
+        return found
+
+    def below(self, table: Table) -> tuple[tuple[str, ...], ...]:
+        """Return the columns of a table by which rows of others find a person, together."""
+        keys = (t.link.keys for t in self.children(table) if t.link is not None)
+        return tuple(dict.fromkeys(keys))
 
     @property
     def unit(self) -> str:
@@ -209,6 +275,7 @@ class Catalog:
                 c["coded"],
                 (bounds[0], bounds[1]) if bounds is not None else None,
                 tuple(keys) if keys is not None else None,
+                owned=c.get("owned", False),
             )
 
         return cls(
@@ -220,6 +287,7 @@ class Catalog:
                     t["time"],
                     tuple(t.get("row_key", ())),
                     AccountWindow(**t["window"]) if t.get("window") else None,
+                    _link(t["link"]) if t.get("link") else None,
                 )
                 for t in data["tables"]
             )
@@ -241,8 +309,15 @@ class Catalog:
         return replace(self, tables=tuple(catalog.table(table.name) for table in self.tables))
 
 
+def _link(said: Mapping[str, Any]) -> Link:
+    return Link(tuple(said["columns"]), said["parent"], tuple(said["keys"]))
+
+
 def declared(
-    table: Table, keys: dict[str, tuple[Any, ...]], bounds: Mapping[str, tuple[Bound, Bound]]
+    table: Table,
+    keys: dict[str, tuple[Any, ...]],
+    bounds: Mapping[str, tuple[Bound, Bound]],
+    owned: Sequence[str] = (),
 ) -> Table:
     """Return the table with the curator's declarations about its columns.
 
@@ -261,6 +336,9 @@ def declared(
             if len(set(values)) != len(values) or not values:
                 raise ParameterError(f"keys of {name} are empty or repeat a value")
             table = table.with_column(replace(table.column(name), keys=values))
+    for name in owned:
+        if name.lower() in names:
+            table = table.with_column(replace(table.column(name), owned=True))
     return table
 
 

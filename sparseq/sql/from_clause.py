@@ -103,6 +103,7 @@ class FromItem:
         table: The stored table, if it is one.
         derived: The subquery in physical form, in parentheses, if it is one.
         optional: It is LEFT JOINed: all of its columns may be NULL.
+        full: Its FULL JOIN leaves no row out, on either side.
         decoded: Coded columns whose strings are needed.
         needs_ids: The users' identifiers are needed.
         by_time: Read in the order of time.
@@ -120,6 +121,7 @@ class FromItem:
     table: Table | None = None
     derived: str = ""
     optional: bool = False
+    full: bool = False
     decoded: set[str] = field(default_factory=set)
     needs_ids: bool = False
     by_time: bool = False

@@ -14,15 +14,18 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
+from functools import partial
 from itertools import combinations, product
 
 from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused, did_you_mean
 from sparseq.language.functions import FUNCTIONS
+from sparseq.sql.catalog import Catalog
 from sparseq.sql.parsed_expressions import (
     OPERATORS,
+    conjuncts,
     function_named,
     function_of,
     moment_of,
@@ -111,6 +114,7 @@ _OPERATORS = {
     exp.SimilarTo,
 } | OPERATORS.keys()
 _SCALARS = {
+    exp.AtTimeZone,
     exp.UnixToTime,
     exp.Initcap,
     exp.Trim,
@@ -174,6 +178,10 @@ _AGGREGATES: set[type] = {
     exp.LogicalOr,
     exp.ArgMax,
     exp.ArgMin,
+    exp.Mode,
+    exp.First,
+    exp.Last,
+    exp.AnyValue,
     *PAIRED,
 }
 WINDOWED = (
@@ -294,6 +302,7 @@ _PARTS: dict[type, str] = {
     exp.DateFromParts: "year month day",
     exp.TimestampFromParts: "year month day hour min sec",
     exp.UnixToTime: "scale",
+    exp.AtTimeZone: "zone",
     exp.Repeat: "times",
     exp.Fetch: "direction count limit_options",
     exp.LimitOptions: "rows",
@@ -418,21 +427,11 @@ _WHY: dict[type, tuple[str, str]] = {
         "distinct values other than users can't be counted privately",
         "count(DISTINCT user) is answered; group by the column with a public domain",
     ),
-    exp.AtTimeZone: (
-        "AT TIME ZONE is not answered: stored times are in UTC",
-        "compare with TIMESTAMPTZ '2024-03-31 02:00:00+02:00'",
-    ),
     exp.Cube: ("CUBE is not answered", "ask one GROUP BY at a time"),
     exp.Rollup: ("ROLLUP is not answered", "ask one GROUP BY at a time"),
     exp.GroupingSets: ("GROUPING SETS are not answered", "ask one GROUP BY at a time"),
     exp.ArrayAgg: ("lists of rows are never released", "use COUNT, SUM or HISTOGRAM"),
     exp.GroupConcat: ("lists of rows are never released", "use COUNT, SUM or HISTOGRAM"),
-    exp.Mode: (
-        "the most frequent value is not looked for",
-        "count each value: SELECT x, count(*) … GROUP BY x ORDER BY count(*) DESC LIMIT 1",
-    ),
-    exp.First: ("one person's value is never released", "use HISTOGRAM or MEDIAN"),
-    exp.AnyValue: ("one person's value is never released", "use HISTOGRAM or MEDIAN"),
 }
 
 
@@ -615,10 +614,15 @@ def _flat(parts: list[Keys] | tuple[Keys, ...]) -> Keys:
 
 
 def _meant(select: exp.Select) -> Callable[[exp.Expr], exp.Expr]:
-    """Return what says which expression a key means: a place or a name of the SELECT list."""
+    """Return what says which expression a key means: a place or a name of the SELECT list.
+
+    A column that is there comes before a name.
+    """
     shown: list[exp.Expr] = [e.unalias() for e in select.expressions]
     names: dict[str, exp.Expr] = {
-        e.alias: e.unalias() for e in select.expressions if isinstance(e, exp.Alias)
+        e.alias: e.unalias()
+        for e in select.expressions
+        if isinstance(e, exp.Alias) and all(c.name != e.alias for c in e.find_all(exp.Column))
     }
 
     def meant(key: exp.Expr) -> exp.Expr:
@@ -643,8 +647,7 @@ def _branch(select: exp.Select, keys: list[exp.Expr], every: dict[str, exp.Expr]
     group = exp.Group(expressions=[k.copy() for k in keys]) if keys else None
     branch.set("group", group)
     for e in branch.expressions:
-        if e.unalias().sql("duckdb") in missing:
-            e.replace(exp.alias_(exp.null(), e.alias_or_name))
+        _put_null(e, missing)
     for call in list(branch.find_all(exp.Grouping, exp.Anonymous)):
         if isinstance(call, exp.Grouping) or call.name.lower() == "grouping":
             bits = "".join("01"[a.sql("duckdb") in missing] for a in call.expressions)
@@ -652,13 +655,45 @@ def _branch(select: exp.Select, keys: list[exp.Expr], every: dict[str, exp.Expr]
     return branch
 
 
-def without_pivot(pivot: exp.Pivot) -> exp.Select:
+def _declared_keys(source: exp.Expr, name: str, catalog: Catalog) -> list[exp.Expr]:
+    """Return the declared keys of a column of a table, or of a SELECT of its columns."""
+    if isinstance(source, exp.Subquery) and isinstance(source.this, exp.Select):
+        select = source.this
+        origin = select.args.get("from_")
+        named = (e.unalias() for e in select.expressions if e.alias_or_name == name)
+        column = next(named, None)
+        if origin is None or select.args.get("joins") or not isinstance(column, exp.Column):
+            return []
+        return _declared_keys(origin.this, column.name, catalog)
+    if not isinstance(source, exp.Table):
+        return []
+    keys = catalog.table(source.name).column(name).keys or ()
+    return [exp.convert(key) for key in sorted(keys)]
+
+
+def _put_null(shown: exp.Expr, missing: Container[str]) -> None:
+    """Put NULL for the keys that a set leaves out, but in aggregates, in place."""
+    if shown.unalias().sql("duckdb") in missing:
+        shown.replace(exp.alias_(exp.null(), shown.alias_or_name))
+        return
+    for node in list(shown.find_all(exp.Expr)):
+        inside = node.find_ancestor(exp.AggFunc, exp.Filter, exp.Grouping, exp.Select)
+        if isinstance(inside, exp.Select) and node.sql("duckdb") in missing:
+            node.replace(exp.null())
+
+
+def without_pivot(pivot: exp.Pivot, catalog: Catalog | None = None) -> exp.Select:
     """Return PIVOT … ON x IN (…) USING aggregate GROUP BY keys as one SELECT with FILTERs.
+
+    Without a list, of a column's declared keys: in their order, as DuckDB has those that occur.
 
     Raises:
         QueryRefused: The values are not listed, or there are several columns or aggregates.
     """
     ons, using, group = pivot.expressions, pivot.args.get("using") or [], pivot.args.get("group")
+    if len(ons) == 1 and isinstance(ons[0], exp.Column) and catalog is not None:
+        keys = _declared_keys(pivot.this, ons[0].name, catalog)
+        ons = [exp.In(this=ons[0].copy(), expressions=keys)] if keys else ons
     listed = len(ons) == 1 and isinstance(ons[0], exp.In) and bool(ons[0].expressions)
     if not listed or len(using) != 1 or group is None:
         raise QueryRefused(
@@ -683,7 +718,7 @@ def without_pivot(pivot: exp.Pivot) -> exp.Select:
 # -- ways to write a thing, brought to one, before anything is looked up ---------------------------
 
 
-def rewritten(tree: exp.Expr) -> exp.Expr:
+def rewritten(tree: exp.Expr, catalog: Catalog | None = None) -> exp.Expr:
     """Return a query in the forms that lowering reads.
 
     Example:
@@ -692,7 +727,7 @@ def rewritten(tree: exp.Expr) -> exp.Expr:
         'SELECT a, COUNT(*) FROM t GROUP BY a'
     """
     if isinstance(tree, exp.Pivot):
-        tree = without_pivot(tree)
+        tree = without_pivot(tree, catalog)
     for node in reversed(list(tree.walk())):  # what is inside comes first
         if (done := respelt(node)) is not node:
             node.replace(done)
@@ -901,10 +936,99 @@ def _right_joins(select: exp.Select) -> None:
         join.set("side", "LEFT")
 
 
+def _joins_in_parentheses(select: exp.Select) -> None:
+    """FROM (a JOIN b ON …) JOIN c: the first joins come first anyway."""
+    origin = select.args.get("from_")
+    item = origin.this if origin is not None else None
+    while isinstance(item, exp.Subquery) and isinstance(item.this, exp.Subquery | exp.Table):
+        if item.alias:
+            return
+        inner = item.this
+        joins = [*(inner.args.get("joins") or []), *(item.args.get("joins") or [])]
+        inner.set("joins", None)
+        select.set("joins", [*joins, *(select.args.get("joins") or [])])
+        origin.set("this", inner)
+        item = inner
+
+
+_LEAST_OR_MOST: dict[type, tuple[type, ...]] = {
+    exp.NEQ: (exp.Min, exp.Max),
+    exp.LT: (exp.Min,),
+    exp.LTE: (exp.Min,),
+    exp.GT: (exp.Max,),
+    exp.GTE: (exp.Max,),
+}
+"""There is a value that compares so with another, iff the least or the greatest does."""
+
+
+def _compared_rows(select: exp.Select) -> None:
+    """EXISTS (… FROM t WHERE t.k = o.k AND t.x <> o.x): min(t.x) <> o.x OR max(t.x) <> o.x.
+
+    Where no row of t is left, or no x is known, it is not known, and no such row exists.
+    """
+    for exists in list(select.find_all(exp.Exists)):
+        inside = exists.this
+        plain = {"expressions", "from_", "where"} >= {k for k, v in inside.args.items() if v}
+        whole = not plain or "where" not in inside.args or any(map(_aggregated, inside.expressions))
+        if exists.parent_select is not select or whole:
+            continue
+        rows, parts = inside.args["from_"].this, conjuncts(inside.args["where"].this)
+        name = rows.alias_or_name.lower()
+        compared = [c for c in map(partial(_inside_first, name), parts) if c is not None]
+        if len(compared) != 1:
+            continue
+        written, found = compared[0]
+        rest = [part for part in parts if part is not written]
+        held = [
+            type(found)(
+                this=exp.Subquery(this=exp.select(kind(this=found.this)).from_(rows).where(*rest)),
+                expression=found.expression.copy(),
+            )
+            for kind in _LEAST_OR_MOST[type(found)]
+        ]
+        exists.replace(exp.Coalesce(this=exp.paren(exp.or_(*held)), expressions=[exp.false()]))
+
+
+def _inside_first(name: str, part: exp.Expr) -> tuple[exp.Expr, exp.Expr] | None:
+    """Return a comparison of a column of `name` with another's: as written, and that first."""
+    if type(part) not in _LEAST_OR_MOST:
+        return None
+    sides = part.this, part.expression
+    tables = [s.table.lower() if isinstance(s, exp.Column) else "" for s in sides]
+    if not all(tables) or (tables[0] == name) == (tables[1] == name):
+        return None
+    if tables[0] == name:
+        return part, part
+    kind = exp.NEQ if isinstance(part, exp.NEQ) else _FLIPPED[type(part)]
+    return part, kind(this=sides[1], expression=sides[0])
+
+
+def _common_conditions(select: exp.Select) -> None:
+    """WHERE a AND b OR a AND c: a AND (b OR c), so that a join's equalities are seen."""
+    for clause in [select.args.get("where"), *(select.args.get("joins") or [])]:
+        place = "on" if isinstance(clause, exp.Join) else "this"
+        for condition in conjuncts(clause and clause.args.get(place)):
+            if isinstance(condition, exp.Or):
+                condition.replace(exp.paren(_factored(condition), copy=False))
+
+
+def _factored(either: exp.Or) -> exp.Expr:
+    branches = [conjuncts(b) for b in either.flatten()]
+    first, *others = branches
+    common = [c for c in first if all(c in branch for branch in others)]
+    rest = [[c for c in branch if c not in common] for branch in branches]
+    if not common or not all(rest):  # one branch is the common part: it says it all
+        return exp.and_(*common) if common else either
+    return exp.and_(*common, exp.or_(*(exp.and_(*branch) for branch in rest)))
+
+
 _RULES: list[Callable[[exp.Select], None]] = [
+    _joins_in_parentheses,
     without_laterals,
     _name_windows,
     _group_by_all,
     _semi_joins,
     _right_joins,
+    _common_conditions,
+    _compared_rows,
 ]

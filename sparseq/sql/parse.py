@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import sqlglot
@@ -22,7 +23,7 @@ from sqlglot.optimizer.scope import Scope, build_scope
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sparseq.base.errors import NotSql, ParameterError, QueryRefused, did_you_mean
-from sparseq.sql.catalog import Catalog
+from sparseq.sql.catalog import Catalog, Table
 from sparseq.sql.normalize import BINNED, check_allowed, check_written, rewritten
 from sparseq.sql.plan import KNOWN_OPTIONS, LIMITS, Options, all_limits
 
@@ -84,12 +85,13 @@ def parse(
         _check_tokens(stripped, most)
         written = _one_select(stripped)
         check_written(written)
-        tree = rewritten(written)
+        tree = rewritten(written, catalog)
         assert isinstance(tree, exp.Select)
         check_allowed(tree, stripped, most)
         _check_tables(tree, catalog)
         _check_growth(tree, most)
         tree = _qualify(tree, catalog)
+        _join_people(tree, catalog)
         columns = sum(len(select.expressions) for select in tree.find_all(exp.Select))
         LIMITS["columns"].check(columns, most)
         return tree, options
@@ -156,6 +158,7 @@ def _misspelt(word: str) -> str:
 
 
 def _qualify(tree: exp.Select, catalog: Catalog) -> exp.Select:
+    _prefer_own(tree, catalog)
     schema: dict[str, object] = {}
     for t in catalog.tables:
         schema[t.name.lower()] = {c.name.lower(): c.type for c in t.columns}
@@ -175,6 +178,135 @@ def _qualify(tree: exp.Select, catalog: Catalog) -> exp.Select:
         raise NotSql(f"this query can't be read: {_message(error)}") from None
     assert isinstance(qualified, exp.Select)
     return qualified
+
+
+# -- rows that agree in a key are rows of one person -----------------------------------------------
+
+
+def _prefer_own(tree: exp.Select, catalog: Catalog) -> None:
+    """Name the table of a column that another table of the FROM has by its link alone."""
+    linked = {t.name.lower(): t for t in catalog.private if t.link is not None}
+    users = {t.user.lower() for t in linked.values()}
+    ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    for column in list(tree.find_all(exp.Column)) if linked else ():
+        select = column.parent_select
+        if column.table or column.name.lower() not in users or not isinstance(select, exp.Select):
+            continue
+        start = select.args.get("from_") or select.args.get("from")
+        items = [j.this for j in select.args.get("joins") or []] + ([start.this] if start else [])
+        having = {
+            item.alias_or_name: item.name.lower() not in linked
+            for item in items
+            if isinstance(item, exp.Table)
+            and item.name.lower() not in ctes
+            and column.name.lower() in (c.name.lower() for c in catalog.table(item.name).columns)
+        }
+        own = [alias for alias, itself in having.items() if itself]
+        if len(own) == 1 and len(having) > 1:
+            column.set("table", exp.to_identifier(own[0]))
+
+
+def _join_people(tree: exp.Select, catalog: Catalog) -> None:
+    """Say of tables that are joined on a key by which people are found that the person is the same.
+
+    Such a key is one person's (`sparseq.load._duckdb.linked_rows`), so no row is lost, but those of
+    somebody who came later with a key of another.
+    """
+    if not any(table.link for table in catalog.private):
+        return
+    ctes = {cte.alias for cte in tree.find_all(exp.CTE)}
+    stored = {t.name.lower(): t for t in catalog.private if t.name.lower() not in ctes}
+    for select in list(tree.find_all(exp.Select)):
+        known = _aliases(select, stored)
+        _correlate(select, stored, catalog)
+        for holder, conditions in _conditions(select):
+            for pair in _same_people(conditions, known, catalog):
+                left, right = _users(pair, known)
+                same = exp.EQ(this=left, expression=right)
+                name = "this" if isinstance(holder, exp.Where) else "on"
+                holder.set(name, exp.and_(*_parts(holder), same, copy=False))
+
+
+def _correlate(select: exp.Select, stored: Mapping[str, Table], catalog: Catalog) -> None:
+    """Write `key IN (SELECT key …)` so that it holds keys and people against each other."""
+    around = select.parent.parent if isinstance(select.parent, exp.Subquery) else select.parent
+    if not isinstance(around, exp.In) or len(select.expressions) != 1:
+        return
+    own, outer, known = select.expressions[0].unalias(), around.this, _aliases(select, stored)
+    held = exp.EQ(this=own.copy(), expression=outer.copy())
+    pairs = _same_people([held], known, catalog)
+    if not pairs:
+        return
+    mine, theirs = sorted(_users(pairs[0], known), key=lambda c: c.table != own.table)
+    group = select.args.get("group")
+    if group is None:
+        select.where(exp.EQ(this=mine, expression=theirs), copy=False)
+    elif isinstance(around.find_ancestor(exp.Where, exp.Not, exp.Or, exp.Select), exp.Where):
+        inside = select.copy()  # EXISTS is IN where a condition that is not known lets nothing pass
+        inside.set(
+            "expressions", [exp.alias_(own.copy(), "key"), exp.alias_(mine.copy(), "person")]
+        )
+        inside.set("group", exp.Group(expressions=[*group.expressions, mine.copy()]))
+        there = exp.select("1").from_(inside.subquery("#grouped"))
+        for name, column in (("key", outer), ("person", theirs)):
+            inner = exp.column(name, "#grouped", quoted=True)
+            there.where(exp.EQ(this=inner, expression=column.copy()), copy=False)
+        around.replace(exp.Exists(this=there))
+
+
+def _aliases(select: exp.Select, stored: Mapping[str, Table]) -> dict[str, Table]:
+    """Return the stored tables about people that a SELECT can name, those around it among them."""
+    found: dict[str, Table] = {}
+    at: exp.Expr | None = select
+    while at is not None:
+        items = [j.this for j in at.args.get("joins") or []]
+        start = at.args.get("from_") or at.args.get("from")
+        for item in [*items, start.this] if start is not None else items:
+            if isinstance(item, exp.Table) and item.name in stored:
+                found.setdefault(item.alias_or_name, stored[item.name])
+        at = at.parent_select
+    return found
+
+
+def _users(pair: tuple[str, str], known: Mapping[str, Table]) -> list[exp.Column]:
+    return [exp.column(known[alias].user.lower(), alias, quoted=True) for alias in pair]
+
+
+def _conditions(select: exp.Select) -> Iterator[tuple[exp.Expr, list[exp.Expr]]]:
+    """Yield WHERE and each ON, with what holds where it does: its parts, and those of others."""
+    where = select.args.get("where")
+    joins = [j for j in select.args.get("joins") or [] if j.args.get("on") is not None]
+    inner = [*([where] if where else []), *(j for j in joins if (j.side or "") == "")]
+    everywhere = [part for holder in inner for part in _parts(holder)]
+    if inner:
+        yield inner[0], everywhere
+    for join in joins:
+        if join not in inner:
+            yield join, _parts(join)
+
+
+def _parts(holder: exp.Expr) -> list[exp.Expr]:
+    condition = (holder.this if isinstance(holder, exp.Where) else holder.args["on"]).unnest()
+    return list(condition.flatten()) if isinstance(condition, exp.And) else [condition]
+
+
+def _same_people(
+    conditions: Sequence[exp.Expr], known: Mapping[str, Table], catalog: Catalog
+) -> list[tuple[str, str]]:
+    """Return the pairs of tables, by alias, that conditions hold to one key of one person."""
+    equal = set[frozenset[tuple[str, str]]]()
+    for part in conditions:
+        sides = [part.left, part.right] if isinstance(part, exp.EQ) else []
+        if sides and all(isinstance(side, exp.Column) for side in sides):
+            equal.add(frozenset((side.table, side.name) for side in sides))
+    found = []
+    for one, other in combinations(known, 2):
+        mine, theirs = catalog.indexed(known[one]), catalog.indexed(known[other])
+        for key in mine.keys() & theirs.keys():
+            pairs = zip(mine[key], theirs[key], strict=True)
+            if all(frozenset(((one, a.lower()), (other, b.lower()))) in equal for a, b in pairs):
+                found.append((one, other))
+    return found
 
 
 def spelled(tree: exp.Select, catalog: Catalog) -> dict[str, str]:

@@ -304,7 +304,7 @@ PARTS = {"DAYOFWEEK": "dow", "DAYOFYEAR": "doy", "WEEKOFYEAR": "week", "WEEKDAY"
 def respelt(e: exp.Expr) -> exp.Expr:
     """Return a node in the one way of writing it that is read, or as it is.
 
-    FETCH FIRST, pi(), DATEADD(unit, number, time), lengths of time, ANY and ALL of a list, VALUES
+    FETCH FIRST, any_value(x), pi(), DATEADD(unit, number, time), lengths of time, ANY and ALL of a list, VALUES
     and series in FROM, and rows of values; rows are equal where all their values are, NULL being
     one, as in DuckDB. What is inside must have been respelt before.
 
@@ -314,6 +314,8 @@ def respelt(e: exp.Expr) -> exp.Expr:
         'x IN (1, 2)'
     """
     match e:
+        case exp.IgnoreNulls() if isinstance(e.this.find(exp.AggFunc), exp.AnyValue):
+            return e.this
         case exp.Pi():
             return exp.Literal.number(repr(math.pi))
         case exp.Fetch():
@@ -402,15 +404,20 @@ def _series(e: exp.GenerateSeries) -> list[exp.Expr]:
         low, high, each = (x for x in whole if x is not None)
         values = range(low, high + (more if each > 0 else -more), each) if each else range(0)
         return [exp.convert(value) for value in values[: MAX_ROWS + 1]]
-    size = _LONG.get(by.text("unit").upper().removesuffix("S")) if step is not None else None
+    unit = by.text("unit").upper().removesuffix("S") if step is not None else ""
+    size = _LONG.get(unit, dt.timedelta() if unit in _MONTHS else None)
     times = [dt.datetime.fromisoformat(x.this.name) for x in ends if _is_moment(x)]
     number = _whole_number(by.this) if size is not None else None
     if size is None or number is None or number < 1 or len(times) != 2:
         return []
+    months = _MONTHS.get(unit, 0) * number
+    if months and times[0].day > 28:  # the 31st of a month without one
+        return []
     found, at = list[exp.Expr](), times[0]
     while (at <= times[1] if more else at < times[1]) and len(found) <= MAX_ROWS:
         found.append(exp.cast(exp.Literal.string(at.isoformat(" ")), "TIMESTAMP"))
-        at += size * number
+        later = 12 * at.year + at.month - 1 + months
+        at = at.replace(year=later // 12, month=later % 12 + 1) + size * number
     return found
 
 
@@ -420,6 +427,9 @@ _LONG = {
     "HOUR": dt.timedelta(hours=1),
     "MINUTE": dt.timedelta(minutes=1),
 }
+
+
+_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 
 
 def _whole_number(e: exp.Expr) -> int | None:

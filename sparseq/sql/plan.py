@@ -438,6 +438,11 @@ class Query:
     statistics: tuple[Statistic, ...] = ()
 
     @property
+    def asks_nobody(self) -> bool:
+        """True if it is about public tables only: its answer is exact, free and no release."""
+        return not self.measures
+
+    @property
     def groups(self) -> int:
         """Number of groups: the product of the keys' domains."""
         return math.prod(len(d.values) for d in self.domains)

@@ -114,6 +114,13 @@ class PublicFacts:
         """Return the names and types of a SELECT's columns."""
         return dict(self._run(sql)[0])
 
+    def ends(self, table: str, column: str) -> tuple[float, float] | None:
+        """Return the least and the greatest finite number of a public table's column."""
+        field = f"TRY_CAST({_quoted(column)} AS DOUBLE)"
+        sql = f"SELECT min({field}), max({field}) FROM public.{_quoted(table)}"
+        ((low, high),) = self.values(f"{sql} WHERE isfinite({field})")
+        return None if low is None else (low, high)
+
     def values(self, sql: str) -> list[tuple[Any, ...]]:
         """Return the rows of a SELECT over public tables and constants.
 
@@ -137,6 +144,20 @@ class PublicFacts:
         """
         ((value,),) = self.values(f"SELECT {sql}")
         return value
+
+    def rows(self, sql: str) -> pa.Table:
+        """Return the rows of a SELECT over public tables.
+
+        Raises:
+            QueryRefused: DuckDB finds a mistake in it, or it takes too long.
+            TooLarge: It has too many rows.
+        """
+        with self._lock:
+            try:
+                with Cancellation(self.patience) as look, look.interrupts(self._con.interrupt):
+                    return fetch_at_most(self._con, sql, self.limits)
+            except duckdb.Error as error:
+                raise _refused(error) from None
 
     def answer(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         """Return the rows of a SELECT over public tables and some released ones.
@@ -200,14 +221,8 @@ class PublicFacts:
                     self.close()
                     self._open()
                     return self._executed(sql)
-            except duckdb.InterruptException:
-                check()
-                raise QueryRefused(
-                    "the part of the query about public tables takes too long",
-                    "join fewer of them, each ON a.x = b.x",
-                ) from None
             except duckdb.Error as error:
-                raise QueryRefused(*_in_callers_words(error)) from None
+                raise _refused(error) from None
 
     def _executed(self, sql: str) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
         with Cancellation(self.patience) as look, look.interrupts(self._con.interrupt):
@@ -222,6 +237,16 @@ class PublicFacts:
     def close(self) -> None:
         """Let go of the memory."""
         self._close()
+
+
+def _refused(error: duckdb.Error) -> QueryRefused:
+    if isinstance(error, duckdb.InterruptException):
+        check()
+        return QueryRefused(
+            "the part of the query about public tables takes too long",
+            "join fewer of them, each ON a.x = b.x",
+        )
+    return QueryRefused(*_in_callers_words(error))
 
 
 _makers: list[duckdb.DuckDBPyConnection] = []

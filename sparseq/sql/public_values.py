@@ -119,6 +119,9 @@ class PublicValues:
 
     def inside(self, e: exp.Expr) -> list[Any] | None:
         """Return the same of a column of a subquery, whose type is not known yet."""
+        literal = _literal_results(e)
+        if literal is not None and all(isinstance(x, exp.Null) or x.is_string for x in literal):
+            return self._constants(literal, "VARCHAR")
         plain = _of_one_row(e)
         if plain is None or plain.find(exp.AggFunc, exp.Window, exp.Select) is not None:
             return None
@@ -126,8 +129,8 @@ class PublicValues:
 
     # -- values of the expression itself ---------------------------------------------------------
 
-    def _direct(self, e: exp.Expr, type: str) -> list[Any] | None:
-        """Values that the WHERE or the curator gives for the very expression."""
+    def _direct(self, e: exp.Expr, type: str, equated: bool = True) -> list[Any] | None:
+        """Values that the WHERE or the curator gives for the very expression, or an equal one."""
         for condition in self._scope.where:
             listed = listed_by(condition, e)
             if listed is None or not self._spell_out(listed, type):
@@ -139,7 +142,8 @@ class PublicValues:
         if span is not None:
             return span
         if isinstance(e, exp.Column):
-            return self._declared(e)
+            values = self._declared(e)
+            return self._equated(e, type) if values is None and equated else values
         if is_constant(e):
             return self._constants([e], type)
         return None
@@ -179,6 +183,15 @@ class PublicValues:
             )
             return [v for (v,) in rows]
         return facts.values() if facts.values is not None else None
+
+    def _equated(self, e: exp.Column, type: str) -> list[Any] | None:
+        """Values of a column of the same type that it equals on every row."""
+        for other in self._scope.equal_to(e):
+            same = self._scope.type_of(other) == type
+            values = self._direct(other, type, equated=False) if same else None
+            if values is not None:
+                return values
+        return None
 
     def _constants(self, literals: Sequence[exp.Expr], type: str) -> list[Any] | None:
         """Evaluate constants as values of a type, NULLs and repeats left out."""
@@ -318,10 +331,11 @@ class PublicValues:
 
 
 def _of_one_row(e: exp.Expr) -> exp.Expr | None:
-    """Return f(x) for f(min(x)): its values are among those; None where that is not so.
+    """Return f(x) for f(min(x)), also of some rows: its values are among those; else None.
 
     A column that is there twice may have two values at once, as in max(x) - min(x).
     """
+    e = e.transform(lambda n: n.this if isinstance(n, exp.Filter) else n)
     found = [n for n in e.find_all(exp.Window, exp.AggFunc) if not _is_inside_another(n)]
     if not found:
         return e

@@ -180,12 +180,20 @@ class Scope:
     def _read_join(self, join: exp.Join) -> None:
         side, kind = (join.side or "").upper(), (join.kind or "").upper()
         method = (join.method or "").upper()
-        if side in ("RIGHT", "FULL") or kind not in ("", "INNER", "CROSS", "OUTER") or method:
+        whole = side == "FULL" and not self.private
+        if (
+            (side in ("RIGHT", "FULL") and not whole)
+            or kind not in ("", "INNER", "CROSS", "OUTER")
+            or method
+        ):
             refuse(
                 f"{' '.join(filter(None, (method, side, kind)))} JOIN is not answered",
                 "use JOIN or LEFT JOIN",
             )
         source = self._add(join.this)
+        if whole and source.private:
+            refuse("FULL JOIN of public rows and people's is not answered", "use LEFT JOIN")
+        source.full = whole
         if join.args.get("using"):
             refuse("USING could not be resolved", "write JOIN … ON a.x = b.x")
         source.optional = side == "LEFT"
@@ -256,6 +264,11 @@ class Scope:
     def is_user(self, e: exp.Expr | None) -> bool:
         """Tell whether an expression is the row's user on every row."""
         return self._names_user(e) and not self.may_lack_user(e)
+
+    def is_owned(self, e: exp.Expr) -> bool:
+        """Tell whether an expression is a column of which no value is of two people."""
+        stored = self.facts(e).stored if isinstance(e, exp.Column) else None
+        return stored is not None and stored.owned
 
     def is_person_in_a_window(self, e: exp.Expr) -> bool:
         """Tell whether an expression tells the same people apart as the user: in one window."""
@@ -395,6 +408,16 @@ class Scope:
         key = key_sql(column.sql("duckdb"), self.type_of(column), self._type_beside(other))
         return [Equality(column.table, key, needs)] if key and column.table not in needs else []
 
+    def equal_to(self, column: exp.Column) -> list[exp.Column]:
+        """Return the columns that a column equals on every joined row."""
+        inner = [c for source, on in self._joins if not source.optional for c in on]
+        found = []
+        for condition in (c for c in [*inner, *self.where] if isinstance(c, exp.EQ)):
+            for side, other in permutations((condition.left, condition.right)):
+                if side == column and isinstance(other, exp.Column):
+                    found.append(other)
+        return found
+
     def _type_beside(self, e: exp.Expr) -> str:
         if isinstance(e, exp.Column):
             return self.type_of(e)
@@ -445,6 +468,8 @@ class Scope:
         return found if isinstance(found, float) and math.isfinite(found) else None
 
     def _public_ends(self, e: exp.Expr) -> Interval | None:
+        if isinstance(e, exp.Is) and isinstance(e.expression, exp.Null) and self.is_user(e.this):
+            return (0.0, 0.0)
         if not isinstance(e, exp.Column):
             most = most_rows(self.sources.values(), self.public.limits)
             return of_rows(e, most, self._public_ends) or self._by_where(e)
@@ -453,9 +478,23 @@ class Scope:
             return (0.0, 1.0)
         if (facts.stored is not None and facts.bounds) or facts.type in TIME_TYPES:
             return facts.bounds
-        low, high = facts.bounds or (-math.inf, math.inf)
+        low, high = facts.bounds or self._ends_of_public(e) or (-math.inf, math.inf)
         first, last = self._by_where(e) or (low, high)
         return max(low, first), min(high, last)
+
+    def _ends_of_public(self, e: exp.Column) -> Interval | None:
+        """Return the least and the greatest number of a public table's column."""
+        facts, source = self.facts(e), self.sources[e.table]
+        plain = source.table is not None and not source.private and facts.stored is not None
+        numbers = (*INTEGER_TYPES, "FLOAT", "DOUBLE", "DECIMAL")
+        if not plain or facts.type.partition("(")[0] not in numbers:
+            return None
+        return self.public.ends(source.table.name, facts.stored.name)
+
+    def only_value(self, e: exp.Expr) -> float | None:
+        """Return the number that an expression is on every row, if that is known."""
+        low, high = self.ends(e)
+        return low if low == high else None
 
     def ends(self, e: exp.Expr) -> Interval:
         """Return the same, infinite where nothing is known."""
@@ -532,7 +571,7 @@ class Scope:
         sql = "FROM " + item(first)
         for source, on in self._joins:
             condition = all_of(map(self._condition, on)) or "true"
-            kind = "LEFT" if source.optional else "INNER"
+            kind = "FULL" if source.full else "LEFT" if source.optional else "INNER"
             sql += f" {kind} JOIN {item(source)} ON {condition}"
         return sql
 

@@ -48,7 +48,7 @@ from sparseq.language.interval_arithmetic import rising_rule, round_to
 from sparseq.language.types import Family
 from sparseq.released import outputs as out
 from sparseq.released.outputs import MeasureNode, combined
-from sparseq.released.sql_over_noise import ENDS, After, Place, ShownColumn
+from sparseq.released.sql_over_noise import ENDS, After, Place, PublicRows, ShownColumn
 from sparseq.sql.aggregates import Aggregates, Domains
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.from_clause import ColumnFacts, FromItem, quoted
@@ -69,7 +69,7 @@ from sparseq.sql.plan import (
 from sparseq.sql.public_database import PublicFacts
 from sparseq.sql.scope import Scope, refuse
 from sparseq.sql.split_question import QueryParts, separated
-from sparseq.sql.subqueries import aggregates, lower_inner
+from sparseq.sql.subqueries import aggregates, counts_owned, lower_inner, with_first_rows
 from sparseq.sql.suggestions import mended
 
 # -- what is selected from answers -----------------------------------------------------------------
@@ -270,7 +270,11 @@ def _checked(text: str, catalog: Catalog, public: PublicFacts) -> None:
 def _lowered(text: str, catalog: Catalog, public: PublicFacts) -> Query:
     try:
         select, options = parse(text, catalog, public.limits)
-        names, taken_apart = spelled(select, catalog), separated(select, catalog)
+        names = spelled(select, catalog)
+        if _is_public(select, catalog):
+            rows = PublicRows(public.rows(select.sql("duckdb"))).called(names)
+            return Query(text.strip(), Relation(""), (), (), rows, options=options)
+        taken_apart = separated(select, catalog)
         query = (
             _Outer(select, public).lower() if taken_apart is None else _after(taken_apart, public)
         )
@@ -280,6 +284,17 @@ def _lowered(text: str, catalog: Catalog, public: PublicFacts) -> Query:
         raise QueryRefused("the query is nested too deeply", "split it into parts") from None
     except QueryRefused as refused:
         raise type(refused)(_short(refused.message), " ".join(refused.hint.split())) from None
+
+
+def _is_public(select: exp.Select, catalog: Catalog) -> bool:
+    """Tell whether a query names public tables, and no other; they are then named as stored."""
+    inner = {cte.alias.lower() for cte in select.find_all(exp.CTE)}
+    tables = [t for t in select.find_all(exp.Table) if t.name.lower() not in inner]
+    if not tables or any(catalog.table(t.name).private for t in tables):
+        return False
+    for table in tables:
+        table.set("db", exp.to_identifier("public", quoted=True))
+    return True
 
 
 def _short(text: str) -> str:
@@ -330,7 +345,8 @@ class _Outer:
         self.select, self._in_sql = select, in_sql
         self.key_types: list[str] = []
         self.public = public
-        self.scope = Scope(select, public, {}, lower_inner)
+        self._numbered = False  # rows, for count(DISTINCT x) of what is one person's each
+        self.scope = self._scope()
         if not self.scope.private:
             refuse(
                 "this query is about public tables only",
@@ -340,10 +356,24 @@ class _Outer:
             refuse("QUALIFY looks at rows of the answer", "use HAVING, or ORDER BY and LIMIT")
         if select.args.get("distinct"):
             refuse("DISTINCT would release rows as they are", "use GROUP BY and COUNT")
-        group = select.args.get("group")
+        group = self.select.args.get("group")
         self.keys: list[exp.Expr] = [_bare(e) for e in group.expressions] if group else []
         self.aggregates = Aggregates(self.scope)
         self._check_aggregated()
+
+    def _scope(self) -> Scope:
+        """Return the FROM and WHERE; where numbers of what is one person's are counted, numbered."""
+        owned = {n.lower() for n in self.public.catalog.owned}
+        counts = counts_owned(self.select, owned)
+        written = self.select.copy() if counts else self.select
+        scope = Scope(self.select, self.public, {}, lower_inner)
+        if not counts or not scope.private:
+            return scope
+        user = exp.column(scope.user_name, scope.private[0].alias, quoted=True)
+        if not scope.is_user(user):
+            return scope
+        self.select, self._numbered = with_first_rows(written, scope.is_owned, user), True
+        return Scope(self.select, self.public, {}, lower_inner)
 
     def _check_aggregated(self) -> None:
         parts = [*self.select.expressions, self.select.args.get("having")]
@@ -414,6 +444,11 @@ class _Outer:
             finder.of(key, names.get(key.sql("duckdb"), said(key)), type)
             for key, type in zip(self.keys, types, strict=True)
         ]
+        if self._numbered and any(domain.rest for domain in found):
+            refuse(
+                "distinct values are not counted in the group of all other keys",
+                "list the keys in the WHERE, or count rows or people",
+            )
         return tuple(found), finder.joins
 
     def _key_type(self, key: exp.Expr) -> str:

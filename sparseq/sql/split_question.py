@@ -21,7 +21,7 @@ from sparseq.language.functions import rule_of
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.normalize import BINNED, WINDOWED
 from sparseq.sql.parse import said
-from sparseq.sql.parsed_expressions import call_of, is_constant
+from sparseq.sql.parsed_expressions import call_of, conjuncts, is_constant
 from sparseq.sql.subqueries import mapped, split_groups
 
 _FIRST = "ask the inner question first, and write its answer into this one as a number or a list"
@@ -118,7 +118,7 @@ def _is_read(after: exp.Select, cte: exp.CTE) -> bool:
 
 def _needs_more(select: exp.Select) -> bool:
     """Tell whether a question selects something that its outputs can't compute."""
-    if select.args.get("distinct") or select.args.get("qualify"):
+    if select.args.get("distinct") or select.args.get("qualify") or _modes(select):
         return True
     keys = _keys(select)
     kinds = {type(key) for key in keys.values()}
@@ -135,6 +135,103 @@ def _needs_more(select: exp.Select) -> bool:
         return (ruled or isinstance(e, _SHOWN)) and all(map(computed, _operands(e)))
 
     return not all(computed(part) for part in _shown_parts(select))
+
+
+def _modes(select: exp.Select) -> list[exp.Mode]:
+    """Return the mode(x) of a SELECT about everybody."""
+    parts = (
+        e for part in _shown_parts(select) if _aggregates(part) for e in part.find_all(exp.Mode)
+    )
+    return [e for e in parts if isinstance(e, exp.Mode) and not isinstance(e.parent, exp.Window)]
+
+
+def _with_counts(select: exp.Select) -> exp.Select:
+    """Return a SELECT of mode(x) as one over the number of rows of each x."""
+    modes, keys = _modes(select), _keys(select)
+    (value, *others) = {e.this.sql("duckdb"): e.this for e in modes}.values()
+    aggregates = [a for part in _shown_parts(select) for a in part.find_all(exp.AggFunc)]
+    if others or any(not isinstance(a, exp.Mode) for a in aggregates):
+        _refuse(
+            f"{said(modes[0])} goes with group keys only, and without FILTER",
+            "count each value: SELECT x, count(*) … GROUP BY x ORDER BY count(*) DESC LIMIT 1",
+        )
+    names = {text: f"k{i}" for i, text in enumerate(keys)}
+    inner = exp.Select(
+        expressions=[
+            *(exp.alias_(k.copy(), names[text], quoted=True) for text, k in keys.items()),
+            exp.alias_(value.copy(), "x", quoted=True),
+            exp.alias_(exp.Count(this=exp.Star()), "n", quoted=True),
+        ],
+        **{k: select.args.get(k) for k in ("from_", "joins", "where", "with_")},
+    )
+    by = [*keys.values(), *([value] if value.sql("duckdb") not in keys else [])]
+    inner.set("group", exp.Group(expressions=[k.copy() for k in by]))
+
+    def lifted(e: exp.Expr) -> exp.Expr:
+        if isinstance(e, exp.Mode):
+            return exp.ArgMax(this=_of("x"), expression=_of("n"))
+        text = e.sql("duckdb") if names else ""
+        return _of(names[text]) if text in names else mapped(e, lifted)
+
+    shown = [
+        exp.alias_(lifted(e.unalias()), e.alias_or_name, quoted=True) for e in select.expressions
+    ]
+    outer = exp.Select(expressions=shown)
+    for clause in ("having", "order", "limit", "offset"):
+        if (found := select.args.get(clause)) is not None:
+            outer.set(clause, lifted(found))
+    if keys:
+        outer.set("group", exp.Group(expressions=[_of(name) for name in names.values()]))
+    alias = exp.TableAlias(this=exp.to_identifier("#counts", quoted=True))
+    outer.set("from_", exp.From(this=exp.Subquery(this=inner, alias=alias)))
+    return outer
+
+
+def _of(name: str) -> exp.Column:
+    return exp.column(name, "#counts", quoted=True)
+
+
+_INNER = ("", "INNER", "CROSS")
+
+
+def _conjuncts(e: exp.Expr | None) -> list[exp.Expr]:
+    return [] if e is None else conjuncts(e)
+
+
+def _reads(e: exp.Expr, alias: str, but: type | None = None) -> bool:
+    """Tell whether an expression names a column of a table; `but` in some nodes."""
+    columns = (c for c in e.find_all(exp.Column) if c.table == alias)
+    return any(but is None or c.find_ancestor(but) is None for c in columns)
+
+
+def _key_and_column(
+    condition: exp.Expr, select: exp.Select, alias: str
+) -> tuple[exp.Expr, exp.Column] | None:
+    """Return a group key and the column of an answer that it has to equal; None: it is no such."""
+    condition, keys = _bare(condition), _keys(select)
+    sides = [condition.this, condition.expression] if isinstance(condition, exp.EQ) else []
+    for key, column in (sides, sides[::-1]) if sides else []:
+        named = isinstance(column, exp.Column) and column.table == alias
+        if named and _bare(key).sql("duckdb") in keys:
+            return key, column
+    return None
+
+
+def _has_key(item: exp.Expr, name: str, known: Mapping[str, _Known]) -> bool:
+    """Tell whether an answer is grouped by one column alone, which has such a name in it."""
+    tree = known[item.name].tree if isinstance(item, exp.Table) else item
+    while isinstance(tree, exp.Subquery):
+        tree = tree.this
+    if not isinstance(tree, exp.Select):
+        return False
+    shown = {e.alias_or_name: _bare(e.unalias()).sql("duckdb") for e in tree.expressions}
+    return list(_keys(tree)) == [shown.get(name)]
+
+
+def _having(select: exp.Select, condition: exp.Expr) -> None:
+    having = select.args.get("having")
+    both = exp.and_(having.this, condition) if having is not None else condition
+    select.set("having", exp.Having(this=both))
 
 
 def _operands(e: exp.Expr) -> Iterator[exp.Expr]:
@@ -250,12 +347,15 @@ class _Separator:
             kinds.add(what.rows)
             users[item.alias_or_name] = what.users
         if {RowKind.PEOPLE, RowKind.RELEASED} <= kinds:
-            _refuse("this query joins people's rows with an answer", _FIRST)
+            return self._select(self._without_answers(original, known), known)
         if RowKind.PEOPLE in kinds:
             grouped = select.args.get("group") is not None or any(
                 _aggregates(e.unalias()) for e in select.expressions
             )
             if grouped and not any(_is_user(k, users) for k in _keys(select).values()):
+                self._move_lists(original, known)
+                if _modes(select):
+                    return self._select(_with_counts(original), known)
                 return self._question(original, known), _Known(RowKind.RELEASED)
             mine = {e.alias_or_name for e in select.expressions if _is_user(e.unalias(), users)}
             return original, _Known(RowKind.PEOPLE, frozenset(mine))
@@ -263,6 +363,57 @@ class _Separator:
             _keep_named(select, known)
             return _with_scalars(select), _Known(RowKind.RELEASED)
         return original, _Known(RowKind.PUBLIC)
+
+    # -- an answer that says which groups are wanted, such as the three largest --------------------
+
+    def _without_answers(self, select: exp.Select, known: dict[str, _Known]) -> exp.Select:
+        """Return a SELECT with HAVING key IN (…) for each answer that is joined by a key.
+
+        The same rows: the answer has one row for each value of that key.
+        """
+        found = [j for j in select.args.get("joins") or [] if self._is_released(j.this, known)]
+        where = select.args.get("where")
+        filters = _conjuncts(where.this) if where is not None else []
+        for join in found:
+            alias, plain = join.alias_or_name, not join.side and (join.kind or "") in _INNER
+            on = [c for c in [*_conjuncts(join.args.get("on")), *filters] if _reads(c, alias)]
+            pair = _key_and_column(on[0], select, alias) if len(on) == 1 else None
+            if not plain or pair is None or not _has_key(join.this, pair[1].name, known):
+                _refuse("this query joins people's rows with an answer", _FIRST)
+            key, column = pair
+            filters = [c for c in filters if c is not on[0]]
+            select.args["joins"].remove(join)
+            rest = [c.copy() for c in _conjuncts(join.args.get("on")) if c is not on[0]]
+            filters += rest
+            listed = exp.Select(expressions=[exp.alias_(column.copy(), column.name, quoted=True)])
+            listed.set("from_", exp.From(this=join.this.copy()))
+            _having(select, exp.In(this=key.copy(), query=exp.Subquery(this=listed)))
+        if any(_reads(select, join.alias_or_name, but=exp.In) for join in found) or not found:
+            _refuse("this query joins people's rows with an answer", _FIRST)
+        select.set("where", exp.Where(this=exp.and_(*filters)) if filters else None)
+        return select
+
+    def _move_lists(self, select: exp.Select, known: dict[str, _Known]) -> None:
+        """Move WHERE key IN (an answer) to HAVING, in place: the rows of a group have one key."""
+        where, keys = select.args.get("where"), _keys(select)
+        parts = _conjuncts(where.this) if where is not None else []
+        moved = []
+        for part in parts:
+            inner = part.args.get("query") if isinstance(part, exp.In) else None
+            if inner is None or _bare(part.this).sql("duckdb") not in keys:
+                continue
+            if not _is_correlated(inner.find(exp.Select)) and self._is_released(inner, known):
+                moved.append(part)
+        if moved:
+            kept = [p.copy() for p in parts if not any(p is m for m in moved)]
+            select.set("where", exp.Where(this=exp.and_(*kept)) if kept else None)
+            for part in moved:
+                _having(select, part)
+
+    def _is_released(self, item: exp.Expr, known: dict[str, _Known]) -> bool:
+        if isinstance(item, exp.Table):
+            return item.name in known and known[item.name].rows is RowKind.RELEASED
+        return self.query(item.copy(), known)[1].rows is RowKind.RELEASED
 
     def _item(self, item: exp.Expr, known: dict[str, _Known]) -> _Known:
         if isinstance(item, exp.Table):
@@ -337,6 +488,7 @@ class _Separator:
         table = exp.Table(this=exp.to_identifier(f"#q{number}", quoted=True))
         table.set("single", not keys)
         after.set("from_", exp.From(this=table))
+        _write_out(after, known)
         self._subqueries(after, known)
         self.last = _with_scalars(after)
         return self.last
@@ -371,6 +523,15 @@ def _name(question: exp.Select, known: dict[str, _Known]) -> None:
             for n, tree in needed.items()
         ]
         question.set("with_", exp.With(expressions=ctes))
+
+
+def _write_out(after: exp.Select, known: Mapping[str, _Known]) -> None:
+    """Put the named subqueries of answers where they are read, in place."""
+    for table in list(after.find_all(exp.Table)):
+        what = known.get(table.name)
+        if what is not None and what.tree is not None and what.rows is RowKind.RELEASED:
+            alias = exp.TableAlias(this=exp.to_identifier(table.alias_or_name, quoted=True))
+            table.replace(exp.Subquery(this=what.tree.copy(), alias=alias))
 
 
 def _keep_named(select: exp.Select, known: dict[str, _Known]) -> None:
@@ -439,7 +600,14 @@ def _join(select: exp.Select, inner: exp.Select, alias: str) -> None:
     if isinstance(around, exp.In) and around.args.get("query") is holder:
         if not isinstance(around.parent, exp.Where | exp.And):
             _refuse(f"{said(around)[:60]} is not answered here", "join the subquery")
-        join.this.this.set("distinct", exp.Distinct())
+        rows = join.this
+        if inner.args.get("order") or inner.args.get("limit"):  # which rows: before DISTINCT
+            rows.set("alias", exp.TableAlias(this=exp.to_identifier("#listed", quoted=True)))
+            listed = exp.Select(expressions=[exp.column(name, "#listed", quoted=True)])
+            listed.set("from_", exp.From(this=rows.copy()))
+            rows.set("this", listed)
+            rows.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+        rows.this.set("distinct", exp.Distinct())
         join.set("on", exp.EQ(this=around.this.copy(), expression=column))
         around.replace(exp.true())
     elif isinstance(around, exp.Exists) or not _has_one_row(inner):
@@ -464,7 +632,11 @@ def _has_one_row(select: exp.Select) -> bool:
         return True
     clauses = ("joins", "where", "qualify", "limit", "offset")
     items = _items(select)
-    single = bool(items) and bool(items[0].args.get("single"))
+    item = items[0] if items else None
+    within = isinstance(item, exp.Subquery) and isinstance(item.this, exp.Select)
+    single = item is not None and (
+        bool(item.args.get("single")) or (within and _has_one_row(item.this))
+    )
     return single and not any(select.args.get(c) for c in clauses)
 
 

@@ -19,7 +19,7 @@ kept per person by the rules for subqueries.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -168,6 +168,66 @@ def split_groups(select: exp.Select) -> exp.Select:
     return _split(select, "#groups", lambda e: _is_aggregate(e) or e.sql("duckdb") in texts)
 
 
+def with_first_rows(
+    select: exp.Select, is_owned: Callable[[exp.Expr], bool], user: exp.Column
+) -> exp.Select:
+    """Return a SELECT with count(DISTINCT x) as the number of each person's first rows of an x.
+
+    The same number, where no x is of two people. Rows are numbered in each group by itself.
+
+    Args:
+        select: With its keys written out.
+        is_owned: Tells of which columns that is so.
+        user: The row's person.
+    """
+    select = select.copy()
+    group = select.args.get("group")
+    keys = [k.copy() for k in group.expressions] if group is not None else []
+    for e in [e for e in _counts_of_values(select) if is_owned(owned_value(e))]:
+        filtered = e.parent if isinstance(e.parent, exp.Filter) else None
+        (value,) = e.this.expressions
+        if filtered is not None:
+            value = exp.Case(ifs=[exp.If(this=filtered.expression.this.copy(), true=value.copy())])
+        order = exp.Order(expressions=[exp.Ordered(this=value.copy(), nulls_first=False)])
+        number = exp.Window(
+            this=exp.RowNumber(),
+            partition_by=[user.copy(), value.copy(), *(k.copy() for k in keys)],
+            order=order,
+            over="OVER",
+        )
+        present = exp.Not(this=exp.Is(this=exp.paren(value.copy()), expression=exp.Null()))
+        first = exp.EQ(this=number, expression=exp.Literal.number(1))
+        (filtered or e).replace(exp.CountIf(this=exp.and_(first, present)))
+    return _split(select, "#rows", lambda e: isinstance(e, exp.Window | exp.Column), _ROWS)
+
+
+def owned_value(e: exp.Count) -> exp.Expr:
+    """Return the x of count(DISTINCT x), and of count(DISTINCT CASE WHEN … THEN x END)."""
+    (value,) = e.this.expressions
+    while isinstance(value, exp.Paren | exp.Case | exp.If):
+        if isinstance(value, exp.Paren):
+            value = value.this
+            continue
+        ifs = value.args["ifs"] if isinstance(value, exp.Case) else [value]
+        other = value.args.get("default" if isinstance(value, exp.Case) else "false")
+        if len(ifs) != 1 or not (other is None or isinstance(other, exp.Null)):
+            break
+        value = ifs[0].args["true"]
+    return value
+
+
+def counts_owned(select: exp.Select, names: Container[str]) -> bool:
+    """Tell whether distinct values of a column of such a name are counted."""
+    found = (owned_value(e) for e in _counts_of_values(select))
+    return any(isinstance(e, exp.Column) and e.name in names for e in found)
+
+
+def _counts_of_values(select: exp.Select) -> list[exp.Count]:
+    parts = [*select.expressions, select.args.get("having"), select.args.get("order")]
+    every = [n for p in parts if p is not None for n in p.find_all(exp.Count)]
+    return [n for n in every if _is_count_of_values(n) and len(n.this.expressions) == 1]
+
+
 def _shown(select: exp.Select) -> list[exp.Expr]:
     others = [select.args.get(k) for k in ("qualify", "order")]
     return [*select.expressions, *(o for o in others if o is not None)]
@@ -290,6 +350,7 @@ _AGGREGATES = (
     exp.ArgMax,
     exp.ArgMin,
 )
+_PICKED = (exp.Mode, exp.AnyValue, exp.First, exp.Last)
 _SPREADS: dict[type, str] = {
     exp.Stddev: "stddev_samp",
     exp.StddevSamp: "stddev_samp",
@@ -566,6 +627,8 @@ class _Inner:
             return self._spread(e)
         if _is_binned(e) and e.name.lower() != "histogram":
             return self._quantile(e)
+        if isinstance(e, _PICKED):
+            return self._picked(e)
         if not isinstance(e, _AGGREGATES):
             refuse(f"{said(e)} is not answered in a subquery", _INSIDE)
         if isinstance(e, exp.Count) and isinstance(e.this, exp.Star):
@@ -587,6 +650,27 @@ class _Inner:
         if isinstance(e, _TO_DECIMAL):
             return sql, T.DOUBLE
         return sql, _COUNT if isinstance(e, exp.Count | exp.CountIf) else T.BOOLEAN
+
+    def _picked(self, e: exp.Expr) -> tuple[str, Type]:
+        """Return one of a person's values: the same whatever row comes first.
+
+        mode(x): of several that are as frequent the least. any_value(x): the least. first(x ORDER
+        BY y), last(x ORDER BY y): of several the least, or the greatest.
+        """
+        inside, order = e.this, []
+        if isinstance(inside, exp.Order):
+            inside, order = inside.this, inside.expressions
+        if isinstance(inside, exp.Distinct) or self._is_user(inside):
+            refuse(f"{said(e)} is not answered in a subquery", _INSIDE)
+        term = _plain(self.scope.column_term(inside))
+        if isinstance(e, exp.AnyValue | exp.Mode) and order:
+            refuse(f"{said(e)} has an ORDER BY", "leave it out")
+        if isinstance(e, exp.AnyValue):
+            return f"min({term.sql})", term.type
+        if isinstance(e, exp.First | exp.Last) and not order:
+            refuse(f"{said(e)}: which row comes first is open", f"{e.key}(x ORDER BY y)")
+        by = [self._ordered(o, lambda x: _plain(self.scope.column_term(x)).sql) for o in order]
+        return f"{e.key}({term.sql} ORDER BY {', '.join([*by, term.sql])})", term.type
 
     def _spread(self, e: exp.Expr) -> tuple[str, Type]:
         """Return a variance or a deviation: in the order of the values, whatever comes first.

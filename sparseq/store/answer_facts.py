@@ -16,7 +16,7 @@ class Facts:
     """The public facts of one answer; sigma, granularity, scale, labels, kinds: one a measure.
 
     Attributes:
-        release: Its number in the store's history.
+        release: Its number in the store's history; 0: it is about public tables only, and none.
         request_id: The caller's id, if any.
         query: As asked.
         labels: What each measure is.
@@ -37,8 +37,8 @@ class Facts:
         interval: What x_low and x_high of a weighted answer rest on: "exact", "bounded" or
             "assumed" (see `sparseq.accounting.pilots`); "active": they are about those who have
             budget left, as nothing public says that everybody has; "capped": about those with no
-            more combinations of rows in a join than a person may have. "": people were in or out,
-            and every ± is about those who were in.
+            more combinations of rows in a join than a person may have; "public": of public
+            tables only. "": people were in or out, and every ± is about those who were in.
         unit: Whose account pays and is protected, where that is not a person: "one customer_id in
             one month".
         price: p, what the answer itself costs a person at C.
@@ -92,6 +92,7 @@ class Facts:
 # -- words about intervals: whom they are about, and what they rest on -----------------------------
 
 WHY = {
+    "public": "about public tables only: exact, and nobody is charged",
     "exact": "proved: nobody can add more than was counted, so noise is the only error",
     "bounded": "proved, from the most that one person can add",
     "assumed": "assumes that no small group of people owns most of the rows; if that may be so, "
@@ -132,6 +133,8 @@ class AnswerInterval:
     @property
     def what(self) -> str:
         """The subject of the intervals, and how sure they are."""
+        if self.kind == "public":
+            return "no value is noised"
         several = f"all {self.values:,} intervals contain"
         few = ("every interval contains", "the interval contains", "both intervals contain")
         subject = several if self.values > 2 else few[self.values]
@@ -149,6 +152,8 @@ class AnswerInterval:
     @property
     def line(self) -> str:
         """The line under an answer: its ground in a word, or in a sentence if unusual."""
+        if self.kind == "public":
+            return self.why
         return f"{self.what}{_IN_ONE_WORD.get(self.kind) or f'; {self.why}'}"
 
     def __str__(self) -> str:

@@ -34,6 +34,7 @@ def create(
     user: str,
     public: Mapping[str, Any] | None = None,
     really_public: Sequence[str] = (),
+    links: Mapping[str, str] | None = None,
     kappa: float | None = None,
     epsilon: tuple[float, float] | None = None,
     purposes: Sequence[Purpose | Questions] = (),
@@ -42,6 +43,7 @@ def create(
     keys: Mapping[str, Sequence[Any]] | None = None,
     bounds: Mapping[str, tuple[Bound, Bound]] | None = None,
     row_key: str | Sequence[str] | Mapping[str, Sequence[str]] = (),
+    ids: Sequence[str] = (),
     budget_column: str | tuple[str, float] = "",
     types: Mapping[str, Any] | None = None,
     csv: Mapping[str, Any] | None = None,
@@ -61,11 +63,16 @@ def create(
             workbook), a folder, a pattern, `FILE#TABLE` of SQLite or DuckDB, `delta:FOLDER`,
             `postgresql://…` with `#TABLE` or `#SELECT …`. Or a table in memory: Arrow's tables,
             datasets and streams, frames of Polars and pandas, anything with `__arrow_c_stream__`.
-        user: The column that says whom a row is about, the same in every private table; or several,
-            as `"shop,customer"`, which together do (see `sparseq.load.memory_table`).
+        user: The column that says whom a row is about, the same in every private table without a
+            link; or several, as `"shop,customer"`, which together do (see
+            `sparseq.load.memory_table`). With links also `"TABLE.COL"`: of this table alone.
         public: Tables that are not about people, by their names. One that has the column `user` is
             refused: its rows would be shown as they are.
         really_public: Names of public tables that may have it, as everybody may see every row.
+        links: Columns by which a table's rows belong to rows of another private table, and are
+            about the same person: `{"lineitem.l_orderkey": "orders.o_orderkey"}`, in as many steps
+            as there are; `"a.x,y": "b.u,v"` where several are a key. A row whose key no row has yet
+            waits, on disk, until one comes (see docs/loading.md).
         kappa: zCDP level of everything ever released (0.5 if nothing is said), or
         epsilon: (epsilon, delta): the same, converted by way of mu-GDP (with a watch, of zCDP).
         purposes: What every budget is for: series that have a part of it for themselves, so that
@@ -85,6 +92,10 @@ def create(
         row_key: Column or columns that, with the user, say which row is meant: a row that arrives
             later replaces the one of the same user and key. Of several private tables: each
             table's columns by its name.
+        ids: Columns of which no value is of two people, such as the number of an order, a session
+            or a ticket: count(DISTINCT order_id) is answered. Like bounds it is a promise about
+            what answers mean, and privacy does not rest on it: a value that two people have
+            counts once for each of them.
         budget_column: Column with a user's own norm_budget, at most the store's; it must not
             depend on the user's data. Or (column, least): with the least that anybody has,
             declared and public.
@@ -167,7 +178,14 @@ def create(
         False,
         purposes=parts,
         lifetime_kappa=lifetime,
+        links=links or {},
+        ids=tuple(ids),
     )
+    if by and links:
+        raise ParameterError(
+            "a store with windows has no links",
+            "a row of another table would be of another window; give each table the user column",
+        )
     folder = lake_folder(path)
     if (buckets is None) != (folder is None):
         raise ParameterError("a lake has a number of buckets, and its address begins with lake://")
@@ -176,6 +194,8 @@ def create(
 
         if questions.keys_delta:
             raise ParameterError("a lake finds no keys", "leave keys_delta out, or make one file")
+        if links:
+            raise ParameterError("a lake has no links", "leave links out, or make one file")
         if by:
             raise ParameterError("a lake has no windows", "leave window out, or make one file")
         create_lake(folder, declaration, buckets)

@@ -104,6 +104,8 @@ class Erasure:
 def forget(store: Store, *identifiers: Any) -> Erasure:
     """Erase people's rows and identifiers for good, all of them or nothing.
 
+    Of tables with a link, their rows are those that lead to them, and those that wait for them.
+
     Their accounts stay, under a keyed hash of the identifier: whoever comes back by a later ingest
     has the same account, with what it has spent. Answers that were given, and what they have cost,
     stand; data may change between queries (section 4.2 of Feldman & Zrnic, 2021; see
@@ -112,7 +114,8 @@ def forget(store: Store, *identifiers: Any) -> Erasure:
 
     Args:
         store: Open.
-        identifiers: Of people; one that was erased before is nothing to do. Where accounts are by
+        identifiers: Of people; of one that was erased before nothing is there, but rows that have
+            come since and wait for it. Where accounts are by
             window, of a person: all windows are erased.
 
     Raises:
@@ -134,13 +137,15 @@ def forget(store: Store, *identifiers: Any) -> Erasure:
                     f"nobody has the identifier {identifier!r}", "nothing was erased"
                 )
         named = sorted({k.user for k in known.values() if k and not k.erased})
+        linked = any(table.link for table in store.catalog.private)  # later rows may wait for them
+        users = sorted({k.user for k in known.values() if k}) if linked else named
 
         def also() -> None:
             forget_forecasts(store.stream.ledger, named)
             forget_taken(store.stream.ledger, named)
             keep_names(store.stream.ledger, named)
 
-        return Erasure(len(named), store.backend.forget(named, also))
+        return Erasure(len(named), store.backend.forget(users, also))
 
 
 def counts(store: Store) -> Counts:

@@ -22,6 +22,7 @@ from sparseq.pictures.tables import (
 )
 from sparseq.released.render import ERROR_SUFFIX
 from sparseq.sql.plan import calibrate
+from sparseq.store.answer_facts import WHY
 from sparseq.stream.expected_width import Outlook, doubt, least_half_width, outlook, said
 from sparseq.stream.joint_unit import joint
 from sparseq.stream.question import WeightedPart, once_for, parts_of, price_in, question_of
@@ -62,6 +63,10 @@ def explained(
 ) -> Explanation:
     """Explain a query, of which an answer may be known; nothing is asked or charged."""
     budget = stream.terms.budget
+    if query.asks_nobody:
+        free = {"release": 0, "half_width": {}, "free": True}
+        line = labelled([("query", query.text), ("known", WHY["public"])])
+        return Explanation({"query": query.text, "known": free}, line, line)
     if stream.weighs(query):
         facts = weighted_facts(stream, query, options)
         price = labelled(weighted_price(facts, budget))
@@ -105,6 +110,8 @@ def price_of(stream: Stream, query: Query, options: Options) -> float:
         QueryRefused: It has no public scale.
     """
     budget, options = stream.terms.budget, options.over(query.options)
+    if query.asks_nobody:
+        return 0.0
     if not stream.weighs(query):
         return worst_case_charge(calibrate(query, budget, options), budget)
     price, parts = _priced_parts(stream, query, options)
@@ -119,7 +126,7 @@ def dearest(stream: Stream, query: Query, options: Options) -> float:
         QueryRefused: It has no public scale.
     """
     price, once = price_of(stream, query, options), list[str]()
-    if stream.weighs(query):
+    if price and stream.weighs(query):
         _, parts = _priced_parts(stream, query, options.over(query.options))
         once = _asked_once(stream, parts)
     return price + len(once)

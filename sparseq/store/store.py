@@ -377,8 +377,9 @@ class Store(Asking):
             target = self.catalog.table(table) if table else self.catalog.only_private()
             if not target.private:
                 raise ParameterError(f"{target.name} is a public table; it is set at creation")
-            self.stream.rows_arrive(target, since)
-            return self.backend.ingest(target, source, once, note, late, again, since)
+            below = bool(self.catalog.children(target))  # of any day, and perhaps asked about
+            self.stream.rows_arrive(target, None if below else since)
+            return self.backend.ingest(target, source, once, note, late or below, again, since)
 
     @checked
     def remember(self, key: str, note: str) -> None:

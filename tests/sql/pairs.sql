@@ -1302,3 +1302,39 @@ SELECT i, count(*) n, countif(j = 1) m FROM events JOIN range(0, 5, 2) r(i) ON q
 -- days of a series, with those that have none
 SELECT d, count(who) n FROM generate_series(DATE '1997-01-30', DATE '1997-02-05', INTERVAL 2 DAYS) AS g(d)
 LEFT JOIN events ON day = d GROUP BY d;
+
+-- # one condition of all branches, one inequality in EXISTS
+
+-- a condition that all branches have
+SELECT count(*) n, count(DISTINCT who) people FROM events e, shops s
+WHERE (e.shop_id = s.shop_id AND city = 'Oslo') OR (qty > 2 AND e.shop_id = s.shop_id);
+
+-- a condition that one branch is
+SELECT count(*) n FROM events e WHERE (qty > 2 AND gift) OR qty > 2 OR (amount > 50 AND qty > 2);
+
+-- branches with NULLs, negated
+SELECT count(*) n FROM events e WHERE NOT ((qty > 2 AND gift) OR (amount > 50 AND qty > 2));
+
+-- another row of the same day
+SELECT count(*) n FROM events e
+WHERE EXISTS (SELECT * FROM events o WHERE o.who = e.who AND o.day = e.day AND o.qty <> e.qty);
+
+-- no other row of the same day
+SELECT count(*) n FROM events e
+WHERE NOT EXISTS (SELECT * FROM events o WHERE o.who = e.who AND o.day = e.day AND e.kind <> o.kind);
+
+-- a later row
+SELECT count(*) n, count(DISTINCT e.who) people FROM events e
+WHERE EXISTS (SELECT 1 FROM events o WHERE o.who = e.who AND e.day < o.day AND o.gift);
+
+-- the greatest reading, NaN among them
+SELECT count(*) n FROM events e
+WHERE NOT EXISTS (SELECT 1 FROM events o WHERE o.who = e.who AND o.reading > e.reading);
+
+-- at most as great a reading
+SELECT count(*) n FROM events e
+WHERE EXISTS (SELECT 1 FROM events o WHERE o.who = e.who AND o.reading <= e.reading AND o.qty = 1);
+
+-- whether there is a later row, beside a condition
+SELECT count(*) n FROM events e
+WHERE gift OR NOT EXISTS (SELECT 1 FROM events o WHERE o.who = e.who AND o.seen >= e.seen AND o.gift);

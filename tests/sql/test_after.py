@@ -163,7 +163,7 @@ def test_an_answer_is_read_back_and_asked_with_noise(con: sparseq.Store) -> None
     [
         "SELECT count(*) FROM events WHERE amount > (SELECT avg(amount) FROM events)",
         "SELECT e.kind, count(*) FROM events e JOIN (SELECT kind, count(*) AS n FROM events"
-        " GROUP BY kind) k ON e.kind = k.kind GROUP BY e.kind",
+        " GROUP BY kind) k ON e.kind = k.kind GROUP BY e.gift",
         f"SELECT who FROM events UNION ALL SELECT n FROM {BY_QTY}",
     ],
 )

@@ -13,6 +13,8 @@ import sparseq
 from sparseq.base.errors import QueryRefused
 from sparseq.engine._duckdb.connection import scratch
 from sparseq.sql import public_database as public
+from sparseq.store.answer_facts import WHY
+from sparseq.stream.step import Request
 
 JOINED = "SELECT sum(rent) AS s FROM t JOIN p ON t.kind = p.kind"
 RENT = "SELECT rent FROM public.p"
@@ -84,3 +86,21 @@ def test_nobody_is_told_that_duckdb_gave_them_up(monkeypatch: pytest.MonkeyPatch
         assert con.lower(JOINED) == expected[1]
         assert con.lower(capped.replace("AS n", "AS m")), "what caps have is there again"
         assert len(made) == 2
+
+
+def test_a_question_about_public_tables_alone_is_exact_and_free() -> None:
+    """It is no release, whatever it is called by; a table about people makes it another question."""
+    with store(rent=50) as con:
+        sql = 'SELECT kind AS "Kind", max(rent) AS most FROM p GROUP BY 1 ORDER BY 2 LIMIT 1'
+        for options in ({}, {"fresh": True}, {"request_id": "once"}):
+            answer = con.sql(sql, **options)
+            assert answer.arrow().to_pylist() == [{"Kind": "b", "most": 2}]
+            assert (answer.facts.release, answer.interval.line) == (0, WHY["public"])
+        inner = "SELECT count(*) AS n FROM p a WHERE rent > (SELECT min(rent) FROM p WHERE kind <> a.kind)"
+        assert con.sql(inner).value() == 1
+        assert con.explain(sql).facts["known"]["free"]
+        assert [o.answer.value() for o in con.ask_many([Request(con.lower(inner))] * 2)] == [1, 1]
+        assert (con.released, con.sql("SELECT count(*) AS n FROM t").facts.release) == (0, 1)
+        for wrong in ("SELECT nothing FROM p", "SELECT CAST('x' AS INT) AS x FROM p"):
+            with pytest.raises(QueryRefused):
+                con.sql(wrong)

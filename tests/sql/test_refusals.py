@@ -145,7 +145,7 @@ ROWS_AS_THEY_ARE = [
     "SELECT arg_max(who, amount) FROM events",
     "SELECT first(kind) FROM events",
     "SELECT any_value(kind) FROM events",
-    "SELECT mode(kind) FROM events",
+    "SELECT mode(kind), count(*) FROM events",
     "SELECT list(kind) FROM events",
     "SELECT array_agg(kind) FROM events",
     "SELECT string_agg(kind, ',') FROM events",

@@ -49,7 +49,7 @@ import pyarrow as pa
 from sparseq.accounting.charge import budget_units
 from sparseq.base.errors import DataError, SparseqError
 from sparseq.engine._duckdb.people import People, kind_of
-from sparseq.engine._duckdb.tables import dictionary_table, orders, table_sql
+from sparseq.engine._duckdb.tables import dictionary_table, orders, table_sql, write_anew
 from sparseq.engine.protocol import USER, first_line, quote
 from sparseq.language.types import Family, type_named
 from sparseq.ledger._duckdb import notes
@@ -57,10 +57,11 @@ from sparseq.ledger._duckdb.notes import CuratorLog, is_full, not_written
 from sparseq.ledger._duckdb.session import StoreSession
 from sparseq.load.convert import MOST_TEXT
 from sparseq.load.read_schema import MOST_DIGITS, NAME, Schema, schema_of
-from sparseq.sql.catalog import TIME_TYPES, Catalog, Column, Table
+from sparseq.sql.catalog import TIME_TYPES, Catalog, Column, Link, Table
 from sparseq.sql.plan import ROWS
 
 if TYPE_CHECKING:
+    from sparseq.load._duckdb.load_tables import Loading
     from sparseq.load.load_rows import IncomingRows
 
 # -- the layout of a store's rows in its DuckDB file -----------------------------------------------
@@ -98,7 +99,7 @@ class Storage:
         session: StoreSession | None = None,
         held_bytes: int = 0,
     ) -> None:
-        self._con = connection
+        self._con = self.connection = connection
         self._session = session or StoreSession(connection)
         self._held_bytes = held_bytes
         self.half_done = False
@@ -152,12 +153,22 @@ class Storage:
 
     def people(self) -> People:
         """Return the accounts by identifier."""
-        key = self.get("erasure_key")
         whole = self.get("settings").get("lifetime") is not None
-        return People(self._con, self.get("users"), bytes.fromhex(key) if key else None, whole)
+        return People(self._con, self.get("users"), self.secret(), whole)
+
+    def secret(self) -> bytes | None:
+        """Return what erased identifiers and keys are hashed under; None: nobody was erased."""
+        key = self.get("erasure_key")
+        return bytes.fromhex(key) if key else None
 
     def create_private(
-        self, name: str, types: dict[str, str], user: str, time: str, row_key: Sequence[str] = ()
+        self,
+        name: str,
+        types: dict[str, str],
+        user: str,
+        time: str,
+        row_key: Sequence[str] = (),
+        link: Link | None = None,
     ) -> Table:
         """Make the empty tables of a private table, strings not yet coded.
 
@@ -173,7 +184,7 @@ class Storage:
         columns = tuple(Column(n, t) for n, t in types.items())
         if not time:
             time = next((c.name for c in columns if c.type in TIME_TYPES), "")
-        return Table(name, columns, user, time, _row_key(name, types, user, row_key))
+        return Table(name, columns, user, time, _row_key(name, types, user, row_key), link=link)
 
     def create_public(self, name: str, rows: IncomingRows) -> Table:
         """Store a public table, all of it."""
@@ -211,6 +222,7 @@ class Storage:
         budget_column: str,
         new: bool,
         coded: frozenset[str] | None = None,
+        below: Sequence[tuple[str, ...]] = (),
     ) -> tuple[Table, int]:
         """Add rows to a private table; return the table (its coding decided if new) and how many.
 
@@ -223,18 +235,41 @@ class Storage:
         """
         from sparseq.load._duckdb.load_tables import Loading
 
-        loading = Loading(self._con, self.people(), table, new, coded)
+        loading = Loading(self._con, self.people(), table, new, coded, below, self.secret())
         before = self._number("SELECT count(*) FROM ledger.users")
         opened = loading.load(rows, default_budget, budget_column, self._held_bytes)
-        if new:
-            self._remember_order(table, 1, 0)
-        else:
-            self._order_again(table, loading.count)
-        odd = [*self._cut_rows(table), *self._below_least(before)]
-        log = CuratorLog(self._con)
-        for message in (*rows.told.messages(), *opened.messages(), *odd):
-            log.add("ingest", f"{table.name}: {message}")
+        said = [*rows.told.messages(), *opened.messages(), *loading.told()]
+        self._settle(loading, new, said, self._below_least(before))
         return loading.table, loading.count
+
+    def release(self, catalog: Catalog, table: Table) -> int:
+        """Take in the rows that have waited for rows that came to a table; return how many.
+
+        Rows of other tables may have waited for these in turn.
+        """
+        from sparseq.load._duckdb.load_tables import Loading
+
+        count = 0
+        for child in catalog.children(table):
+            below = catalog.below(child)
+            loading = Loading(self._con, self.people(), child, False, None, below, self.secret())
+            if loading.release():
+                waited = f"{loading.count:,} rows that have waited came in"
+                self._settle(loading, False, [waited, *loading.told()], [])
+                count += loading.count + self.release(catalog, child)
+        return count
+
+    def _settle(
+        self, loading: Loading, new: bool, said: Sequence[str], then: Sequence[str]
+    ) -> None:
+        """Keep a table in order after rows came in, and tell the curator what did not fit."""
+        if new:
+            self._remember_order(loading.table, 1, 0)
+        else:
+            self._order_again(loading.table, loading.count)
+        log = CuratorLog(self._con)
+        for message in (*said, *self._cut_rows(loading.table), *then):
+            log.add("ingest", f"{loading.table.name}: {message}")
 
     def _cut_rows(self, table: Table) -> list[str]:
         """Take out what a person has beyond the declared most rows of a table; say how much it was.
@@ -299,20 +334,10 @@ class Storage:
         self.put(f"runs.{table.name}", runs)
         self.put(f"rows since.{table.name}", since)
 
-    def _rewrite(self, schema: str, name: str, order: str, where: str = "true") -> None:
-        """Write a table anew: the rows that `where` holds for, as a single run."""
-        old, new = quote(name), quote(f"{name} rewritten")
-        self._con.execute(
-            f"CREATE TABLE {schema}.{new} AS SELECT * FROM {schema}.{old} "
-            f"WHERE {where} ORDER BY {order}"
-        )
-        self._con.execute(f"DROP TABLE {schema}.{old}")
-        self._con.execute(f"ALTER TABLE {schema}.{new} RENAME TO {old}")
-
     def write_anew(self, table: Table, where: str) -> None:
         """Write both orders anew, with the rows that `where` holds for."""
         for schema, order in orders(table):
-            self._rewrite(schema, table.name, order, where)
+            write_anew(self._con, schema, table.name, where, order)
         self._remember_order(table, 1, 0)
 
     def drop_unused_codes(self, table: Table) -> None:
@@ -321,7 +346,7 @@ class Storage:
             if column.coded:
                 used = f"SELECT {quote(column.name)} FROM by_user.{quote(table.name)}"
                 name = f"{table.name}.{column.name}"
-                self._rewrite("dictionary", name, "code", f"code IN ({used})")
+                write_anew(self._con, "dictionary", name, f"code IN ({used})", "code")
 
     def count_rows(self, table: Table, users: Sequence[int]) -> int:
         """Return how many rows of a table are about some users."""
@@ -493,22 +518,28 @@ _BLOCK, _SMALL_BLOCK = 1 << 18, 1 << 12  # bytes, of DuckDB's data and catalogue
 _MARGIN = 4  # blocks
 
 
-def erase(storage: Storage, tables: Sequence[Table], users: Sequence[int]) -> dict[str, int]:
+def erase(storage: Storage, catalog: Catalog, users: Sequence[int]) -> dict[str, int]:
     """Delete all rows of some users, in a transaction of the caller; return how many, by table.
 
     Args:
         storage: The store's.
-        tables: Its private tables.
+        catalog: Its tables.
         users: By index.
     """
+    from sparseq.load._duckdb.linked_rows import forget_linked
+
     if storage.get("erasure_key") is None:
         storage.put("erasure_key", secrets.token_hex(32))
     rows = {}
-    for table in tables:
+    for table in catalog.private:
         rows[table.name] = storage.count_rows(table, users)
         if rows[table.name]:
             storage.write_anew(table, f"{USER} NOT IN ({', '.join(map(str, users))})")
         storage.drop_unused_codes(table)
+    secret = storage.secret()
+    assert secret is not None
+    for name, waited in forget_linked(storage.connection, catalog, users, secret).items():
+        rows[name] += waited
     storage.people().forget(users)
     storage.put(_PENDING, True)
     return rows

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import duckdb
+
 from sparseq.engine.protocol import USER, quote
 from sparseq.sql.catalog import Table
 
@@ -39,3 +41,20 @@ def orders(table: Table) -> list[tuple[str, str]]:
         return [("by_user", USER)]
     time = quote(table.time)
     return [("by_user", f"{USER}, {time}"), ("by_time", f"{time}, {USER}")]
+
+
+def write_anew(
+    connection: duckdb.DuckDBPyConnection,
+    schema: str,
+    name: str,
+    where: str = "true",
+    order: str = "i.rowid",
+) -> None:
+    """Write a table, `i`, anew: the rows that `where` holds for, as a single run."""
+    old, new = quote(name), quote(f"{name} rewritten")
+    connection.execute(
+        f"CREATE TABLE {schema}.{new} AS SELECT * FROM {schema}.{old} AS i "
+        f"WHERE {where} ORDER BY {order}"
+    )
+    connection.execute(f"DROP TABLE {schema}.{old}")
+    connection.execute(f"ALTER TABLE {schema}.{new} RENAME TO {old}")

@@ -12,7 +12,7 @@ curator, in numbers, after rows have come in; it changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -27,6 +27,7 @@ from sparseq.engine.contributions import Index
 from sparseq.engine.protocol import USER, quote
 from sparseq.ledger._duckdb.notes import CuratorLog
 from sparseq.load import memory_table as held
+from sparseq.load._duckdb.linked_rows import Found, KeyIndex, LinkedRows
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.memory_table import HeldRows, decoded, in_order, sorted_rows
 from sparseq.sql.catalog import Column, Table
@@ -43,6 +44,8 @@ class Loading:
         table: Where rows are added.
         new: It does not exist yet.
         coded: The columns of a new table whose strings have codes; None: its rows decide.
+        below: Its columns by which rows of other tables find whose they are.
+        secret: That the keys of erased people are hashed under.
 
     Attributes:
         table: As given; if it is new, with the coding of its strings.
@@ -56,9 +59,15 @@ class Loading:
         table: Table,
         new: bool,
         coded: frozenset[str] | None = None,
+        below: Sequence[tuple[str, ...]] = (),
+        secret: bytes | None = None,
     ) -> None:
         self._con, self._people, self.table, self._new = connection, people, table, new
-        self._coded = coded
+        self._coded, self._below, self._secret = coded, below, secret
+        self._linked = LinkedRows(connection, table) if table.link else None
+        own = table.link.columns if table.link else ()
+        self._keys = frozenset([*own, *(name for keys in below for name in keys)])
+        self._found: Found | None = None
         self.count = 0
 
     def load(
@@ -75,18 +84,60 @@ class Loading:
         Raises:
             DataError: A file can't be read, or lacks a column.
         """
-        types = {c.name: c.type for c in self.table.columns}
+        types = self.table.in_files
         if budget_column:
             types[budget_column] = "DOUBLE"
-        if self.table.row_key or budget_column:
+        if self.table.row_key or budget_column or self._linked:
             most = 0
+        user = "" if self._linked else self.table.user
+        since = self._last_row()
         try:
-            whole = rows.read(self._con, types, self.table.user, most)
+            whole = rows.read(self._con, types, user, most, self._keys)
+            if self._linked is not None and self._new:
+                self._linked.create()
             if whole is not None:
-                return self._add_held(whole, default_budget)
-            return self._add_staged(default_budget, budget_column)
+                opened = self._add_held(whole, default_budget)
+            elif self._linked is not None:
+                self._found, opened = self._linked.find(), BudgetFaults()
+                self._add_linked(self._linked)
+            else:
+                opened = self._add_people(default_budget, budget_column)
+            self._tell_whose(since)
+            return opened
         finally:
             self._con.execute("DROP TABLE IF EXISTS staged")
+
+    def release(self) -> bool:
+        """Add the rows that waited and whose keys somebody has now; tell whether there were any."""
+        assert self._linked is not None
+        since = self._last_row()
+        try:
+            self._found = self._linked.stage()
+            if self._found is not None:
+                self._add_linked(self._linked)
+                self._tell_whose(since)
+            return self._found is not None
+        finally:
+            self._con.execute("DROP TABLE IF EXISTS staged")
+
+    def told(self) -> list[str]:
+        """Return what became of rows whose person is found by a key, in words."""
+        link = self.table.link
+        return self._found.messages(link) if link and self._found else []
+
+    def _last_row(self) -> int:
+        if self._new:
+            return -1
+        rows = f"by_user.{quote(self.table.name)}"
+        return self._number(f"SELECT coalesce(max(rowid), -1) FROM {rows}")
+
+    def _tell_whose(self, since: int) -> None:
+        """Keep whose the keys of the rows after a place are, for the rows of other tables."""
+        for keys in self._below:
+            index = KeyIndex(self._con, self.table.name, keys)
+            if self._new:
+                index.create(self.table)
+            index.extend(since, self._secret)
 
     # -- in memory ---------------------------------------------------------------------------------
 
@@ -148,16 +199,25 @@ class Loading:
 
     # -- by DuckDB ---------------------------------------------------------------------------------
 
-    def _add_staged(self, default_budget: int, budget_column: str) -> BudgetFaults:
-        if self.table.row_key:
-            self._keep_last_versions()
+    def _add_people(self, default_budget: int, budget_column: str) -> BudgetFaults:
+        """Add the staged rows, which say whom they are about."""
+        self._keep_last_versions(f"s.{quote(self.table.user)}")
+        opened = self._people.open_accounts(self.table.user, default_budget, budget_column)
+        self._add_staged()
+        return opened
+
+    def _add_linked(self, linked: LinkedRows) -> None:
+        """Add the staged rows whose key somebody has."""
+        self._keep_last_versions(f"u.{USER}", linked.whose)
+        self._add_staged()
+
+    def _add_staged(self) -> None:
         if self._new:
             counts = {
                 c.name: self._number(f"SELECT count(DISTINCT {quote(c.name)}) FROM staged")
                 for c in self._texts()
             }
             self._code({name for name, count in counts.items() if count <= held.DICTIONARY_LIMIT})
-        opened = self._people.open_accounts(self.table.user, default_budget, budget_column)
         for column in self._columns():
             if column.coded:
                 self._extend_dictionary(column)
@@ -173,13 +233,21 @@ class Loading:
                 )
         finally:
             self._con.execute("DROP TABLE IF EXISTS encoded")
-        return opened
 
-    def _keep_last_versions(self) -> None:
+    def _whose(self) -> str:
+        """Return SQL that joins people `u` to staged rows `s`."""
+        if self._linked is not None:
+            return self._linked.whose
+        return f"JOIN ledger.users AS u ON u.id = s.{quote(self.table.user)}"
+
+    def _keep_last_versions(self, whose: str, joined: str = "") -> None:
         """Delete staged rows that later ones replace; staged rows are in the order of the files."""
-        key = ", ".join(quote(c) for c in (self.table.user, *self.table.row_key))
+        if not self.table.row_key:
+            return
+        key = ", ".join(f"s.{quote(c)}" for c in self.table.row_key)
         self._con.execute(
-            f"DELETE FROM staged WHERE rowid NOT IN (SELECT max(rowid) FROM staged GROUP BY {key})"
+            "DELETE FROM staged WHERE rowid NOT IN (SELECT max(s.rowid) FROM staged AS s "
+            f"{joined} GROUP BY {whose}, {key})"
         )
 
     def _encode(self) -> None:
@@ -195,8 +263,7 @@ class Loading:
             columns.append(f"{made} AS {quote(c.name)}")
         self._con.execute(
             f"CREATE OR REPLACE TEMP TABLE encoded AS SELECT u.{USER}, {', '.join(columns)} "
-            f"FROM staged AS s JOIN ledger.users AS u ON u.id = s.{quote(self.table.user)} "
-            + " ".join(joins)
+            f"FROM staged AS s {self._whose()} " + " ".join(joins)
         )
 
     def _delete_replaced(self) -> None:
@@ -217,7 +284,8 @@ class Loading:
         return [c for c in self.table.columns if c.name != self.table.user]
 
     def _texts(self) -> list[Column]:
-        return [c for c in self._columns() if c.type == "VARCHAR"]
+        texts = [c for c in self._columns() if c.type == "VARCHAR"]
+        return [c for c in texts if c.name not in self._keys]
 
     def _code(self, coded: set[str]) -> None:
         """Make the tables of a table that is new, with dictionaries for some columns."""

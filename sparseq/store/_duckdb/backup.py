@@ -38,7 +38,7 @@ from sparseq.ledger._duckdb.mark import HighWaterMark, mark_at
 from sparseq.ledger._duckdb.notes import name_askers, not_written
 from sparseq.ledger._duckdb.session import KEPT, PLACE, close_mark, read_reached
 from sparseq.load.read_schema import schema_of_existing
-from sparseq.store._duckdb.file_backend import FORMAT, FORMAT_WITH_KEYS, UPGRADED_FROM, as_duckdb
+from sparseq.store._duckdb.file_backend import FORMAT, FORMATS, UPGRADED_FROM, as_duckdb
 from sparseq.store._duckdb.open_file import check_free, hold, open_backend, open_database, publish
 from sparseq.store.store import Store
 
@@ -277,7 +277,7 @@ def _upgraded(connection: Connection, path: Path) -> bool:
     if not {("main", "meta"), ("ledger", "users")} <= set(tables):
         raise StoreError(f"{path} is not a sparseq store", "`sparseq create` makes one")
     format = Storage(connection).get("settings")["format"]
-    if format in (FORMAT, FORMAT_WITH_KEYS):
+    if format in FORMATS:
         return False
     if format not in UPGRADED_FROM:
         raise StoreError(

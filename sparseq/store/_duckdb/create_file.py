@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,17 @@ from sparseq.ledger._duckdb import notes
 from sparseq.ledger._duckdb.journal import TABLES
 from sparseq.ledger._duckdb.notes import told_where_not_written
 from sparseq.ledger.purposes import Purpose, kept
+from sparseq.load._duckdb.linked_rows import KeyIndex
 from sparseq.load._duckdb.load_tables import Outside
 from sparseq.load.content_hashes import FilesSeen
+from sparseq.load.key_chain import KeyChains, check_declared, declared_links
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.read_schema import Declarations, check_named
 from sparseq.sql.catalog import AccountWindow, Bound, Catalog, Table, declared
 from sparseq.store._duckdb.file_backend import (
     FORMAT,
     FORMAT_WITH_KEYS,
+    FORMAT_WITH_LINKS,
     DuckBackend,
     held_bytes,
     loading_bytes,
@@ -42,6 +45,7 @@ class Declaration:
     """The rows that a store is made of, and its curator's declarations: see `sparseq.create`.
 
     Attributes:
+        links: Columns that lead to other tables' rows, and so to people: `TABLE.COL` to another.
         coded: Of each table, the columns whose strings have codes; None: its rows decide.
         lifetime_kappa: Of all windows of a person together; None: there is no such cap.
     """
@@ -66,11 +70,17 @@ class Declaration:
     purposes: Sequence[Purpose] = ()
     coded: Mapping[str, frozenset[str]] | None = None
     lifetime_kappa: float | None = None
+    ids: Sequence[str] = ()
+    links: Mapping[str, str] = field(default_factory=dict)
+
+    def chains(self) -> KeyChains:
+        """Return whom the rows of each table are about; raises `ParameterError`."""
+        return KeyChains.of(self.user, self.links, self.sources, self.public)
 
     def settings(self) -> dict[str, Any]:
         """Return what the store's file has of it, with a number for the store."""
         return {
-            "format": FORMAT_WITH_KEYS if self.budget.keys_delta else FORMAT,
+            "format": self._format(),
             "store": secrets.token_hex(16),
             "kappa": self.budget.kappa,
             "norm_budget": self.budget.norm_budget,
@@ -84,6 +94,11 @@ class Declaration:
             "budget_column": self.budget_column,
             "lifetime": self._lifetime(),
         }
+
+    def _format(self) -> int:
+        if self.chains().links:
+            return FORMAT_WITH_LINKS
+        return FORMAT_WITH_KEYS if self.budget.keys_delta else FORMAT
 
     def _lifetime(self) -> int | None:
         """Return what a person may spend over all windows, in ledger units, rounded down."""
@@ -126,11 +141,15 @@ def _fill(connection: duckdb.DuckDBPyConnection, made: Declaration) -> None:
     storage.put("settings", made.settings())
     row_keys = _row_keys(made.row_key, made.sources)
     public = _opened_public(made)
-    tables, budgets = list[Table](), False
-    for name, source in made.sources.items():
-        table, has_budgets = _load_private(storage, made, name, source, row_keys.get(name, ()))
-        tables.append(table)
+    chains, loaded, budgets = made.chains(), dict[str, Table](), False
+    elsewhere = declared_links({**made.sources, **made.public}, made.read_as.rename)
+    check_declared(chains, elsewhere, made.public, made.really_public)
+    for name in chains.order():
+        loaded[name], has_budgets = _load_private(
+            storage, made, chains, loaded, name, row_keys.get(name, ())
+        )
         budgets |= has_budgets
+    tables = [loaded[name] for name in made.sources]
     if made.budget_column and not budgets:
         raise ParameterError(
             f"no table has a column {made.budget_column!r}", "check --budget-column"
@@ -143,12 +162,12 @@ def _fill(connection: duckdb.DuckDBPyConnection, made: Declaration) -> None:
     catalog = Catalog(())
     for table in tables:
         keys = {column: tuple(values) for column, values in made.keys.items()}
-        catalog = catalog.with_table(declared(table, keys, dict(made.bounds)))
+        catalog = catalog.with_table(declared(table, keys, dict(made.bounds), made.ids))
     known = {c.name.lower() for t in catalog.tables for c in t.columns}
-    for name in (*made.keys, *made.bounds, *made.read_as.types):
+    for name in (*made.keys, *made.bounds, *made.ids, *made.read_as.types):
         if name.lower() not in known | {made.budget_column.lower()}:
             raise ParameterError(
-                f"no table has a column {name!r}", "check --keys, --bounds and --type"
+                f"no table has a column {name!r}", "check --keys, --bounds, --ids and --type"
             )
     check_named(schemas, made.read_as)
     storage.put("catalog", catalog.to_dict())
@@ -167,40 +186,57 @@ def _opened_public(made: Declaration) -> dict[str, IncomingRows]:
     for name, source in made.public.items():
         opened[name] = IncomingRows(source, declared=replace(made.read_as.of(name), bounds={}))
         if name not in made.really_public:
-            opened[name].check_public(name, made.user)
+            opened[name].check_public(name, made.chains().ways())
     return opened
 
 
 def _load_private(
-    storage: Storage, made: Declaration, name: str, source: Any, row_key: Sequence[str]
+    storage: Storage,
+    made: Declaration,
+    chains: KeyChains,
+    loaded: Mapping[str, Table],
+    name: str,
+    row_key: Sequence[str],
 ) -> tuple[Table, bool]:
     """Return a table that was loaded, and whether it says budgets of people."""
-    rows = IncomingRows(source, declared=made.read_as.of(name), user=made.user)
+    source, whose = made.sources[name], chains.users[name]
+    rows = IncomingRows(source, declared=made.read_as.of(name), user=whose)
     try:
         files = FilesSeen(storage, name, rows)
         if not made.again and not row_key:
             files.check(new=True)
         types = rows.usable()
         actual = {n.lower(): n for n in types}
-        rows.check_people(name, made.time)
-        user = actual[rows.user.lower()]
+        rows.check_people(name, made.time, linked=not whose)
+        above = chains.links.get(name)
+        parent = loaded[above.parent] if above else None
+        link = chains.link_of(name, types, parent.in_files if parent else {})
+        below = chains.below(name, types)
+        user = chains.user_name(name, types) if parent else actual[rows.user.lower()]
+        if parent is not None:
+            types[user] = parent.column(parent.user).type
         column = actual.get(made.budget_column.lower(), "") if made.budget_column else ""
-        if column and column.lower() in (rows.user.lower(), made.time.lower()):
+        if column and (link or column.lower() in (rows.user.lower(), made.time.lower())):
             raise ParameterError(
-                f"{column} can't say both a person's own budget and whom a row is about, or when",
-                "--budget-column is a column of its own",
+                f"{column} of {name} can't say a person's own budget: whose it is, a link says"
+                if link
+                else f"{column} can't say both a person's own budget and whom a row is about, or "
+                "when",
+                "--budget-column is a column of its own, beside the user column",
             )
         if column:
             types.pop(column)
         time = actual[made.time.lower()] if made.time else ""
-        table = storage.create_private(name, types, user, time, row_key)
+        table = storage.create_private(name, types, user, time, row_key, link)
         if made.read_as.window:
             table = replace(table, window=_window(made, types[time], row_key))
         storage.identify_users(name, types[user])
         storage.keep_schema(name, rows.schema)
         units = budget_units(made.budget.norm_budget)
         coded = None if made.coded is None else made.coded[name]
-        table, _ = storage.load(table, rows, units, column, new=True, coded=coded)
+        table, _ = storage.load(table, rows, units, column, True, coded, below)
+        for keys in () if made.again else below:  # a part of a lake has some of the keys only
+            KeyIndex(storage.connection, name, keys).check()
         files.keep()
         return table, bool(column)
     finally:

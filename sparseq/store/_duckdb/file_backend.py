@@ -126,8 +126,10 @@ def held_bytes() -> int:
 
 # -- a store in a DuckDB file, or in memory: see `sparseq.store.backend.Backend` -------------------
 
-FORMAT, FORMAT_WITH_KEYS = 4, 5
-"""Of a store; and of one with keys_delta, so that no version that can't tell of it opens it."""
+FORMAT, FORMAT_WITH_KEYS, FORMAT_WITH_LINKS = 4, 5, 6
+FORMATS = (FORMAT, FORMAT_WITH_KEYS, FORMAT_WITH_LINKS)
+"""Of a store; of one with keys_delta, and of one with links, with keys_delta or without: so no
+version that can't tell of them opens it."""
 UPGRADED_FROM = (3,)
 """Formats that `sparseq upgrade` makes this one."""
 _open: weakref.WeakSet[DuckBackend] = weakref.WeakSet()
@@ -252,7 +254,7 @@ class DuckBackend:
 
         def work() -> dict[str, int]:
             also()
-            return erase(self.storage, self.catalog.private, users)
+            return erase(self.storage, self.catalog, users)
 
         self._let_go_of_besides()  # they see what is to be erased
         rows: dict[str, int] = {t.name: 0 for t in self.catalog.private}
@@ -297,17 +299,21 @@ class DuckBackend:
             files.check()
         units = budget_units(self.settings["norm_budget"])
         column = self.settings["budget_column"]
-        own = column if column and rows.has(column) else ""
+        own = column if column and table.link is None and rows.has(column) else ""
 
         def load() -> int:
             if once is not None:
                 self.storage.take(once, note)
             if late:
                 self.storage.revise()
-            before = Outside.of(self.database, table)
-            count = self.storage.load(table, rows, units, own, new=False)[1]
+            reached = self.catalog.reached(table)
+            before = [Outside.of(self.database, one) for one in reached]
+            below = self.catalog.below(table)
+            count = self.storage.load(table, rows, units, own, new=False, below=below)[1]
+            count += self.storage.release(self.catalog, table)
             files.keep()
-            before.tell(self.database, table)
+            for one, known in zip(reached, before, strict=True):
+                known.tell(self.database, one)
             return count
 
         try:

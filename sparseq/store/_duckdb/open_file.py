@@ -52,8 +52,7 @@ from sparseq.ledger._duckdb.session import (
     unreadable,
 )
 from sparseq.store._duckdb.file_backend import (
-    FORMAT,
-    FORMAT_WITH_KEYS,
+    FORMATS,
     UPGRADED_FROM,
     DuckBackend,
     limit_memory,
@@ -150,7 +149,7 @@ def _check(connection: duckdb.DuckDBPyConnection, path: Path) -> str:
     except duckdb.CatalogException:
         raise StoreError(f"{path} is not a sparseq store", "`sparseq create` makes one") from None
     settings = Storage(connection).get("settings")
-    if settings is None or settings["format"] not in (FORMAT, FORMAT_WITH_KEYS):
+    if settings is None or settings["format"] not in FORMATS:
         older = settings is not None and settings["format"] in UPGRADED_FROM
         raise StoreError(
             f"{path} is not a store that this version of sparseq reads",
