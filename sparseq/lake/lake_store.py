@@ -46,7 +46,7 @@ from sparseq.lake.lake_engine import LakeEngine
 from sparseq.lake.lake_ledger import LakeLedger, manifest_of
 from sparseq.ledger._duckdb.notes import told_where_not_written
 from sparseq.ledger.accounts import Person
-from sparseq.ledger.notes import CuratorLine, Fact, LoggedLine
+from sparseq.ledger.notes import CuratorLine, Fact, LoggedLine, Note
 from sparseq.ledger.protocol import Loss
 from sparseq.ledger.purposes import Pot, read
 from sparseq.load.load_rows import IncomingRows
@@ -284,7 +284,7 @@ class LakeBackend:
     def _take_linked(
         self, shuffle: Shuffle, table: Table, rows: IncomingRows, types: Mapping[str, str]
     ) -> tuple[list[str], str]:
-        """Have rows laid out that are somebody's now; return of which tables, and a file of keys."""
+        """Lay out rows that are somebody's; return of which tables, and a new file of keys."""
         names = []
         with self._new_keys() as file:
             for led in file.take(table, rows, types):
@@ -479,9 +479,9 @@ def _fill(folder: Path, declaration: Declaration, buckets: int) -> None:
     }
     first.close()
     log = FencedLog.create(folder / "ledger", key, lake_ledger.all_columns())
-    lines = [CuratorLine("ingest", message) for one in laid for message in one.told]
-    facts = [Fact(_KEYS, new.keys)] if new.keys else []
-    notes = [lake_ledger.note_row(line, 1, place) for place, line in enumerate([*facts, *lines])]
+    lines: list[Note] = [CuratorLine("ingest", message) for one in laid for message in one.told]
+    facts: list[Note] = [Fact(_KEYS, new.keys)] if new.keys else []
+    notes = [lake_ledger.note_row(line, 1, place) for place, line in enumerate(facts + lines)]
     files = [log.put("buckets", lake_ledger.table("buckets", [_row(one) for one in laid]))]
     if notes:
         files.append(log.put("notes", lake_ledger.table("notes", notes)))
