@@ -23,8 +23,9 @@ from benchmarks.audit.trial import Result, Trial
 from benchmarks.stores import IN_OR_OUT
 
 PERSON = "5000"
-SEEDS = {"series": 1, "keys": 1, "moments": 1, "purposes": 1}
-"""Of a series that late rows come to, a store that looks for keys, moments, and parts."""
+SEEDS = {"series": 1, "keys": 1, "moments": 1, "purposes": 1, "chains": 2}
+"""Of a series that late rows come to, a store that looks for keys, moments, parts, and keys that
+lead to people."""
 LIVES = (2, 9, 12)
 """Seeds of lives of stores with accounts by window."""
 

@@ -45,6 +45,8 @@ from sparseq.language.types import Family
 from sparseq.ledger.accounts import Accounts
 from sparseq.ledger.lifetimes import LifeDues, Lifetimes
 from sparseq.ledger.purposes import Purpose
+from sparseq.load._duckdb.linked_rows import KeyIndex
+from sparseq.load._duckdb.load_tables import Loading
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.memory_table import CompositeFile
 from sparseq.load.tidy import UnclearDates
@@ -72,6 +74,7 @@ class Leak:
         keys: It is in keys that are found privately: found by the life of a store that looks.
         moments: It is in what a moment is: found where answers are compared with an oracle's.
         purposes: It is in parts of budgets: found by the life of stores that have some.
+        chains: It is in tables from which keys lead to people: found by lives of such.
     """
 
     name: str
@@ -86,6 +89,7 @@ class Leak:
     keys: bool = False
     moments: bool = False
     purposes: bool = False
+    chains: bool = False
 
 
 @contextlib.contextmanager
@@ -295,6 +299,35 @@ def move_by_others() -> AbstractContextManager[None]:
         return right(np.full_like(left, int(left.mean()) if len(left) else 0), share).clip(max=left)
 
     return _set(sparseq.stream.new_purpose, "charges_for", moved)
+
+
+def late_row_of_another() -> AbstractContextManager[None]:
+    """A row that has waited for its parent is the first person's, who pays for it."""
+    right = Loading.release
+
+    def release(loading: Loading) -> bool:
+        since = loading._last_row()
+        found = right(loading)
+        rows = f"by_user.{loading.table.name}"
+        loading._con.execute(f"UPDATE {rows} SET _user = 0 WHERE rowid > {since}")
+        return found
+
+    return _set(Loading, "release", release)
+
+
+def key_of_the_last() -> AbstractContextManager[None]:
+    """A key is whose the last row with it is."""
+    right = KeyIndex.extend
+
+    def extend(index: KeyIndex, since: int, secret: bytes | None) -> None:
+        rows = f"by_user.{index._table} AS t"
+        index._con.execute(
+            f"DELETE FROM {index.sql} AS i WHERE EXISTS "
+            f"(FROM {rows} WHERE t.rowid > {since} AND {index.equal('i', index._keys, 't')})"
+        )
+        right(index, since, secret)
+
+    return _set(KeyIndex, "extend", extend)
 
 
 def part_of_twice() -> AbstractContextManager[None]:
@@ -741,6 +774,12 @@ LEAKS: tuple[Leak, ...] = (
          ("a key of one person", "undercharged"), keys=True),
     Leak("a delta that counts on other people", delta_of_the_lonely, (),
          ("charges of others", "own charge", "accounts of others", "undercharged"), keys=True),
+    Leak("a row that waited is somebody else's", late_row_of_another, (),
+         ("charges of others", "accounts of others", "own charge", "own contribution"),
+         chains=True),
+    Leak("a key that the last one has", key_of_the_last, (),
+         ("charges of others", "accounts of others", "own charge", "own contribution"),
+         chains=True),
 )  # fmt: skip
 
 

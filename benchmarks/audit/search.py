@@ -19,7 +19,7 @@ import sparseq.compiled
 import sparseq.engine._duckdb.engine
 import sparseq.engine._duckdb.storage
 import sparseq.load.memory_table
-from benchmarks.audit import keys, oracle, purposes, sequences, series, windows, wire
+from benchmarks.audit import chains, keys, oracle, purposes, sequences, series, windows, wire
 from benchmarks.audit.comparison import Finding, Terms, compare
 from benchmarks.audit.neighbours import (
     PAIRS,
@@ -42,11 +42,12 @@ QUESTIONS = {"rich": 50, "poor": 25, "small": 30, "loops": 30, "terms": 60}
 KINDS = (
     "rich", "terms", "files", "windows", "moments", "terms", "poor", "files", "terms", "windows",
     "small", "files", "terms", "series", "rich", "terms", "loops", "windows", "wire", "terms",
-    "keys", "purposes",
+    "keys", "purposes", "chains",
 )  # fmt: skip
 RUNS = {
     "files": sequences.run, "series": series.run, "windows": windows.run, "wire": wire.run,
     "keys": keys.run, "moments": oracle.run, "purposes": purposes.run,
+    "chains": chains.run,
 }  # fmt: skip
 """Lives; the other kinds are worlds that are asked questions."""
 SHRINKING = 20.0

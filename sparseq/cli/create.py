@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,8 +100,7 @@ class AskingCommand(Command):
             return click.Command.parse_args(self, ctx, list(args))
         except click.MissingParameter:
             given, _, _ = self.make_parser(ctx).parse_args(list(args))
-            asked = isinstance(given.get("store"), str) and sys.stdin.isatty()
-            if not asked or not sys.stderr.isatty():
+            if not isinstance(given.get("store"), str) or not on_terminal():
                 raise
         usual = {name: ctx.lookup_default(name) for name in _MULTIPLE}
         args = [*_answers(usual | given, args)]
@@ -362,7 +361,7 @@ def create(
     declared = read_as(options, (*tables, *public))
     links, unchecked = links_of(options["links"]), options["really_public"]
     found = declared_links(tables | public, declared.rename)
-    links = options["links"] = links | _agreed(found, options["user"], links)
+    links = options["links"] = links | _agreed(found, options["user"], links, tables)
     chains = KeyChains.of(options["user"], links, tables, public)
     check_declared(chains, found, public, unchecked)
     inspected = inspect(tables, public, declared, chains, options["time"], unchecked)
@@ -390,18 +389,23 @@ def create(
         tell_curator(n for n in notes if n.partition(": ")[2] not in inspected.said)
 
 
+def on_terminal() -> bool:
+    """Tell whether somebody can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def _agreed(
-    declared: Mapping[str, Declared], user: str, links: Mapping[str, str]
+    declared: Mapping[str, Declared], user: str, links: Mapping[str, str], tables: Collection[str]
 ) -> dict[str, str]:
     """Return the foreign keys of databases that are taken for links: on a terminal it is asked."""
     found: dict[str, str] = {}
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not on_terminal():
         return found
     linked = {child.partition(".")[0].lower() for child in links}
     for table, said in declared.items():
-        if table.lower() in linked or not said.lacks(user.rpartition(".")[2]):
+        if table.lower() in linked or table not in tables:
             continue
-        for child, parent in said.links.items():
+        for child, parent in said.leading(user.rpartition(".")[2], tables).items():
             asked = (
                 f"{child} is a key of {parent}. Is a row of {table} about whom that row is about?"
             )

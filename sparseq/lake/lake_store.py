@@ -30,13 +30,13 @@ from sparseq.base.errors import DataError, ParameterError, StoreError
 from sparseq.base.whole_files import make_durable, whole_file
 from sparseq.engine.contributions import Index, Ints
 from sparseq.lake import lake_ledger
+from sparseq.lake._duckdb.key_file import KeyFile, digest_of
 from sparseq.lake._duckdb.layout import (
     Bucket,
     Laid,
     NewBuckets,
     Shuffle,
     bucket_at,
-    digest_of,
     homes,
     rewritten,
 )
@@ -46,7 +46,7 @@ from sparseq.lake.lake_engine import LakeEngine
 from sparseq.lake.lake_ledger import LakeLedger, manifest_of
 from sparseq.ledger._duckdb.notes import told_where_not_written
 from sparseq.ledger.accounts import Person
-from sparseq.ledger.notes import CuratorLine, Fact, LoggedLine
+from sparseq.ledger.notes import CuratorLine, Fact, LoggedLine, Note
 from sparseq.ledger.protocol import Loss
 from sparseq.ledger.purposes import Pot, read
 from sparseq.load.load_rows import IncomingRows
@@ -57,8 +57,10 @@ from sparseq.store._duckdb.file_backend import FORMAT as BUCKET_FORMAT
 from sparseq.store._duckdb.file_backend import DuckBackend
 
 FORMAT = {"lake": 1, "buckets": BUCKET_FORMAT}
+FORMAT_WITH_LINKS = {"lake": 2, "buckets": BUCKET_FORMAT}
+"""Of a lake with a file of keys, so that no version that can't tell of it opens it."""
 MANIFEST = "lake.json"
-_TAKEN, _REVISION = "taken", "revision"
+_TAKEN, _REVISION, _KEYS = "taken", "revision", "keys"
 SPARK = "SPARSEQ_SPARK"
 """In the environment: the address of Spark, such as sc://host or local[*]."""
 _SMALL = 1 << 20
@@ -169,7 +171,9 @@ class LakeBackend:
             person = opened.find(identifier)
         return person and replace(person, user=person.user * self._count + bucket)
 
-    def forget(self, users: Sequence[int], also: Callable[[], None]) -> dict[str, int]:
+    def forget(
+        self, users: Sequence[int], also: Callable[[], None], identifiers: Sequence[str] = ()
+    ) -> dict[str, int]:
         """See `Backend`: their buckets are written anew, and what is left over is removed."""
         erased = {table.name: 0 for table in self.catalog.private}
 
@@ -183,9 +187,23 @@ class LakeBackend:
         if len(users):
             parts = lake_ledger.by_bucket(np.array(users), self._count)
             laid = [self._anew(bucket, change(places)) for bucket, places, _ in parts]
-            self._lay_out(laid, also)
+            keys = ""
+            if self._is_linked():
+                with self._new_keys() as file:
+                    for name, rows in file.forget(identifiers).items():
+                        erased[name] += rows
+                    keys = file.named()
+            self._lay_out(laid, also, keys)
             self.sweep()
         return erased
+
+    def _is_linked(self) -> bool:
+        return any(table.link is not None for table in self.catalog.private)
+
+    def _new_keys(self) -> KeyFile:
+        """Return a file of keys that is made of the one that is current."""
+        assert self.path is not None
+        return KeyFile(self.path / "buckets", self._key, self.catalog, self.ledger.fact(_KEYS))
 
     def count_rows(self, table: Table, user: int | None = None) -> int:
         """See `Backend`: all buckets are opened."""
@@ -228,20 +246,25 @@ class LakeBackend:
             since=(table.time, since) if since else None,
         )
         column = self.settings["budget_column"]
-        types = {c.name: c.type for c in table.columns}
-        if column and rows.has(column):
+        types = table.in_files
+        if column and table.link is None and rows.has(column):
             types[column] = "DOUBLE"
-        shuffle, came = Shuffle(folder, self._key, self._count), list[int]()
+        shuffle, came, keys = Shuffle(folder, self._key, self._count), list[int](), ""
 
-        def load(new: pa.Table, backend: DuckBackend) -> None:
-            target = backend.catalog.table(table.name)
-            came.append(backend.ingest(target, new, None, "", late=True, again=True))
+        def load(new: Mapping[str, pa.Table], backend: DuckBackend) -> None:
+            for name, some in new.items():
+                target = backend.catalog.table(name)
+                came.append(backend.ingest(target, some, None, "", late=True, again=True))
 
         try:
-            shuffle.take(table.name, rows, types, table.user)
+            names = [table.name]
+            if self._is_linked():
+                names, keys = self._take_linked(shuffle, table, rows, types)
+            else:
+                shuffle.take(table.name, rows, types, table.user)
             laid = []
-            for b in shuffle.buckets_of(table.name):
-                new = shuffle.rows(table.name, b)
+            for b in sorted({b for name in names for b in shuffle.buckets_of(name)}):
+                new = {n: shuffle.rows(n, b) for n in names if b in shuffle.buckets_of(n)}
                 laid.append(self._anew(b, partial(load, new)))
         finally:
             shuffle.close()
@@ -255,19 +278,42 @@ class LakeBackend:
             for message in (*shuffle.told, *(m for one in laid for m in one.told)):
                 self.ledger.write(CuratorLine("ingest", message))
 
-        self._lay_out(laid, tell)
+        self._lay_out(laid, tell, keys)
         return sum(came)
+
+    def _take_linked(
+        self, shuffle: Shuffle, table: Table, rows: IncomingRows, types: Mapping[str, str]
+    ) -> tuple[list[str], str]:
+        """Lay out rows that are somebody's; return of which tables, and a new file of keys."""
+        names = []
+        with self._new_keys() as file:
+            for led in file.take(table, rows, types):
+                kinds = dict(types) if led.table is table else led.table.in_files
+                kinds.setdefault(led.table.user, led.table.column(led.table.user).type)
+                shuffle.told += led.told
+                whole = IncomingRows(led.rows, Schema(kinds))
+                shuffle.take(led.table.name, whole, kinds, led.table.user)
+                names.append(led.table.name)
+            return names, file.named()
 
     def _anew(self, bucket: int, change: Callable[[DuckBackend], None]) -> Laid:
         """Write a bucket anew with a change, which a commit may make current."""
         assert self.path is not None
         return rewritten(self.path / "buckets", self._key, bucket, self._files[bucket], change)
 
-    def _lay_out(self, laid: Sequence[Laid], also: Callable[[], None]) -> None:
-        """Make buckets current, and write what else there is to write, in one commit."""
+    def _lay_out(self, laid: Sequence[Laid], also: Callable[[], None], keys: str = "") -> None:
+        """Make buckets current, and write what else there is to write, in one commit.
+
+        Args:
+            laid: The buckets.
+            also: Writes in the same commit.
+            keys: Name of a file of keys that becomes current; "": none does.
+        """
 
         def work() -> None:
             also()
+            if keys:
+                self.ledger.write(Fact(_KEYS, keys))
             self.ledger.lay_out([_row(one) for one in laid])
 
         self.half_done = True
@@ -295,7 +341,7 @@ class LakeBackend:
     def schema(self, table: Table) -> Schema:
         """See `Backend`."""
         declared = self._said["schemas"][table.name]
-        return Schema({c.name: c.type for c in table.columns}, **declared | {"user": ()})
+        return Schema(table.in_files, **declared | {"user": ()})
 
     def tell_curator(self, kind: str, message: str) -> None:
         """See `Backend`."""
@@ -312,6 +358,8 @@ class LakeBackend:
         """Return the files that nothing refers to: see `FencedLog.orphans`."""
         assert self.path is not None
         current = {self.path / "buckets" / file for file in self._files}
+        if keys := self.ledger.fact(_KEYS):
+            current.add(self.path / "buckets" / keys)
         return [*self.ledger.orphans(), *sorted(set((self.path / "buckets").iterdir()) - current)]
 
     def sweep(self) -> list[Path]:
@@ -337,6 +385,11 @@ class LakeBackend:
         Raises:
             StoreError: One is not as it was written.
         """
+        assert self.path is not None
+        if keys := self.ledger.fact(_KEYS):
+            file = self.path / "buckets" / keys
+            if not file.is_file() or (deep and keys.split("-")[1] != digest_of(file, self._key)):
+                raise StoreError(f"{keys} is damaged, or is not there", "restore a copy")
         for row in self.ledger.manifest():
             path = Path(self._file(row["bucket"]))
             if deep and not path.name.split("-")[1] == digest_of(path, self._key):
@@ -415,18 +468,20 @@ def _fill(folder: Path, declaration: Declaration, buckets: int) -> None:
     new = NewBuckets(folder / "buckets", key, buckets, declaration)
     laid = list(new.written())
     first = Bucket(str(folder / "buckets" / laid[0].file))
+    tables = (replace(t, link=new.links.get(t.name)) for t in first.catalog.tables)
     manifest = {
-        "format": FORMAT,
+        "format": FORMAT_WITH_LINKS if new.links else FORMAT,
         "buckets": buckets,
         "key": key.hex(),
         "settings": declaration.settings(),
-        "catalog": first.catalog.to_dict(),
+        "catalog": Catalog(tuple(tables)).to_dict(),
         "schemas": {name: schema.to_dict() for name, schema in new.schemas.items()},
     }
     first.close()
     log = FencedLog.create(folder / "ledger", key, lake_ledger.all_columns())
-    lines = [CuratorLine("ingest", message) for one in laid for message in one.told]
-    notes = [lake_ledger.note_row(line, 1, place) for place, line in enumerate(lines)]
+    lines: list[Note] = [CuratorLine("ingest", message) for one in laid for message in one.told]
+    facts: list[Note] = [Fact(_KEYS, new.keys)] if new.keys else []
+    notes = [lake_ledger.note_row(line, 1, place) for place, line in enumerate(facts + lines)]
     files = [log.put("buckets", lake_ledger.table("buckets", [_row(one) for one in laid]))]
     if notes:
         files.append(log.put("notes", lake_ledger.table("notes", notes)))
@@ -446,7 +501,7 @@ def _read(folder: Path) -> dict[str, Any]:
         raise StoreError(
             f"there is no lake at lake://{folder}", "`sparseq create` makes one"
         ) from None
-    if manifest.get("format") != FORMAT:
+    if manifest.get("format") not in (FORMAT, FORMAT_WITH_LINKS):
         raise StoreError(
             f"lake://{folder} is of another format: {manifest.get('format')}, and not {FORMAT}",
             "open it with the version of sparseq that made it",

@@ -114,9 +114,10 @@ class KeyChains:
         users = {t: "" if t in declared else column for t in tables}
         made = cls(users, declared, {})
         named: dict[str, Link] = {}
-        for table in made.order():
-            link = declared.get(table)
-            if link and users[link.parent] and _same(link.keys, _columns(users[link.parent])):
+        for table in (t for t in made.order() if t in declared):
+            link = declared[table]
+            user = users[link.parent].lower()
+            if user and [key.lower() for key in link.keys] == list(_columns(user)):
                 users[table], named[table] = ",".join(link.columns), link
         return cls(users, {t: k for t, k in declared.items() if t not in named}, named)
 
@@ -218,9 +219,11 @@ class Declared:
     columns: frozenset[str]
     links: Mapping[str, str]
 
-    def lacks(self, user: str) -> bool:
-        """Tell whether the table has a foreign key, and not what says whom a row is about."""
-        return bool(self.links) and not self.columns.issuperset(map(str.lower, _columns(user)))
+    def leading(self, user: str, tables: Iterable[str]) -> dict[str, str]:
+        """Return the links to some tables; none if the table has what says whom a row is about."""
+        if self.columns.issuperset(map(str.lower, _columns(user))):
+            return {}
+        return {c: p for c, p in self.links.items() if any(_begins(p, t) for t in tables)}
 
 
 def declared_links(sources: Mapping[str, Any], rename: Mapping[str, str]) -> dict[str, Declared]:
@@ -276,9 +279,9 @@ def check_declared(
                     f"{table} says that everybody may see every row",
                 )
     lacking = {
-        table: said.links
+        table: links
         for table, said in declared.items()
-        if chains.users.get(table) and said.lacks(chains.users[table])
+        if chains.users.get(table) and (links := said.leading(chains.users[table], chains.users))
     }
     for table in lacking:
         written = [
@@ -293,10 +296,6 @@ def check_declared(
 
 def _columns(user: str) -> tuple[str, ...]:
     return parts_of(user) or (user,)
-
-
-def _same(some: Iterable[str], others: Iterable[str]) -> bool:
-    return [s.lower() for s in some] == [o.lower() for o in others]
 
 
 def _begins(text: str, table: str) -> bool:

@@ -90,8 +90,12 @@ def parse(
         check_allowed(tree, stripped, most)
         _check_tables(tree, catalog)
         _check_growth(tree, most)
+        linked = any(table.link is not None for table in catalog.private)
+        if linked:
+            _prefer_own(tree, catalog)
         tree = _qualify(tree, catalog)
-        _join_people(tree, catalog)
+        if linked:
+            _join_people(tree, catalog)
         columns = sum(len(select.expressions) for select in tree.find_all(exp.Select))
         LIMITS["columns"].check(columns, most)
         return tree, options
@@ -158,7 +162,6 @@ def _misspelt(word: str) -> str:
 
 
 def _qualify(tree: exp.Select, catalog: Catalog) -> exp.Select:
-    _prefer_own(tree, catalog)
     schema: dict[str, object] = {}
     for t in catalog.tables:
         schema[t.name.lower()] = {c.name.lower(): c.type for c in t.columns}
@@ -188,7 +191,7 @@ def _prefer_own(tree: exp.Select, catalog: Catalog) -> None:
     linked = {t.name.lower(): t for t in catalog.private if t.link is not None}
     users = {t.user.lower() for t in linked.values()}
     ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
-    for column in list(tree.find_all(exp.Column)) if linked else ():
+    for column in list(tree.find_all(exp.Column)):
         select = column.parent_select
         if column.table or column.name.lower() not in users or not isinstance(select, exp.Select):
             continue
@@ -212,8 +215,6 @@ def _join_people(tree: exp.Select, catalog: Catalog) -> None:
     Such a key is one person's (`sparseq.load._duckdb.linked_rows`), so no row is lost, but those of
     somebody who came later with a key of another.
     """
-    if not any(table.link for table in catalog.private):
-        return
     ctes = {cte.alias for cte in tree.find_all(exp.CTE)}
     stored = {t.name.lower(): t for t in catalog.private if t.name.lower() not in ctes}
     for select in list(tree.find_all(exp.Select)):
@@ -297,8 +298,9 @@ def _same_people(
     equal = set[frozenset[tuple[str, str]]]()
     for part in conditions:
         sides = [part.left, part.right] if isinstance(part, exp.EQ) else []
-        if sides and all(isinstance(side, exp.Column) for side in sides):
-            equal.add(frozenset((side.table, side.name) for side in sides))
+        columns = [side for side in sides if isinstance(side, exp.Column)]
+        if len(columns) == 2:
+            equal.add(frozenset((column.table, column.name) for column in columns))
     found = []
     for one, other in combinations(known, 2):
         mine, theirs = catalog.indexed(known[one]), catalog.indexed(known[other])

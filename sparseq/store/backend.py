@@ -71,12 +71,15 @@ class Backend(Protocol):
     def find(self, identifier: str) -> Person | None:
         """Return whose identifier it is, None if nobody's: private."""
 
-    def forget(self, users: Sequence[int], also: Callable[[], None]) -> dict[str, int]:
+    def forget(
+        self, users: Sequence[int], also: Callable[[], None], identifiers: Sequence[str] = ()
+    ) -> dict[str, int]:
         """Erase people's rows and identifiers for good, and what else there is to erase.
 
         Args:
             users: By number.
             also: Erases in the same transaction.
+            identifiers: Theirs, for backends that know people by more than numbers.
 
         Returns:
             How many rows are gone, by private table.

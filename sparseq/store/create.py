@@ -194,8 +194,6 @@ def create(
 
         if questions.keys_delta:
             raise ParameterError("a lake finds no keys", "leave keys_delta out, or make one file")
-        if links:
-            raise ParameterError("a lake has no links", "leave links out, or make one file")
         if by:
             raise ParameterError("a lake has no windows", "leave window out, or make one file")
         create_lake(folder, declaration, buckets)

@@ -145,7 +145,7 @@ def forget(store: Store, *identifiers: Any) -> Erasure:
             forget_taken(store.stream.ledger, named)
             keep_names(store.stream.ledger, named)
 
-        return Erasure(len(named), store.backend.forget(users, also))
+        return Erasure(len(named), store.backend.forget(users, also, asked))
 
 
 def counts(store: Store) -> Counts:

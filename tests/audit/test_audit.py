@@ -39,13 +39,16 @@ def leaks(quick: Callable[[int, Leak], bool]) -> pytest.MarkDecorator:
     )
 
 
-@leaks(lambda i, leak: i % 4 == 0 and leak.windows != "person")
+@leaks(lambda i, leak: i % 4 == 0 and leak.windows != "person" and not leak.chains)
 def test_a_planted_leak_is_found(leak: Leak) -> None:
     assert named(directed(leak), leak)
 
 
 @leaks(
-    lambda i, leak: i % 6 == 0 and not (leak.series or leak.windows or leak.keys or leak.purposes)
+    lambda i, leak: (
+        i % 6 == 0
+        and not (leak.series or leak.windows or leak.keys or leak.purposes or leak.chains)
+    )
 )
 def test_without_it_the_same_questions_find_nothing(leak: Leak) -> None:
     assert directed(leak, planted=False) == []

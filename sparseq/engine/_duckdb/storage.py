@@ -541,8 +541,13 @@ def erase(storage: Storage, catalog: Catalog, users: Sequence[int]) -> dict[str,
     for name, waited in forget_linked(storage.connection, catalog, users, secret).items():
         rows[name] += waited
     storage.people().forget(users)
-    storage.put(_PENDING, True)
+    scrub_later(storage)
     return rows
+
+
+def scrub_later(storage: Storage) -> None:
+    """Note, in the transaction of an erasure, that what it leaves is to be overwritten."""
+    storage.put(_PENDING, True)
 
 
 def scrub(connection: duckdb.DuckDBPyConnection) -> None:

@@ -6,7 +6,6 @@ of anything, and whoever chooses identifiers can't fill one bucket.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 import shutil
@@ -29,12 +28,15 @@ from sparseq.engine._duckdb.people import kind_of, numbers_of
 from sparseq.engine._duckdb.storage import Storage
 from sparseq.engine.contributions import Ints
 from sparseq.engine.protocol import USER, quote
+from sparseq.lake._duckdb.key_file import KeyFile, digest_of
 from sparseq.ledger._duckdb.notes import CuratorLog
 from sparseq.ledger.accounts import Person
+from sparseq.load.key_chain import check_declared, declared_links
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.memory_table import DICTIONARY_LIMIT
 from sparseq.load.read_schema import Declarations, Schema, check_named
-from sparseq.store._duckdb.create_file import Declaration, create_file
+from sparseq.sql.catalog import Catalog, Column, Link, Table
+from sparseq.store._duckdb.create_file import Declaration, budget_column_of, create_file
 from sparseq.store._duckdb.file_backend import DuckBackend, machine_memory
 from sparseq.store._duckdb.open_file import open_backend
 
@@ -260,20 +262,25 @@ class NewBuckets:
 
     Attributes:
         schemas: How the files of each private table are read.
+        links: Of the tables whose people are found by keys.
+        keys: Name of the file of keys; "": there is none.
     """
 
     def __init__(self, folder: Path, key: bytes, count: int, made: Declaration) -> None:
-        if "," in made.user:
+        if "," in made.user or any("," in user for user in made.chains().users.values()):
             raise ParameterError("a lake has one column that says whom a row is about")
         self._folder, self._key, self._count, self._made = folder, key, count, made
         self.schemas: dict[str, Schema] = {}
         self._public_schemas: list[Schema] = []
         self._types: dict[str, dict[str, str]] = {}
+        self._users: dict[str, str] = {}
         self._coded: dict[str, frozenset[str]] = {}
         self._shuffle = Shuffle(folder, key, count)
+        self._chains = made.chains()
+        self.links: dict[str, Link] = {}
+        self.keys = ""
         try:
-            for name, source in made.sources.items():
-                self._take(name, source)
+            self._take_all()
             self._public = {name: self._public_rows(name) for name in made.public}
             known = {column.lower() for types in self._types.values() for column in types}
             for name in made.read_as.types:
@@ -284,22 +291,67 @@ class NewBuckets:
             self._shuffle.close()
             raise
 
-    def _take(self, name: str, source: Any) -> None:
-        made = self._made
-        rows = IncomingRows(source, declared=made.read_as.of(name), user=made.user)
-        types = self._types[name] = rows.usable()
-        rows.check_people(name)
-        user = next(c for c in types if c.lower() == rows.user.lower())
-        self._shuffle.take(name, rows, types, user)
-        self.schemas[name] = rows.schema
-        rows.close()
-        self._coded[name] = self._shuffle.few(name, types)
+    def _take_all(self) -> None:
+        """Take in the rows of all tables."""
+        made, chains = self._made, self._chains
+        elsewhere = declared_links({**made.sources, **made.public}, made.read_as.rename)
+        check_declared(chains, elsewhere, made.public, made.really_public)
+        opened = {
+            name: IncomingRows(
+                made.sources[name], declared=made.read_as.of(name), user=chains.users[name]
+            )
+            for name in chains.order()
+        }
+        tables = list[Table]()
+        for name, rows in opened.items():
+            tables.append(self._table(name, rows, {t.name: t for t in tables}))
+            self._types[name] = {c.name: c.type for c in tables[-1].columns}
+            self._users[name] = tables[-1].user
+            self.schemas[name] = rows.schema
+        if not self.links:
+            for table in tables:
+                self._take(table, opened[table.name])
+        else:
+            with KeyFile(self._folder, self._key, Catalog(tuple(tables)), "") as keys:
+                for table in tables:
+                    keys.add(table)
+                for table in tables:
+                    for led in keys.take(table, opened[table.name], table.in_files, check=True):
+                        self._shuffle.told += led.told
+                        types = {c.name: c.type for c in led.table.columns}
+                        self._take(led.table, IncomingRows(led.rows, Schema(types)))
+                self.keys = keys.named()
+        for rows in opened.values():
+            rows.close()
+
+    def _table(self, name: str, rows: IncomingRows, before: Mapping[str, Table]) -> Table:
+        """Return a table, by its files and the tables that it leads to."""
+        made, chains, types = self._made, self._chains, rows.usable()
+        whose, above = chains.users[name], chains.links.get(name)
+        rows.check_people(name, linked=not whose)
+        parent = before[above.parent] if above else None
+        link = chains.link_of(name, types, parent.in_files if parent else {})
+        chains.below(name, types)
+        budget_column_of(made, name, types, rows.user, link)
+        user = next((c for c in types if c.lower() == rows.user.lower()), "")
+        if parent is not None and link is not None:
+            user = chains.user_name(name, types)
+            types[user] = parent.column(parent.user).type
+            self.links[name] = link
+        return Table(name, tuple(Column(n, t) for n, t in types.items()), user, link=link)
+
+    def _take(self, table: Table, rows: IncomingRows) -> None:
+        types = self._types[table.name]
+        self._shuffle.take(table.name, rows, types, table.user)
+        self._coded[table.name] = self._shuffle.few(table.name, types)
 
     def _public_rows(self, name: str) -> pa.Table:
         """Return a public table, which every bucket has."""
         rows = IncomingRows(
             self._made.public[name], declared=replace(self._made.read_as.of(name), bounds={})
         )
+        if name not in self._made.really_public:
+            rows.check_public(name, self._chains.ways())
         self._types[name] = rows.usable()
         self._public_schemas.append(rows.schema)
         with connected() as con:
@@ -319,6 +371,8 @@ class NewBuckets:
                     read_as=Declarations(schemas=self._types),
                     again=True,
                     coded=self._coded,
+                    links={},
+                    users=self._users,
                 )
                 working = self._folder / f".bucket-{secrets.token_hex(8)}"
                 create_file(working, small)
@@ -338,13 +392,6 @@ def _named(folder: Path, key: bytes, bucket: int, working: Path, told: list[str]
     laid = Laid(bucket, name, rows, opened.budgets(), [*told, *opened.told()])
     opened.close()
     return laid
-
-
-def digest_of(path: Path, key: bytes) -> str:
-    """Return what is in a file's name of what is in the file."""
-    with open(path, "rb") as file:
-        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(key=key, digest_size=20))
-    return digest.hexdigest()
 
 
 def rewritten(

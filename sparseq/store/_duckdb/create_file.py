@@ -27,7 +27,7 @@ from sparseq.load.content_hashes import FilesSeen
 from sparseq.load.key_chain import KeyChains, check_declared, declared_links
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.read_schema import Declarations, check_named
-from sparseq.sql.catalog import AccountWindow, Bound, Catalog, Table, declared
+from sparseq.sql.catalog import AccountWindow, Bound, Catalog, Link, Table, declared
 from sparseq.store._duckdb.file_backend import (
     FORMAT,
     FORMAT_WITH_KEYS,
@@ -46,6 +46,7 @@ class Declaration:
 
     Attributes:
         links: Columns that lead to other tables' rows, and so to people: `TABLE.COL` to another.
+        users: The user column of each table, of rows for which links were followed already.
         coded: Of each table, the columns whose strings have codes; None: its rows decide.
         lifetime_kappa: Of all windows of a person together; None: there is no such cap.
     """
@@ -72,9 +73,12 @@ class Declaration:
     lifetime_kappa: float | None = None
     ids: Sequence[str] = ()
     links: Mapping[str, str] = field(default_factory=dict)
+    users: Mapping[str, str] | None = None
 
     def chains(self) -> KeyChains:
         """Return whom the rows of each table are about; raises `ParameterError`."""
+        if self.users is not None:
+            return KeyChains(self.users, {}, {})
         return KeyChains.of(self.user, self.links, self.sources, self.public)
 
     def settings(self) -> dict[str, Any]:
@@ -215,15 +219,7 @@ def _load_private(
         user = chains.user_name(name, types) if parent else actual[rows.user.lower()]
         if parent is not None:
             types[user] = parent.column(parent.user).type
-        column = actual.get(made.budget_column.lower(), "") if made.budget_column else ""
-        if column and (link or column.lower() in (rows.user.lower(), made.time.lower())):
-            raise ParameterError(
-                f"{column} of {name} can't say a person's own budget: whose it is, a link says"
-                if link
-                else f"{column} can't say both a person's own budget and whom a row is about, or "
-                "when",
-                "--budget-column is a column of its own, beside the user column",
-            )
+        column = budget_column_of(made, name, types, rows.user, link)
         if column:
             types.pop(column)
         time = actual[made.time.lower()] if made.time else ""
@@ -241,6 +237,29 @@ def _load_private(
         return table, bool(column)
     finally:
         rows.close()
+
+
+def budget_column_of(
+    made: Declaration, table: str, types: Mapping[str, str], user: str, link: Link | None
+) -> str:
+    """Return the column of a table that says people's own budgets; "" if it has none.
+
+    Raises:
+        ParameterError: It says something else too, or the table doesn't say whose it is.
+    """
+    actual = {name.lower(): name for name in types}
+    column = actual.get(made.budget_column.lower(), "") if made.budget_column else ""
+    if column and link is not None:
+        raise ParameterError(
+            f"{column} of {table} can't say a person's own budget: a link says whose the row is",
+            "--budget-column is a column of a table that has the user column",
+        )
+    if column and column.lower() in (user.lower(), made.time.lower()):
+        raise ParameterError(
+            f"{column} can't say both a person's own budget and whom a row is about, or when",
+            "--budget-column is a column of its own",
+        )
+    return column
 
 
 def _window(made: Declaration, type: str, row_key: Sequence[str]) -> AccountWindow:

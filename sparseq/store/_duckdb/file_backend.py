@@ -249,7 +249,9 @@ class DuckBackend:
         """See `Backend`."""
         return self.storage.people().find(identifier)
 
-    def forget(self, users: Sequence[int], also: Callable[[], None]) -> dict[str, int]:
+    def forget(
+        self, users: Sequence[int], also: Callable[[], None], identifiers: Sequence[str] = ()
+    ) -> dict[str, int]:
         """See `Backend`: old blocks of the file are overwritten."""
 
         def work() -> dict[str, int]:
