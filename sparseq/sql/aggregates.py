@@ -30,7 +30,13 @@ from sparseq.language.expression_tree import Term, call, constant
 from sparseq.language.interval_arithmetic import MINUS, OVER, PLUS, TIMES, rising_rule
 from sparseq.language.types import BOOLEAN, DOUBLE, TEXT, integer
 from sparseq.released import outputs as out
-from sparseq.released.outputs import PairMoments, QuantileNode, RatioNode, VarianceNode
+from sparseq.released.outputs import (
+    PairMoments,
+    PossibleKeys,
+    QuantileNode,
+    RatioNode,
+    VarianceNode,
+)
 from sparseq.sql.catalog import OTHER
 from sparseq.sql.from_clause import code_of
 from sparseq.sql.normalize import BINNED, PAIRED
@@ -188,6 +194,30 @@ class Domains:
 
     def _minus(self, key: exp.Expr, first: exp.Expr) -> Term:
         return self._scope.term(exp.Sub(this=exp.paren(key.copy()), expression=first))
+
+
+def possible_keys(
+    scope: Scope, keys: Sequence[exp.Expr], domains: Sequence[Domain]
+) -> tuple[PossibleKeys, ...]:
+    """Return which values keys of one column, or of one public table, have at once.
+
+    So a year has its own months, and a product its name. None of what no row can have is shown.
+    """
+    by: dict[str, list[int]] = {}
+    for i, key in enumerate(keys):
+        columns = {c.sql("duckdb"): c for c in key.find_all(exp.Column)}
+        tables = {c.table for c in columns.values()}
+        public = len(tables) == 1 and not scope.sources[next(iter(tables))].private
+        if public or len(columns) == 1:
+            by.setdefault(next(iter(tables if public else columns)), []).append(i)
+    found = []
+    for places in (tuple(some) for some in by.values() if len(some) > 1):
+        related = [keys[i] for i in places]
+        values = PublicValues(scope, scope.public).together(related)
+        if values is not None and len(values) < math.prod(len(domains[i].values) for i in places):
+            rest = tuple(domains[i].values[-1] if domains[i].rest else None for i in places)
+            found.append(PossibleKeys(places, frozenset(values), rest))
+    return tuple(found)
 
 
 def narrowed(domain: Domain, values: Sequence[Any]) -> Domain | None:
