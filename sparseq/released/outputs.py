@@ -505,6 +505,37 @@ class QuantileNode:
         return Estimate(value, np.minimum(low, value), np.maximum(high, value))
 
 
+@dataclass(frozen=True)
+class ExtremeNode:
+    """The least or the greatest value, read off noised counts by bin.
+
+    There is a row in the outermost bin whose count is above 0 for sure, so the greatest value lies
+    between its lower edge and the end of all bins, which no value is beyond.
+
+    Attributes:
+        i, edges: The counts, and their bins' edges.
+        greatest: The greatest value; else the least.
+        whole: A bin is one whole number, its lower edge.
+    """
+
+    i: int
+    edges: tuple[float, ...]
+    greatest: bool
+    whole: bool
+
+    def __call__(self, noised: Measurements) -> Estimate:
+        grid, (least, _) = np.asarray(self.edges, np.float64), noised.ends(self.i)
+        sure, bins = least > 0, least.shape[1]
+        first = np.where(sure.any(axis=1), np.argmax(sure, axis=1), bins - 1)
+        last = np.where(sure.any(axis=1), bins - 1 - np.argmax(sure[:, ::-1], axis=1), 0)
+        ends = (grid[0], grid[-2] if self.whole else grid[-1])
+        if self.greatest:
+            value = grid[last] if self.whole else grid[last + 1]
+            return Estimate(value, grid[last], np.full(len(value), ends[1]))
+        value = grid[first]
+        return Estimate(value, np.full(len(value), ends[0]), grid[first + (not self.whole)])
+
+
 def _cumulated(counts: Floats) -> Floats:
     return np.concatenate([np.zeros((len(counts), 1)), np.cumsum(counts, axis=1)], axis=1)
 

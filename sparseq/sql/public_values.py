@@ -182,7 +182,16 @@ class PublicValues:
                 f"LIMIT {MAX_VALUES + 1}"
             )
             return [v for (v,) in rows]
-        return facts.values() if facts.values is not None else None
+        values = facts.values() if facts.values is not None else None
+        return values if values is None else self._in_range(column, values)
+
+    def _in_range(self, column: exp.Column, values: list[Any]) -> list[Any]:
+        """Leave out the times that the WHERE's limits on a column don't let pass."""
+        type = self._scope.type_of(column)
+        if type not in ("DATE", "TIMESTAMP"):
+            return values
+        spans, _ = self._allowed(column)
+        return values if spans is None else [v for v in values if _place(v) in spans]
 
     def _equated(self, e: exp.Column, type: str) -> list[Any] | None:
         """Values of a column of the same type that it equals on every row."""
@@ -510,6 +519,13 @@ class _Parts:
         self._by_text[e.sql("duckdb")] = name
         self.known[name] = part
         return exp.column(name)
+
+
+def _place(value: dt.date) -> int:
+    """Return a day's number, or a moment's, from 1970 on: as `Spans` have them."""
+    if isinstance(value, dt.datetime):
+        return (value - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)
+    return (value - _EPOCH).days
 
 
 def is_time(type: str) -> bool:
