@@ -92,7 +92,7 @@ SELECT quantity % 2 = 0 AS even, count(*) AS n FROM orders GROUP BY 1
 SELECT CASE quantity WHEN 1 THEN 'one' WHEN 2 THEN 'two' ELSE 'more' END AS q, count(*) AS n FROM orders GROUP BY q
 
 -- minimum and maximum
--- never: each is one person's value
+-- within: 8
 SELECT min(amount) AS lo, max(amount) AS hi FROM orders
 
 -- deciles by rank over everybody

@@ -82,7 +82,6 @@ UNION ALL SELECT 'customers', CAST(COUNT(DISTINCT person_id) AS DOUBLE) FROM ord
 SELECT products_bought, COUNT(*) AS customers FROM (SELECT person_id, COUNT(DISTINCT product_id) AS products_bought FROM orders GROUP BY person_id) t GROUP BY products_bought ORDER BY products_bought
 
 -- slicer's bounds
--- never: the least and the greatest are one person's each
 SELECT MIN(birth_year) AS lo, MAX(birth_year) AS hi FROM customers
 
 -- moving average of three months

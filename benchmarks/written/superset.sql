@@ -32,7 +32,7 @@ WHERE "plan" IN ('pro', 'basic') AND "newsletter" IS TRUE
 GROUP BY "country" HAVING ((COUNT(*) > 3)) ORDER BY "AVG(birth_year)" DESC LIMIT 1000
 
 -- MIN, MAX and AVG in one table
--- never: the least and the greatest are one person's each
+-- within: 8
 SELECT "channel" AS "channel", MIN("amount") AS "MIN(amount)", MAX("amount") AS "MAX(amount)", AVG("amount") AS "AVG(amount)" FROM "main"."orders" GROUP BY "channel" LIMIT 100
 
 -- COUNT_DISTINCT of identifiers

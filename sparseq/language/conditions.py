@@ -378,12 +378,13 @@ def fineness(term: Term, of: Term) -> str:
     for a in term.arguments:
         shift = "year" if _is_same(of, a) else _shift_of(a, of)
         known = shift and own in FINER["year"]
-        units.append(_finest([own, shift]) if known else fineness(a, of))
-    return "" if "" in units else _finest(units)
+        units.append(finest([own, shift]) if known else fineness(a, of))
+    return finest(units)
 
 
-def _finest(units: list[str]) -> str:
-    return min(units, key=FINER["year"].index, default="")
+def finest(units: Sequence[str]) -> str:
+    """Return the finest of some units; "": one is not known, or there is none."""
+    return "" if "" in units else min(units, key=FINER["year"].index, default="")
 
 
 def _shift_of(term: Term, of: Term) -> str:
@@ -392,7 +393,7 @@ def _shift_of(term: Term, of: Term) -> str:
     plain = name in ("+", "-") and len(term.arguments) == 2 and term.arguments[1].constant
     if not plain or unit not in FINER["year"] or not _is_same(of, term.arguments[0]):
         return ""
-    return _finest([unit, "day"])
+    return finest([unit, "day"])
 
 
 def _is_of_seconds(term: Term, of: Term) -> bool:

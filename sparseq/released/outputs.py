@@ -144,10 +144,40 @@ class OutputColumn:
 
 
 @dataclass(frozen=True)
+class PossibleKeys:
+    """The values that some keys can have at once, where not all combinations can be: public.
+
+    Attributes:
+        places: Of the keys.
+        values: Theirs, a tuple for each combination.
+        open: Of each key, a value that goes with any others: of rows without a value, or None.
+    """
+
+    places: tuple[int, ...]
+    values: frozenset[tuple[Any, ...]]
+    open: tuple[Any, ...]
+
+    def holds(self, keys: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
+        """Tell of which groups that is so.
+
+        Example:
+            >>> year, month = np.array([1, 1, 2]), np.array(["a", "c", "c"], object)
+            >>> known = PossibleKeys((0, 1), frozenset([(1, "a"), (2, "c")]), (None, None))
+            >>> known.holds([year, month]).tolist()
+            [True, False, True]
+        """
+        rows = zip(*(keys[i].tolist() for i in self.places), strict=True)
+        both = [(row, zip(row, self.open, strict=True)) for row in rows]
+        found = (row in self.values or any(x is None or x == o for x, o in by) for row, by in both)
+        return np.fromiter(found, np.bool_, len(both))
+
+
+@dataclass(frozen=True)
 class Outputs:
     """SELECT list, HAVING, ORDER BY and LIMIT.
 
-    `histogram` is the measure whose bins become rows.
+    `histogram` is the measure whose bins become rows; of groups that no row can be in there is none
+    (`possible`).
     """
 
     columns: tuple[OutputColumn, ...]
@@ -156,6 +186,7 @@ class Outputs:
     limit: int | None = None
     offset: int = 0
     histogram: int | None = None
+    possible: tuple[PossibleKeys, ...] = ()
 
     def called(self, names: Mapping[str, str]) -> Outputs:
         """Return them with columns called as they were written; `names`: by their small letters."""
@@ -166,8 +197,10 @@ class Outputs:
     def rows(self, noised: Measurements) -> NDArray[np.int64]:
         """Return the groups that HAVING keeps, in the order asked for, as far as LIMIT goes."""
         chosen = np.arange(noised.groups)
+        for known in self.possible:
+            chosen = chosen[known.holds([key[chosen] for key in noised.keys])]
         if self.having is not None:
-            chosen = chosen[np.broadcast_to(truth(self.having(noised)), noised.groups)]
+            chosen = chosen[np.broadcast_to(truth(self.having(noised)), noised.groups)[chosen]]
         for node, descending, nulls_first in reversed(self.order):
             keys = _plain(node(noised), noised.groups)
             chosen = _stable_sort(chosen, keys, descending, nulls_first)
@@ -470,6 +503,37 @@ class QuantileNode:
         low = np.array([_first_edge(grid, ~(u < q - _ROUNDING)) for u in upper])
         high = np.array([_last_edge(grid, ~(lo > q + _ROUNDING)) for lo in lower])
         return Estimate(value, np.minimum(low, value), np.maximum(high, value))
+
+
+@dataclass(frozen=True)
+class ExtremeNode:
+    """The least or the greatest value, read off noised counts by bin.
+
+    There is a row in the outermost bin whose count is above 0 for sure, so the greatest value lies
+    between its lower edge and the end of all bins, which no value is beyond.
+
+    Attributes:
+        i, edges: The counts, and their bins' edges.
+        greatest: The greatest value; else the least.
+        whole: A bin is one whole number, its lower edge.
+    """
+
+    i: int
+    edges: tuple[float, ...]
+    greatest: bool
+    whole: bool
+
+    def __call__(self, noised: Measurements) -> Estimate:
+        grid, (least, _) = np.asarray(self.edges, np.float64), noised.ends(self.i)
+        sure, bins = least > 0, least.shape[1]
+        first = np.where(sure.any(axis=1), np.argmax(sure, axis=1), bins - 1)
+        last = np.where(sure.any(axis=1), bins - 1 - np.argmax(sure[:, ::-1], axis=1), 0)
+        ends = (grid[0], grid[-2] if self.whole else grid[-1])
+        if self.greatest:
+            value = grid[last] if self.whole else grid[last + 1]
+            return Estimate(value, grid[last], np.full(len(value), ends[1]))
+        value = grid[first]
+        return Estimate(value, np.full(len(value), ends[0]), grid[first + (not self.whole)])
 
 
 def _cumulated(counts: Floats) -> Floats:

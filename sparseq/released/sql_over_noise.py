@@ -174,7 +174,8 @@ def answer(part: Place, noised: Measurements) -> pa.Table:
             columns[output.name + ENDS] = pa.StructArray.from_arrays(ends, ["low", "high"])
         else:
             columns[output.name] = pa.array(np.broadcast_to(found, mine.groups).tolist())
-    return pa.table(columns)
+    rows = pa.table(columns)
+    return rows.take(part.outputs.rows(mine)) if part.outputs.possible else rows
 
 
 def _finite(values: Floats) -> pa.Array:

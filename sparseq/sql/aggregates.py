@@ -28,9 +28,16 @@ from sqlglot import exp
 
 from sparseq.language.expression_tree import Term, call, constant
 from sparseq.language.interval_arithmetic import MINUS, OVER, PLUS, TIMES, rising_rule
-from sparseq.language.types import BOOLEAN, DOUBLE, TEXT, integer
+from sparseq.language.types import BOOLEAN, DOUBLE, TEXT, Family, integer
 from sparseq.released import outputs as out
-from sparseq.released.outputs import PairMoments, QuantileNode, RatioNode, VarianceNode
+from sparseq.released.outputs import (
+    ExtremeNode,
+    PairMoments,
+    PossibleKeys,
+    QuantileNode,
+    RatioNode,
+    VarianceNode,
+)
 from sparseq.sql.catalog import OTHER
 from sparseq.sql.from_clause import code_of
 from sparseq.sql.normalize import BINNED, PAIRED
@@ -188,6 +195,30 @@ class Domains:
 
     def _minus(self, key: exp.Expr, first: exp.Expr) -> Term:
         return self._scope.term(exp.Sub(this=exp.paren(key.copy()), expression=first))
+
+
+def possible_keys(
+    scope: Scope, keys: Sequence[exp.Expr], domains: Sequence[Domain]
+) -> tuple[PossibleKeys, ...]:
+    """Return which values keys of one column, or of one public table, have at once.
+
+    So a year has its own months, and a product its name. None of what no row can have is shown.
+    """
+    by: dict[str, list[int]] = {}
+    for i, key in enumerate(keys):
+        columns = {c.sql("duckdb"): c for c in key.find_all(exp.Column)}
+        tables = {c.table for c in columns.values()}
+        public = len(tables) == 1 and not scope.sources[next(iter(tables))].private
+        if public or len(columns) == 1:
+            by.setdefault(next(iter(tables if public else columns)), []).append(i)
+    found = []
+    for places in (tuple(some) for some in by.values() if len(some) > 1):
+        related = [keys[i] for i in places]
+        values = PublicValues(scope, scope.public).together(related)
+        if values is not None and len(values) < math.prod(len(domains[i].values) for i in places):
+            rest = tuple(domains[i].values[-1] if domains[i].rest else None for i in places)
+            found.append(PossibleKeys(places, frozenset(values), rest))
+    return tuple(found)
 
 
 def narrowed(domain: Domain, values: Sequence[Any]) -> Domain | None:
@@ -365,6 +396,10 @@ class Aggregates:
                 f"{label} goes with group keys only, and without FILTER",
                 "count each value: SELECT x, count(*) … GROUP BY x ORDER BY count(*) DESC LIMIT 1",
             )
+        if isinstance(e, exp.Min | exp.Max):
+            extreme = self._extreme(e, condition, label)
+            if extreme is not None:
+                return extreme
         if type(e) in _MINIMA:
             refuse(
                 f"{_MINIMA[type(e)]} is the value of one person; noise would hide all of it",
@@ -568,6 +603,25 @@ class Aggregates:
             self._quantiles.setdefault(i, set()).add(q)
         return QuantileNode(i, q, edges)
 
+    def _extreme(
+        self, e: exp.Min | exp.Max, condition: exp.Expr | None, label: str
+    ) -> out.Node | None:
+        """Return MIN or MAX of numbers between public bounds; None: it is of something else."""
+        value = _argument(e)
+        bounds = self._scope.bounds(value)
+        if bounds is None or bounds[0] >= bounds[1]:
+            return None
+        type = self._scope.term(value).type
+        if not type.is_number:
+            return None
+        low, high = bounds
+        whole = type.family is Family.INTEGER and high - low < MAX_BINS
+        edges = even_bins(low, high)
+        if whole:
+            edges = tuple(float(x) for x in range(math.ceil(low), math.floor(high) + 2))
+        i = self._binned_rows(value, condition, edges, label, clamp=True)
+        return ExtremeNode(i, edges, isinstance(e, exp.Max), whole)
+
     def _binned_arguments(
         self, e: exp.Expr, label: str
     ) -> tuple[exp.Expr, float, tuple[float, ...]]:
@@ -611,7 +665,8 @@ class Aggregates:
         role: str = "",
     ) -> int:
         place = bin_of(Cell.of(self._scope.term(value)), edges, nearest=clamp)
-        return self._add(Measure(Kind.ROWS, self._truth(condition), label, edges=edges, bin=place))
+        measure = Measure(Kind.ROWS, self._truth(condition), label, edges=edges, bin=place)
+        return self._add(measure, role)
 
 
 def _clamped(value: exp.Expr, bounds: tuple[float, float]) -> exp.Expr:

@@ -78,6 +78,10 @@ def _ends(e: exp.Expr, lookup: Lookup) -> Interval:
         return lookup(e) or nothing
     if isinstance(e, exp.Count | exp.CountIf | exp.RowNumber | exp.Rank | exp.DenseRank):
         return (0.0, math.inf)
+    if isinstance(e, exp.Window | exp.Filter) and isinstance(e.this, exp.Ntile):
+        return ends(e.this, lookup)
+    if isinstance(e, exp.Ntile) and isinstance(e.this, exp.Literal) and e.this.this.isdecimal():
+        return (1.0, max(float(e.this.this), 1.0))
     if isinstance(e, exp.Length | exp.ArraySize | exp.StrPosition):
         return (0.0, math.inf)
     if isinstance(e, exp.Anonymous) and e.name.lower() == "json_array_length":

@@ -129,10 +129,14 @@ def literal(value: Value | np.generic) -> str:
 
     >>> literal("a'b"), literal(-2), literal(True), literal(dt.datetime(2024, 1, 1, 6))
     ("'a''b'", '(-2)', 'TRUE', "TIMESTAMP '2024-01-01 06:00:00'")
+    >>> literal(["a", "b"])  # for x = ANY (?), or x IN ?
+    "['a', 'b']"
     >>> literal(dt.datetime.fromisoformat("2024-03-31 02:00:00+02:00"))
     "TIMESTAMPTZ '2024-03-31 00:00:00+00:00'"
     """
     value = _plain(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(literal, value))}]"
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -148,7 +152,7 @@ def literal(value: Value | np.generic) -> str:
     if not isinstance(value, int | float | Decimal):
         raise ParameterError(
             f"a parameter is a {type(value).__name__}",
-            "give text, a number, a date, a time, True, False or None",
+            "give text, a number, a date, a time, True, False, None, or a list of them",
         )
     if isinstance(value, int):
         if abs(value) >= _HUGE:
@@ -164,6 +168,8 @@ def _plain(value: Any) -> Any:
     """Return a value of another library as Python's own; raises where microseconds don't do."""
     if isinstance(value, pa.Scalar):
         value = value.as_py()
+    if isinstance(value, pa.Array | pa.ChunkedArray | np.ndarray):
+        return value.to_pylist() if hasattr(value, "to_pylist") else value.tolist()
     nanoseconds = getattr(value, "nanosecond", 0)
     if isinstance(value, np.datetime64):
         whole = value.astype("datetime64[us]")

@@ -304,7 +304,7 @@ PARTS = {"DAYOFWEEK": "dow", "DAYOFYEAR": "doy", "WEEKOFYEAR": "week", "WEEKDAY"
 def respelt(e: exp.Expr) -> exp.Expr:
     """Return a node in the one way of writing it that is read, or as it is.
 
-    FETCH FIRST, any_value(x), pi(), DATEADD(unit, number, time), lengths of time, ANY and ALL of a list, VALUES
+    FETCH FIRST, any_value(x), date_format(x, form), list_contains([…], x), pi(), DATEADD(unit, number, time), lengths of time, ANY and ALL of a list, VALUES
     and series in FROM, and rows of values; rows are equal where all their values are, NULL being
     one, as in DuckDB. What is inside must have been respelt before.
 
@@ -316,6 +316,12 @@ def respelt(e: exp.Expr) -> exp.Expr:
     match e:
         case exp.IgnoreNulls() if isinstance(e.this.find(exp.AggFunc), exp.AnyValue):
             return e.this
+        case exp.ArrayContains() if _is_listed(e.this):
+            return exp.In(this=e.expression, expressions=e.this.expressions)
+        case exp.Anonymous() if e.name.lower() == "date_format" and len(e.expressions) == 2:
+            form = e.expressions[1]
+            if isinstance(form, exp.Literal) and form.is_string:
+                return exp.TimeToStr(this=e.expressions[0], format=_strftime(form))
         case exp.Pi():
             return exp.Literal.number(repr(math.pi))
         case exp.Fetch():
@@ -356,6 +362,25 @@ def respelt(e: exp.Expr) -> exp.Expr:
         case _ if type(e) in COMPARED and (listed := _listed_in(e.expression)) is not None:
             return _compared_with(e, *listed)
     return e
+
+
+def _is_listed(e: exp.Expr) -> bool:
+    """Tell whether an expression is a list of constants, none of which is NULL."""
+    values = e.expressions if isinstance(e, exp.Array) else []
+    return bool(values) and all(isinstance(v, exp.Literal) for v in values)
+
+
+_MYSQL = {"i": "M", "M": "B", "s": "S", "W": "A", "h": "I", "e": "-d", "c": "-m", "k": "-H"}
+"""Codes of MySQL's date_format that are others in strftime."""
+
+
+def _strftime(form: exp.Literal) -> exp.Literal:
+    """Return a format of date_format as one of strftime.
+
+    >>> _strftime(exp.Literal.string("%Y-%m %M %i")).this
+    '%Y-%m %B %M'
+    """
+    return exp.Literal.string(re.sub("%(.)", lambda c: "%" + _MYSQL.get(c[1], c[1]), form.this))
 
 
 MAX_ROWS = 400

@@ -31,6 +31,7 @@ from sparseq.base.arguments import checked, needed_polars
 from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.parameters import literal
+from sparseq.sql.parse import Dialect
 from sparseq.sql.plan import Options, Plan, Query
 
 if TYPE_CHECKING:
@@ -248,6 +249,84 @@ class _Reader:
         return _call("date_trunc", _literal(_UNITS[every]), self.read(args[0]))
 
 
+_OVER_ROWS = {
+    "Sum": "SUM", "Mean": "AVG", "Median": "MEDIAN", "Count": "COUNT", "Min": "MIN", "Max": "MAX",
+}  # fmt: skip
+_SPREADS = {("Std", 1): "STDDEV", ("Std", 0): "STDDEV_POP", ("Var", 1): "VARIANCE",
+            ("Var", 0): "VAR_POP"}  # fmt: skip
+
+
+def aggregate_sql(expression: polars.Expr, user: str) -> str:
+    """Return an aggregate of Polars, or arithmetic with some, as SQL.
+
+    Args:
+        expression: Of `len`, `sum`, `mean`, `std`, `var`, `median`, `quantile`, `count`, `min`,
+            `max`, `corr`, each maybe of `filter(…)`, and `n_unique` of the user.
+        user: The user's column.
+
+    Raises:
+        QueryRefused: It is something else.
+
+    Example:
+        >>> import polars as pl
+        >>> spent = pl.col("amount").filter(pl.col("gift")).sum()
+        >>> aggregate_sql(spent / pl.col("who").n_unique(), "who")
+        'SUM(amount) FILTER(WHERE gift) / COUNT(DISTINCT who)'
+    """
+    return _OverRows(user).read(json.loads(expression.meta.serialize(format="json"))).sql("duckdb")
+
+
+class _OverRows(_Reader):
+    """Reads what is computed from all rows of a group."""
+
+    def __init__(self, user: str) -> None:
+        self._user = user
+
+    def read(self, node: Node) -> exp.Expr:
+        if node == "Len":
+            return exp.Count(this=exp.Star())
+        kind, body = next(iter(node.items())) if isinstance(node, dict) else ("", None)
+        if kind == "Agg":
+            return self._aggregate(*next(iter(body.items())))
+        if kind == "Function":
+            name, detail = _function_name(body["function"])
+            if name == "Quantile":
+                return self._over("QUANTILE", *body["input"])
+            if name == "Correlation" and detail.get("method") == "Pearson":
+                return self._over("CORR", *body["input"])
+        if kind == "Column":
+            _refuse(f"{body} is of one row", "aggregate it: pl.col(…).sum(), or group by it")
+        return super().read(node)
+
+    def _aggregate(self, name: str, body: Node) -> exp.Expr:
+        if isinstance(body, list) and (name, body[1]) in _SPREADS:
+            return self._over(_SPREADS[name, body[1]], body[0])
+        inside = body.get("input", body)
+        if name == "Count" and body.get("include_nulls"):
+            return exp.Count(this=exp.Star())
+        if name in _OVER_ROWS:
+            return self._over(_OVER_ROWS[name], inside)
+        if name == "NUnique" and inside == {"Column": self._user}:
+            return exp.Count(this=exp.Distinct(expressions=[_column(self._user)]))
+        _refuse(
+            f"{name.lower()} is not answered",
+            f"len, sum, mean, std, var, median, quantile, count, min, max, corr are, and n_unique "
+            f"of {self._user}",
+        )
+
+    def _over(self, name: str, value: Node, *others: Node) -> exp.Expr:
+        """Return an aggregate, of the rows that `filter` leaves."""
+        condition = value["Filter"]["by"] if isinstance(value, dict) and "Filter" in value else None
+        value = value["Filter"]["input"] if condition is not None else value
+        parts = ", ".join(_Reader().read(part).sql("duckdb") for part in (value, *others))
+        only = (
+            ""
+            if condition is None
+            else f" FILTER (WHERE {_Reader().read(condition).sql('duckdb')})"
+        )
+        return sqlglot.parse_one(f"{name}({parts}){only}", dialect=Dialect)
+
+
 def _function_name(function: Any) -> tuple[str, Any]:
     """Return the dotted name of a function and its settings."""
     if isinstance(function, str):
@@ -350,17 +429,15 @@ class Aggregation:
 
     Attributes:
         store: Whom to ask.
-        table: The private table.
-        aggregate: SQL of the aggregate.
-        name: Its column in the answer.
+        table: SQL of what it is asked of: the private table, or a join.
+        aggregates: SQL of each aggregate, with the name of its column in the answer.
         conditions: SQL conditions that all must hold.
         groups: SQL of the group keys.
     """
 
     store: Queryable
     table: str
-    aggregate: str
-    name: str
+    aggregates: tuple[tuple[str, str], ...]
     conditions: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
 
@@ -400,8 +477,8 @@ class Aggregation:
     @property
     def sql(self) -> str:
         """The question as SQL."""
-        select = ", ".join([*self.groups, f"{self.aggregate} AS {self.name}"])
-        text = f"SELECT {select} FROM {exp.to_identifier(self.table).sql('duckdb')}"
+        named = (f"{sql} AS {_identifier(name)}" for sql, name in self.aggregates)
+        text = f"SELECT {', '.join([*self.groups, *named])} FROM {self.table}"
         if self.conditions:
             text += " WHERE " + " AND ".join(f"({c})" for c in self.conditions)
         if self.groups:
@@ -434,9 +511,77 @@ class Events:
     def __init__(self, store: Queryable, name: str) -> None:
         self._store = store
         self._table = store.catalog.table(name)
+        self._from = _identifier(self._table.name)
+        self._conditions: tuple[str, ...] = ()
 
     def _aggregation(self, aggregate: str, name: str) -> Aggregation:
-        return Aggregation(self._store, self._table.name, aggregate, name)
+        return Aggregation(self._store, self._from, ((aggregate, name),), self._conditions)
+
+    def where(self, condition: polars.Expr) -> Events:
+        """Return the rows for which `condition` is true, to ask about."""
+        return self._like(self._from, (*self._conditions, to_sql(condition)))
+
+    def join(self, other: Events | str, on: str | None = None, how: str = "inner") -> Events:
+        """Return rows with those of another table beside them, to ask about.
+
+        Args:
+            other: Another table of people, joined on the user; or the name of a public one.
+            on: The column that both have; of people's tables the user's, if nothing is said.
+            how: "inner", or "left" to keep rows that the other table has none for.
+
+        Raises:
+            ParameterError: `how` is something else, or `on` is missing.
+
+        Example:
+            >>> import pyarrow as pa, sparseq
+            >>> sizes = pa.table({"quantity": [1, 2], "size": ["one", "two"]})
+            >>> rows = pa.table({"who": [1, 2], "quantity": [1, 2]})
+            >>> con = sparseq.create(None, {"t": rows}, user="who", public={"sizes": sizes}, seed=1)
+            >>> con.table("t").join("sizes", on="quantity").count().by("size").sql
+            'SELECT size, COUNT(*) AS count FROM t JOIN sizes USING (quantity) GROUP BY size'
+        """
+        if how not in ("inner", "left"):
+            raise ParameterError(f"how is {how!r}", "inner or left")
+        if isinstance(other, str):
+            other = Events(self._store, other)
+        if on is None and not other._table.private:
+            raise ParameterError(
+                f"{other._table.name} is joined on no column", "name one that both have: on=…"
+            )
+        source = other._from
+        if other._conditions:
+            only = " AND ".join(f"({c})" for c in other._conditions)
+            name = _identifier(other._table.name)
+            source = f"(SELECT * FROM {source} WHERE {only}) AS {name}"
+        word = "JOIN" if how == "inner" else "LEFT JOIN"
+        column = _identifier(on or self._table.user)
+        return self._like(f"{self._from} {word} {source} USING ({column})", self._conditions)
+
+    def agg(self, *expressions: polars.Expr, **named: polars.Expr) -> Aggregation:
+        """Ask for several aggregates of Polars at once, each under its name.
+
+        Raises:
+            QueryRefused: One is not answered (see `aggregate_sql`).
+            ParameterError: There is none.
+
+        Example:
+            >>> import polars as pl, pyarrow as pa, sparseq
+            >>> rows = pa.table({"who": [1, 2], "spent": [1.0, 2.0]})
+            >>> con = sparseq.create(None, {"t": rows}, user="who", seed=1)
+            >>> con.table("t").agg(n=pl.len(), sd=pl.col("spent").std()).sql
+            'SELECT COUNT(*) AS n, STDDEV(spent) AS sd FROM t'
+        """
+        every = [(e.meta.output_name(), e) for e in expressions] + list(named.items())
+        if not every:
+            raise ParameterError("there is no aggregate", "agg(n=pl.len())")
+        user = self._table.user
+        made = tuple((aggregate_sql(e, user), name) for name, e in every)
+        return Aggregation(self._store, self._from, made, self._conditions)
+
+    def _like(self, origin: str, conditions: tuple[str, ...]) -> Events:
+        made = Events(self._store, self._table.name)
+        made._from, made._conditions = origin, conditions
+        return made
 
     def count(self, condition: polars.Expr | None = None) -> Aggregation:
         """Count rows, or those for which `condition` is true."""
@@ -456,6 +601,10 @@ class Events:
         """Average a number."""
         return self._aggregation(f"AVG({to_sql(value)})", "mean")
 
+    def std(self, value: polars.Expr | str) -> Aggregation:
+        """Return the standard deviation of a number, of rows as a sample."""
+        return self._aggregation(f"STDDEV({to_sql(value)})", "std")
+
     def quantile(
         self, value: polars.Expr | str, q: float, edges: Sequence[float] | None = None
     ) -> Aggregation:
@@ -467,6 +616,10 @@ class Events:
     def histogram(self, value: polars.Expr | str, edges: Sequence[float]) -> Aggregation:
         """Count rows by bin."""
         return self._aggregation(f"HISTOGRAM({to_sql(value)}, {_edges(edges)})", "count")
+
+
+def _identifier(name: str) -> str:
+    return exp.to_identifier(name).sql("duckdb")
 
 
 def _edges(edges: Sequence[float]) -> list[float]:

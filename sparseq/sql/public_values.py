@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
 from sparseq.language import types as T
-from sparseq.language.conditions import allowed, fineness
+from sparseq.language.conditions import allowed, fineness, finest
 from sparseq.language.expression_tree import Term
 from sparseq.language.types import NULL, Family, Type, type_named
 from sparseq.language.value_sets import DAY, UNITS, Spans, places_of
@@ -182,7 +182,16 @@ class PublicValues:
                 f"LIMIT {MAX_VALUES + 1}"
             )
             return [v for (v,) in rows]
-        return facts.values() if facts.values is not None else None
+        values = facts.values() if facts.values is not None else None
+        return values if values is None else self._in_range(column, values)
+
+    def _in_range(self, column: exp.Column, values: list[Any]) -> list[Any]:
+        """Leave out the times that the WHERE's limits on a column don't let pass."""
+        type = self._scope.type_of(column)
+        if type not in ("DATE", "TIMESTAMP"):
+            return values
+        spans, _ = self._allowed(column)
+        return values if spans is None else [v for v in values if _place(v) in spans]
 
     def _equated(self, e: exp.Column, type: str) -> list[Any] | None:
         """Values of a column of the same type that it equals on every row."""
@@ -286,6 +295,61 @@ class PublicValues:
             f"ORDER BY 1 LIMIT {MAX_VALUES + 1}"
         )
         return self._passing(e, [v for (v,) in found])
+
+    def together(self, keys: Sequence[exp.Expr]) -> list[tuple[Any, ...]] | None:
+        """Return the values that keys have at once; None: any of one may go with any of another.
+
+        Args:
+            keys: Of columns of one public table alone, or of one column alone.
+        """
+        found = {c.sql("duckdb"): c for key in keys for c in key.find_all(exp.Column)}
+        shown = [self._scope.term(key) for key in keys]
+        sources = {self._scope.sources[c.table].alias for c in found.values()}
+        table = self._scope.sources[next(iter(sources))].table if len(sources) == 1 else None
+        if table is not None and not table.private:
+            (alias,) = sources
+            columns = ", ".join(term.sql for term in shown)
+            rows = f"public.{quoted(table.name)} AS {quoted(alias)}"
+        elif len(found) == 1:
+            (column,) = found.values()
+            part = self._stands_for(column, shown) if self._is_known(column, keys) else None
+            if part is None:
+                return None
+            reader = ExpressionReader(lambda _: Term(part.type, "v"), self._constant)
+            columns = ", ".join(reader.at_rest(key).sql for key in keys)
+            rows = f"({part.rows}) AS t(v)"
+        else:
+            return None
+        sql = f"SELECT DISTINCT {columns} FROM {rows} LIMIT {MAX_VALUES + 1}"
+        values = self._public.values(sql)
+        return None if len(values) > MAX_VALUES else values
+
+    def _is_known(self, column: exp.Column, keys: Sequence[exp.Expr]) -> bool:
+        """Tell whether each row that is in a group of some keys has a public value of a column.
+
+        Declared keys are not all values that a column may have; bounds are, as values are cut to
+        them.
+        """
+        if column in keys:
+            return True
+        type, stored = self._scope.type_of(column), self._scope.facts(column).stored
+        listed = stored is not None and (stored.keys is not None or stored.found is not None)
+        return self.confined(column, type) or (is_time(type) and not listed)
+
+    def _stands_for(self, column: exp.Column, of: Sequence[Term]) -> _Part | None:
+        """Return values of a column that stand for all, as far as some terms of it go."""
+        type = self._scope.type_of(column)
+        held = type_named(type)
+        values = self.of(column, type) if held is not None else None
+        if held is not None and values is not None and len(values) <= MAX_VALUES:
+            return _Part(
+                held, len(values), f"SELECT unnest({constants([*values, None], held.sql)})"
+            )
+        unit = finest([fineness(t, self._scope.term(column)) for t in of])
+        moments = self.moments(column, unit) if type == "TIMESTAMP" and unit else None
+        if moments is None:
+            return None
+        return _Part(T.TIMESTAMP, moments[0], f"{moments[1]} UNION ALL SELECT NULL")
 
     def _constant(self, sql: str) -> Any:
         return self._public.constant(sql)
@@ -455,6 +519,13 @@ class _Parts:
         self._by_text[e.sql("duckdb")] = name
         self.known[name] = part
         return exp.column(name)
+
+
+def _place(value: dt.date) -> int:
+    """Return a day's number, or a moment's, from 1970 on: as `Spans` have them."""
+    if isinstance(value, dt.datetime):
+        return (value - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)
+    return (value - _EPOCH).days
 
 
 def is_time(type: str) -> bool:

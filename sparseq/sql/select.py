@@ -49,7 +49,7 @@ from sparseq.language.types import Family
 from sparseq.released import outputs as out
 from sparseq.released.outputs import MeasureNode, combined
 from sparseq.released.sql_over_noise import ENDS, After, Place, PublicRows, ShownColumn
-from sparseq.sql.aggregates import Aggregates, Domains
+from sparseq.sql.aggregates import Aggregates, Domains, possible_keys
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.from_clause import ColumnFacts, FromItem, quoted
 from sparseq.sql.interval_propagation import Shape, Width, with_ends
@@ -401,6 +401,7 @@ class _Outer:
             (self.scope.lookups() or ()) if stored else (),
         )
         self._check_sql(relation, domains, measures)
+        shown = replace(shown, possible=possible_keys(self.scope, self.keys, domains))
         _check_outputs(shown, domains, measures)
         left_out = self._left_out(domains)
         notes, apart = (*left_out, *self._notes()), self.scope.window_apart() is not None

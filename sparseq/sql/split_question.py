@@ -359,10 +359,60 @@ class _Separator:
                 return self._question(original, known), _Known(RowKind.RELEASED)
             mine = {e.alias_or_name for e in select.expressions if _is_user(e.unalias(), users)}
             return original, _Known(RowKind.PEOPLE, frozenset(mine))
-        if self._subqueries(select, known) or RowKind.RELEASED in kinds:
+        joined = kinds == {RowKind.PUBLIC} and self._join_by_row(select, known)
+        if self._subqueries(select, known) or joined or RowKind.RELEASED in kinds:
             _keep_named(select, known)
             return _with_scalars(select), _Known(RowKind.RELEASED)
         return original, _Known(RowKind.PUBLIC)
+
+    def _join_by_row(self, select: exp.Select, known: dict[str, _Known]) -> bool:
+        """Join the numbers about people that a SELECT has for each of its public rows, in place.
+
+        Such as people in the week before each day: one question, grouped by what it takes of the
+        row. Tell whether there are any.
+        """
+        outer = {item.alias_or_name for item in _items(select)}
+        found = [
+            inner
+            for e in select.expressions
+            for inner in _outermost(e)
+            if _is_correlated(inner) and _is_number(inner, select)
+        ]
+        for i, inner in enumerate(found):
+            columns = {c.sql("duckdb"): c for c in inner.find_all(exp.Column) if c.table in outer}
+            names = {text: f"k{i}" for i, text in enumerate(columns)}
+            question = inner.transform(
+                lambda c, names=names: (
+                    exp.column(names[c.sql("duckdb")], "#rows", quoted=True)
+                    if isinstance(c, exp.Column) and c.sql("duckdb") in names
+                    else c
+                )
+            )
+            keys = [exp.column(name, "#rows", quoted=True) for name in names.values()]
+            question.append("joins", exp.Join(this=_rows_of(select, columns, names)))
+            value = exp.alias_(question.expressions[0].unalias(), "v", quoted=True)
+            named = [exp.alias_(key.copy(), key.name, quoted=True) for key in keys]
+            question.set("expressions", [*named, value])
+            question.set("group", exp.Group(expressions=[key.copy() for key in keys]))
+            alias = f"#by{i}"
+            on = exp.and_(
+                *(
+                    exp.EQ(this=c.copy(), expression=exp.column(names[text], alias, quoted=True))
+                    for text, c in columns.items()
+                )
+            )
+            tree, what = self.query(question, known)
+            if what.rows is not RowKind.RELEASED:
+                return False
+            source = exp.Subquery(
+                this=tree, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
+            )
+            select.append("joins", exp.Join(this=source, side="LEFT", on=on))
+            holder = inner.parent if isinstance(inner.parent, exp.Subquery) else inner
+            column = exp.column("v", alias, quoted=True)
+            named_as = holder.alias if isinstance(holder, exp.Subquery) else ""
+            holder.replace(exp.alias_(column, named_as, quoted=True) if named_as else column)
+        return bool(found)
 
     # -- an answer that says which groups are wanted, such as the three largest --------------------
 
@@ -555,6 +605,32 @@ def _is_correlated(select: exp.Select) -> bool:
     """Tell whether a subquery looks at a row outside of it."""
     own = {i.alias_or_name for s in select.find_all(exp.Select) for i in _items(s)}
     return any(c.table and c.table not in own for c in select.find_all(exp.Column))
+
+
+def _is_number(inner: exp.Select, around: exp.Select) -> bool:
+    """Tell whether a subquery is one aggregate over its rows, and the SELECT around it has rows."""
+    more = any(inner.args.get(k) for k in ("group", "having", "limit", "qualify", "distinct"))
+    grouped = around.args.get("group") or any(_aggregates(e) for e in around.expressions)
+    one = len(inner.expressions) == 1 and _aggregates(inner.expressions[0])
+    listed = inner.find_ancestor(exp.In, exp.Exists, exp.Select)
+    return one and not more and not grouped and listed is around
+
+
+def _rows_of(
+    select: exp.Select, columns: Mapping[str, exp.Column], names: Mapping[str, str]
+) -> exp.Subquery:
+    """Return the different values of some columns in a SELECT's rows."""
+    rows = exp.Select(
+        expressions=[exp.alias_(c.copy(), names[text], quoted=True) for text, c in columns.items()],
+        distinct=exp.Distinct(),
+    )
+    for clause in ("from_", "joins", "where"):
+        if (found := select.args.get(clause)) is not None:
+            rows.set(clause, [f.copy() for f in found] if isinstance(found, list) else found.copy())
+    if rows.args.get("joins"):
+        rows.set("joins", [j for j in rows.args["joins"] if not j.alias_or_name.startswith("#by")])
+    alias = exp.TableAlias(this=exp.to_identifier("#rows", quoted=True))
+    return exp.Subquery(this=rows, alias=alias)
 
 
 def _outermost(e: exp.Expr) -> list[exp.Select]:

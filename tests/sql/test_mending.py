@@ -42,7 +42,6 @@ LEFT = {
         "WITH shops AS (SELECT * FROM events) SELECT count(*) FROM events WHERE shop_id IN "
         "(SELECT shop_id FROM shops)",
     "lists are not answered": "SELECT count(*) FROM events WHERE CAST(qty AS INT[]) = [1]",
-    "lists are not answered here": "SELECT count(*) FROM events WHERE list_contains([1, 2], qty)",
     "nothing is asked yet": "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(",
     "nor here": "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS",
     "nor there": "SELEC",
