@@ -292,6 +292,15 @@ def _ask(question: str, default: str | None = None, among: Mapping[int, str] | N
     "cells … (docs/limits.md). [default: work=20000000]",
 )
 @click.option(
+    "--least-people",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Show no value about fewer than N people, as counted with noise: it is NULL, and marked "
+    "'< N people'. Of each question people are counted too, and paid for. It can be raised "
+    "(sparseq curator STORE least-people), never lowered. [default: all are shown]",
+)
+@click.option(
     "--buckets",
     type=int,
     metavar="N",

@@ -604,6 +604,47 @@ class Aggregates:
         return self._add(Measure(Kind.ROWS, self._truth(condition), label, edges=edges, bin=place))
 
 
+def with_people(
+    measures: Sequence[Measure], histogram: int | None = None
+) -> tuple[tuple[Measure, ...], tuple[int, ...]]:
+    """Return measures with counts of the people that they are about, and the place of each's count.
+
+    A count of people is its own. What differs in its condition has a count for itself, and so has
+    each bin of a histogram.
+
+    Example:
+        >>> rows, people = Measure(Kind.ROWS, None, "rows"), Measure(Kind.USERS, None, "people")
+        >>> with_people([rows, people])[1], len(with_people([rows])[0])
+        ((1, 1), 2)
+    """
+    all_of_them = list(measures)
+    places = {replace(m, label=""): i for i, m in enumerate(measures) if m.kind is Kind.USERS}
+    counts = []
+    for i, measure in enumerate(measures):
+        people = _people_of(measure)
+        if i == histogram:
+            people = replace(people, edges=measure.edges, bin=measure.bin)
+        place = places.setdefault(replace(people, label=""), len(all_of_them))
+        if place == len(all_of_them):
+            all_of_them.append(people)
+        counts.append(place)
+    counts += range(len(measures), len(all_of_them))
+    return tuple(all_of_them), tuple(counts)
+
+
+def _people_of(measure: Measure) -> Measure:
+    """Return the count of the people who have a row that a measure takes in."""
+    people = Measure(Kind.USERS, measure.value, f"people of {measure.label}")
+    if measure.kind is Kind.SUM and measure.value is not None:
+        number = Cell(f"isfinite(TRY_CAST({measure.value.sql} AS DOUBLE))")
+        if measure.value.term is not None:
+            number = Cell.of(
+                call("isfinite", "isfinite({0})", BOOLEAN, as_double(measure.value.term))
+            )
+        return replace(people, value=number)
+    return people
+
+
 def _clamped(value: exp.Expr, bounds: tuple[float, float]) -> exp.Expr:
     """Return a value cut to its public bounds, so that they hold whatever rows have."""
     low, high = (exp.cast(exp.Literal.number(repr(end)), "DOUBLE") for end in bounds)

@@ -56,6 +56,7 @@ class PublicFacts:
         rows: Of its public tables, by name.
         most: The limits that were set (see `sparseq.sql.plan`).
         weighted: People are weighted in answers; else they are in or out.
+        least_people: That a value is about which is shown, as counted with noise; 0: any number.
 
     Attributes:
         subqueries: How many subqueries of queries it has answered.
@@ -71,8 +72,9 @@ class PublicFacts:
         rows: Mapping[str, pa.Table],
         most: Mapping[str, int] | None = None,
         weighted: bool = False,
+        least_people: int = 0,
     ) -> None:
-        self.catalog, self.weighted = catalog, weighted
+        self.catalog, self.weighted, self.least_people = catalog, weighted, least_people
         self.limits = all_limits(most)
         self.most_work = self.limits["work"]
         self._schema, self._rows = schema, dict(rows)

@@ -47,9 +47,9 @@ from sparseq.language.functions import rule_of
 from sparseq.language.interval_arithmetic import rising_rule, round_to
 from sparseq.language.types import Family
 from sparseq.released import outputs as out
-from sparseq.released.outputs import MeasureNode, combined
-from sparseq.released.sql_over_noise import ENDS, After, Place, ShownColumn
-from sparseq.sql.aggregates import Aggregates, Domains
+from sparseq.released.outputs import LeastPeople, MeasureNode, combined
+from sparseq.released.sql_over_noise import ENDS, FEW, After, Place, ShownColumn
+from sparseq.sql.aggregates import Aggregates, Domains, with_people
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.from_clause import ColumnFacts, FromItem, quoted
 from sparseq.sql.interval_propagation import Shape, Width, with_ends
@@ -189,7 +189,7 @@ def after(select: exp.Select, parts: Sequence[Place], public: PublicFacts) -> Af
         sql = sql.replace(_rows(part, ""), _rows(part, quoted(name)))
     sql = sql.removeprefix("(").removesuffix(")")
     shown = [
-        ShownColumn(name, w.noised, w.ends is not None, w.whole)
+        ShownColumn(name, w.noised, w.ends is not None, w.few is not None, w.whole)
         for name, w in shape.columns.items()
     ]
     return After(sql, tuple(parts), tuple(shown), public.answer)
@@ -204,7 +204,8 @@ def _shape(part: Place) -> Shape:
             node, ends = output.node, exp.column(output.name + ENDS, quoted=True)
             is_sum = isinstance(node, MeasureNode) and node.i in part.sums
             sure = isinstance(node, MeasureNode)
-            columns[output.name] = Width(True, ends, sure, is_sum, output.integral)
+            few = None if part.outputs.least is None else exp.null()
+            columns[output.name] = Width(True, ends, sure, is_sum, output.integral, few)
     return Shape(columns, True)
 
 
@@ -220,6 +221,8 @@ def _types(part: Place) -> dict[str, str]:
             types[output.name] = part.types[int(output.name[1:])]
         else:
             types |= {output.name: "DOUBLE", output.name + ENDS: T.ENDS.sql}
+            if part.outputs.least is not None:
+                types[output.name + FEW] = "INTEGER"
     return types
 
 
@@ -373,7 +376,15 @@ class _Outer:
         self._check_sql(relation, domains, measures)
         _check_outputs(shown, domains, measures)
         left_out = self._left_out(domains)
-        notes, apart = (*left_out, *self._notes()), self.scope.window_apart() is not None
+        added: tuple[str, ...] = ()
+        if least := self.public.least_people:
+            asked = len(measures)
+            measures, counts = with_people(measures, shown.histogram)
+            bins = tuple(m.bins for m in measures)
+            shown = replace(shown, least=LeastPeople(least, counts, bins))
+            left_out += (f"values about fewer than {least:,} people, as counted, are not shown",)
+            added = tuple(f"{m.label} are counted for that, and paid for" for m in measures[asked:])
+        notes, apart = (*left_out, *added, *self._notes()), self.scope.window_apart() is not None
         return Query(
             "",
             relation,
@@ -813,7 +824,7 @@ class Lowering:
     """Lowers the queries of one store: public facts only, no data touched, nothing charged.
 
     Args:
-        catalog, schema, rows, most, weighted: See `PublicFacts`.
+        catalog, schema, rows, most, weighted, least_people: See `PublicFacts`.
 
     Attributes:
         public: The twin of the store without its private rows.
@@ -826,8 +837,9 @@ class Lowering:
         rows: Mapping[str, pa.Table],
         most: Mapping[str, int],
         weighted: bool,
+        least_people: int = 0,
     ) -> None:
-        self.public = PublicFacts(catalog, schema, rows, most, weighted)
+        self.public = PublicFacts(catalog, schema, rows, most, weighted, least_people)
         self._templates = Templates()
         self._known: dict[str, Query] = {}  # by text; what lowering reads changes with the day
         self._known_on = dt.date.today()

@@ -19,6 +19,7 @@ from sparseq.sql.catalog import WINDOWS, Bound
 from sparseq.sql.plan import check_most
 from sparseq.store.address import backend_at, lake_folder
 from sparseq.store.store import Store
+from sparseq.store.store_promise import checked_least
 from sparseq.stream.stream_progress import norm_budget_for, tau_for
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def create(
     drop: Sequence[str] = (),
     dates: str | Mapping[str, str] = "",
     most: Mapping[str, int] | None = None,
+    least_people: int = 0,
     buckets: int | None = None,
     seed: int | None = None,
 ) -> Store:
@@ -108,6 +110,8 @@ def create(
         most: Limits by name; docs/limits.md has them all. "work", for one, is how many row
             combinations a person may have in a join (20,000,000): whose rows make more is left out
             of that join, and pays nothing (see `sparseq.sql.from_clause`).
+        least_people: Values about fewer people than that, as counted with noise, are not shown. It
+            can be raised later (`sparseq.store.curator.raise_least_people`), and never lowered.
         buckets: Of a lake: how many small stores people lie in, 5 to 20 million rows each. It
             stays.
         seed: For tests and simulations only: repeatable noise, no privacy; every answer says so.
@@ -167,6 +171,7 @@ def create(
         False,
         purposes=parts,
         lifetime_kappa=lifetime,
+        least_people=checked_least(least_people),
     )
     folder = lake_folder(path)
     if (buckets is None) != (folder is None):

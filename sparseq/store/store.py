@@ -231,9 +231,8 @@ class Store(Asking):
             from sparseq.sql.select import Lowering
 
             twin = self.backend.public_twin()
-            self._lowering = Lowering(
-                self.catalog, *twin, self.most, self.stream.course is not None
-            )
+            weighs, least = self.stream.course is not None, self.promise.least_people
+            self._lowering = Lowering(self.catalog, *twin, self.most, weighs, least)
         return self._lowering
 
     @checked
@@ -279,8 +278,9 @@ class Store(Asking):
         )
 
     def relearn(self) -> None:
-        """Take note that keys were found: what is lowered from now on is by them."""
+        """Take note of what the ledger has learned, as found keys: what is lowered is by it."""
         with self.stream.held():
+            self.stream.recall.forget_latest()
             self.catalog = self.catalog.with_found(self.stream.ledger.fact(FOUND) or {})
             self._let_go_of_twin()
             self._lowering = None

@@ -66,6 +66,7 @@ class Declaration:
     purposes: Sequence[Purpose] = ()
     coded: Mapping[str, frozenset[str]] | None = None
     lifetime_kappa: float | None = None
+    least_people: int = 0
 
     def settings(self) -> dict[str, Any]:
         """Return what the store's file has of it, with a number for the store."""
@@ -83,6 +84,7 @@ class Declaration:
             "seed": self.seed,
             "budget_column": self.budget_column,
             "lifetime": self._lifetime(),
+            "least_people": self.least_people,
         }
 
     def _lifetime(self) -> int | None:
