@@ -301,6 +301,18 @@ def _ask(question: str, default: str | None = None, among: Mapping[int, str] | N
     "(sparseq curator STORE least-people), never lowered. [default: all are shown]",
 )
 @click.option(
+    "--find-bounds",
+    multiple=True,
+    metavar="COL",
+    help="Find the bounds of a column of numbers now: it is asked with noise, and charged, once. "
+    "[default: when the first sum or average of one without --bounds is asked for]",
+)
+@click.option(
+    "--only-declared-bounds",
+    is_flag=True,
+    help="Find no bounds: sums of columns without --bounds are refused, but for clamped ones.",
+)
+@click.option(
     "--buckets",
     type=int,
     metavar="N",

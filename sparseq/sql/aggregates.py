@@ -31,7 +31,7 @@ from sparseq.language.interval_arithmetic import MINUS, OVER, PLUS, TIMES, risin
 from sparseq.language.types import BOOLEAN, DOUBLE, TEXT, integer
 from sparseq.released import outputs as out
 from sparseq.released.outputs import PairMoments, QuantileNode, RatioNode, VarianceNode
-from sparseq.sql.catalog import OTHER
+from sparseq.sql.catalog import OTHER, Column
 from sparseq.sql.from_clause import code_of
 from sparseq.sql.normalize import BINNED, PAIRED
 from sparseq.sql.parse import said
@@ -289,7 +289,12 @@ _MINIMA: dict[type, str] = {
 
 
 class Aggregates:
-    """Collects the measures of one query; the same aggregate asked twice is one measure."""
+    """Collects the measures of one query; the same aggregate asked twice is one measure.
+
+    Attributes:
+        unbounded: Tables and columns of sums whose bounds nobody has declared or found.
+        cut: What is said of sums of columns whose bounds were found.
+    """
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
@@ -299,6 +304,8 @@ class Aggregates:
         self._variances: list[tuple[int, ...]] = []
         self._pairs: list[tuple[int, ...]] = []
         self._quantiles: dict[int, set[float]] = {}
+        self.unbounded: dict[tuple[str, str], None] = {}
+        self.cut: dict[str, None] = {}
 
     def is_aggregate(self, e: exp.Expr) -> bool:
         """Tell whether an expression is an aggregate, with or without FILTER."""
@@ -366,9 +373,9 @@ class Aggregates:
         if isinstance(e, exp.CountIf):
             return out.measure(self._rows(_and(e.this, condition), label))
         if isinstance(e, exp.Sum):
-            return out.measure(self._sum(_argument(e), condition, label))
+            return out.measure(self._sum(self._bounded(_argument(e)), condition, label))
         if isinstance(e, exp.Avg):
-            return self._average(_argument(e), condition)
+            return self._average(self._bounded(_argument(e)), condition)
         if isinstance(e, _VARIANCES):
             return self._variance(e, condition)
         if type(e) in PAIRED:
@@ -436,6 +443,32 @@ class Aggregates:
             role,
         )
 
+    def _bounded(self, value: exp.Expr) -> exp.Expr:
+        """Return a value with its columns cut to bounds that were found, where it has no bounds."""
+        if self._scope.bounds(value) is not None:
+            return value
+
+        def cut(e: exp.Expr) -> exp.Expr:
+            return self._cut(e) if isinstance(e, exp.Column) else e
+
+        return value.copy().transform(cut)
+
+    def _cut(self, column: exp.Column) -> exp.Expr:
+        """Return a column cut to bounds that were found; itself, where there are none."""
+        public, source = self._scope.public, self._scope.sources.get(column.table)
+        stored = None if source is None else self._scope.facts(column).stored
+        if source is None or source.table is None or not source.private or stored is None:
+            return column
+        if stored.bounds is not None or not _is_number(stored.type):
+            return column
+        place = source.table.name, stored.name
+        found = public.found_bounds.get(place)
+        if found is None:
+            self.unbounded[place] = None
+            return _cut_to(column, (-1.0, 1.0), stored) if public.assumes_bounds else column
+        self.cut[found.said(stored.name)] = None
+        return _cut_to(column, (found.low, found.high), stored)
+
     def _average(self, value: exp.Expr, condition: exp.Expr | None) -> out.Node:
         number, total, middle = self._moments(value, condition)
         if self._scope.public.weighted:
@@ -486,7 +519,7 @@ class Aggregates:
         return middle, exp.Sub(this=exp.paren(value.copy()), expression=literal)
 
     def _variance(self, e: exp.Expr, condition: exp.Expr | None) -> out.Node:
-        value = _argument(e)
+        value = self._bounded(_argument(e))
         number, total, middle = self._moments(value, condition)
         _, centred = self._centred(value)
         square = exp.Mul(this=exp.paren(centred.copy()), expression=exp.paren(centred.copy()))
@@ -507,7 +540,7 @@ class Aggregates:
         return out.applied(rising_rule(np.sqrt), variance) if root else variance
 
     def _paired(self, e: exp.Expr, condition: exp.Expr | None) -> out.Node:
-        y, x = _argument(e), e.args["expression"]
+        y, x = self._bounded(_argument(e)), self._bounded(e.args["expression"])
         both = exp.Mul(this=exp.paren(y.copy()), expression=exp.paren(x.copy()))
         counted = _and(exp.Anonymous(this="isfinite", expressions=[both]), condition)
         own = self._role(x) and self._role(y) and not isinstance(e, exp.RegrCount)
@@ -645,6 +678,33 @@ def _people_of(measure: Measure) -> Measure:
     return people
 
 
+def _is_number(type: str) -> bool:
+    return integral(type) and type != "BOOLEAN" or type.startswith(("DOUBLE", "FLOAT", "DECIMAL"))
+
+
+def _cut_to(column: exp.Column, bounds: tuple[float, float], stored: Column) -> exp.Expr:
+    """Return a column cut to bounds, where it is a number; else NULL."""
+    is_float = stored.type in ("DOUBLE", "FLOAT")
+    low, high = (
+        exp.Literal.number(int(end))
+        if stored.integral
+        else exp.cast(exp.Literal.number(repr(end)), "DOUBLE")
+        for end in (abs(bounds[0]), bounds[1])
+    )
+    least = exp.Neg(this=low) if bounds[0] < 0 else low
+    inner = exp.Greatest(this=column.copy(), expressions=[least])
+    there = exp.Not(this=exp.Is(this=column.copy(), expression=exp.Null()))
+    finite = exp.Anonymous(this="isfinite", expressions=[column.copy()]) if is_float else there
+    cut = exp.Case(ifs=[exp.If(this=finite, true=exp.Least(this=inner, expressions=[high]))])
+    cut.meta["column"] = column
+    return cut
+
+
+def _as_written(e: exp.Expr) -> str:
+    """Return a value in the words of the query, its columns as they were before they were cut."""
+    return said(e.transform(lambda one: one.meta.get("column") or one))
+
+
 def _clamped(value: exp.Expr, bounds: tuple[float, float]) -> exp.Expr:
     """Return a value cut to its public bounds, so that they hold whatever rows have."""
     low, high = (exp.cast(exp.Literal.number(repr(end)), "DOUBLE") for end in bounds)
@@ -659,7 +719,9 @@ def _clamped(value: exp.Expr, bounds: tuple[float, float]) -> exp.Expr:
 def _moment(which: str, value: exp.Expr, condition: exp.Expr | None, middle: float = 0.0) -> str:
     """Name a measure that averages and variances of a value have in common."""
     centre = f" {'-' if middle > 0 else '+'} {abs(middle):g}" if middle else ""
-    return f"{which} of {said(value)}{centre}" + (f" where {said(condition)}" if condition else "")
+    return f"{which} of {_as_written(value)}{centre}" + (
+        f" where {said(condition)}" if condition else ""
+    )
 
 
 def _present(e: exp.Expr) -> exp.Expr:

@@ -30,6 +30,8 @@ Bound = float | str | dt.date
 """An end of declared bounds: a number, or of dates and times a day, as a date or '2024-12-31'."""
 FOUND = "found keys"
 """The fact that a ledger keeps of the keys that were found: public. By table, then by column."""
+FOUND_BOUNDS = "found bounds"
+"""The fact that a ledger keeps of bounds that were found: public. By table, then by column."""
 OTHER = "(other)"
 """The key of rows that have none of the found keys."""
 _EPOCH = dt.date(1970, 1, 1)
@@ -60,6 +62,29 @@ class Column:
     def integral(self) -> bool:
         """Values are integers."""
         return self.type in INTEGER_TYPES
+
+
+@dataclass(frozen=True)
+class FoundBounds:
+    """Bounds of a column that were found with noise: public.
+
+    Sums and averages of the column take values beyond an end as that end. Nothing else does.
+
+    Attributes:
+        low, high: The ends.
+        cut: About how many people have a value beyond them, in words.
+        release: Of the answer that they were read off.
+    """
+
+    low: float
+    high: float
+    cut: str
+    release: int
+
+    def said(self, column: str) -> str:
+        """Say what sums of the column do."""
+        ends = f"below {self.low:,.10g} or above {self.high:,.10g}"
+        return f"in sums, values of {column} {ends} count as that end; {self.cut}"
 
 
 WINDOWS = ("day", "week", "month", "quarter", "year")

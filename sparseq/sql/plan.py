@@ -406,6 +406,19 @@ COVARIANCE, CORRELATION, SLOPE = "covariance", "correlation", "slope"
 
 
 @dataclass(frozen=True)
+class Unbounded:
+    """The columns of a question that have no bounds, and the question once they have some.
+
+    Attributes:
+        columns: Tables and columns.
+        after: The question, with some bounds: it costs what the question will cost.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    after: Query
+
+
+@dataclass(frozen=True)
 class Query:
     """A lowered query, before its noise is fixed.
 
@@ -422,6 +435,9 @@ class Query:
             windows.
         left_out: Which rows are in no group, in words: public, and said with the answer.
         statistics: What is made of measures that have a role.
+        single: A person has one row at most.
+        unbounded: Sums are of columns without bounds, which are to be found first; None: there are
+            none.
     """
 
     text: str
@@ -436,6 +452,8 @@ class Query:
     span: tuple[int, int] | None = None
     left_out: tuple[str, ...] = ()
     statistics: tuple[Statistic, ...] = ()
+    single: bool = False
+    unbounded: Unbounded | None = None
 
     @property
     def groups(self) -> int:

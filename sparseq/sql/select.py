@@ -50,7 +50,7 @@ from sparseq.released import outputs as out
 from sparseq.released.outputs import LeastPeople, MeasureNode, combined
 from sparseq.released.sql_over_noise import ENDS, FEW, After, Place, ShownColumn
 from sparseq.sql.aggregates import Aggregates, Domains, with_people
-from sparseq.sql.catalog import Catalog
+from sparseq.sql.catalog import Catalog, FoundBounds
 from sparseq.sql.from_clause import ColumnFacts, FromItem, quoted
 from sparseq.sql.interval_propagation import Shape, Width, with_ends
 from sparseq.sql.parse import parse, said, spelled
@@ -64,6 +64,7 @@ from sparseq.sql.plan import (
     Options,
     Query,
     Relation,
+    Unbounded,
     no_public_scale,
 )
 from sparseq.sql.public_database import PublicFacts
@@ -265,20 +266,40 @@ def lower_sql(text: str, catalog: Catalog, public: PublicFacts) -> Query:
 def _checked(text: str, catalog: Catalog, public: PublicFacts) -> None:
     """Refuse a query that is not answered as it stands, without options of the asker's."""
     query = _lowered(text, catalog, public)
+    query = query if query.unbounded is None else query.unbounded.after
     for measure in query.measures:
         if measure.kind is Kind.SUM and measure.scale is None and query.options == Options():
             raise no_public_scale(measure)
 
 
 def _lowered(text: str, catalog: Catalog, public: PublicFacts) -> Query:
+    query, unbounded = _once_lowered(text, catalog, public)
+    if not unbounded:
+        return query
+    public.assumes_bounds = True
+    try:
+        after, _ = _once_lowered(text, catalog, public)
+    finally:
+        public.assumes_bounds = False
+    return replace(query, unbounded=Unbounded(unbounded, after))
+
+
+def _once_lowered(
+    text: str, catalog: Catalog, public: PublicFacts
+) -> tuple[Query, tuple[tuple[str, str], ...]]:
+    """Return a lowered query, and the columns of its sums whose bounds nobody knows."""
     try:
         select, options = parse(text, catalog, public.limits)
         names, taken_apart = spelled(select, catalog), separated(select, catalog)
-        query = (
-            _Outer(select, public).lower() if taken_apart is None else _after(taken_apart, public)
+        outers = (
+            [_Outer(select, public)]
+            if taken_apart is None
+            else [_Outer(q, public, len(taken_apart.questions) > 1) for q in taken_apart.questions]
         )
+        query = outers[0].lower() if taken_apart is None else _after(taken_apart, outers, public)
         outputs = query.outputs.called(names)
-        return replace(query, text=text.strip(), options=options, outputs=outputs)
+        unbounded = dict.fromkeys(place for o in outers for place in o.aggregates.unbounded)
+        return replace(query, text=text.strip(), options=options, outputs=outputs), (*unbounded,)
     except RecursionError:
         raise QueryRefused("the query is nested too deeply", "split it into parts") from None
     except QueryRefused as refused:
@@ -291,10 +312,9 @@ def _short(text: str) -> str:
     return line if len(line) <= MAX_MESSAGE else line[: MAX_MESSAGE - 1] + "…"
 
 
-def _after(query: QueryParts, public: PublicFacts) -> Query:
+def _after(query: QueryParts, outers: Sequence[_Outer], public: PublicFacts) -> Query:
     """Lower the questions of a query as one, and what is selected from their answers."""
     several = len(query.questions) > 1
-    outers = [_Outer(question, public, several) for question in query.questions]
     lowered, types = [o.lower() for o in outers], [o.key_types for o in outers]
     if several:
         asked, parts = together(lowered, types)
@@ -384,6 +404,7 @@ class _Outer:
             shown = replace(shown, least=LeastPeople(least, counts, bins))
             left_out += (f"values about fewer than {least:,} people, as counted, are not shown",)
             added = tuple(f"{m.label} are counted for that, and paid for" for m in measures[asked:])
+        left_out += tuple(self.aggregates.cut)
         notes, apart = (*left_out, *added, *self._notes()), self.scope.window_apart() is not None
         return Query(
             "",
@@ -396,6 +417,7 @@ class _Outer:
             apart=apart,
             span=self.scope.span(),
             statistics=self.aggregates.statistics(),
+            single=[s.single for s in self.scope.sources.values()] == [True],
         )
 
     def _check_answer(self, domains: Sequence[Domain]) -> None:
@@ -824,7 +846,7 @@ class Lowering:
     """Lowers the queries of one store: public facts only, no data touched, nothing charged.
 
     Args:
-        catalog, schema, rows, most, weighted, least_people: See `PublicFacts`.
+        catalog, schema, rows, most, weighted, least_people, found_bounds: See `PublicFacts`.
 
     Attributes:
         public: The twin of the store without its private rows.
@@ -838,8 +860,9 @@ class Lowering:
         most: Mapping[str, int],
         weighted: bool,
         least_people: int = 0,
+        found_bounds: Mapping[tuple[str, str], FoundBounds] | None = None,
     ) -> None:
-        self.public = PublicFacts(catalog, schema, rows, most, weighted, least_people)
+        self.public = PublicFacts(catalog, schema, rows, most, weighted, least_people, found_bounds)
         self._templates = Templates()
         self._known: dict[str, Query] = {}  # by text; what lowering reads changes with the day
         self._known_on = dt.date.today()
@@ -858,11 +881,14 @@ class Lowering:
             and not _NOW.search(sql)
             and not any(domain.rest for domain in query.domains)  # keys may look like dates
             and self.public.catalog.window is None  # whether it is about one, dates decide
+            and query.unbounded is None
         ):  # their answers could change with the dates
             self._templates.learn(sql, query)
         if len(self._known) >= _REMEMBERED:
             self._known.pop(next(iter(self._known)))
-        if not _NOW.search(sql):  # a query that asks for the time is another one each time
+        if query.unbounded is None and not _NOW.search(
+            sql
+        ):  # a query that asks for the time is another one each time
             self._known[sql] = query
         return query
 

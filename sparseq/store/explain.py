@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,6 +22,7 @@ from sparseq.pictures.tables import (
 )
 from sparseq.released.render import ERROR_SUFFIX
 from sparseq.sql.plan import calibrate
+from sparseq.store.found_bounds import PRICE
 from sparseq.stream.expected_width import Outlook, doubt, least_half_width, outlook, said
 from sparseq.stream.joint_unit import joint
 from sparseq.stream.question import WeightedPart, once_for, parts_of, price_in, question_of
@@ -62,6 +63,15 @@ def explained(
 ) -> Explanation:
     """Explain a query, of which an answer may be known; nothing is asked or charged."""
     budget = stream.terms.budget
+    told = options.over(query.options)
+    if query.unbounded is not None and told.scale is None and told.sigma is None:
+        columns = ", ".join(column for _, column in query.unbounded.columns)
+        note = (
+            f"first, once for all questions: where {columns} lies is asked; it costs a person "
+            f"{number(PRICE)} at most, each, and values beyond the bounds found count as these"
+        )
+        after = query.unbounded.after
+        query = replace(after, notes=(*after.notes, note))
     if stream.weighs(query):
         facts = weighted_facts(stream, query, options)
         price = labelled(weighted_price(facts, budget))
@@ -105,6 +115,9 @@ def price_of(stream: Stream, query: Query, options: Options) -> float:
         QueryRefused: It has no public scale.
     """
     budget, options = stream.terms.budget, options.over(query.options)
+    if query.unbounded is not None and options.scale is None and options.sigma is None:
+        first = PRICE * len(query.unbounded.columns)
+        return first + price_of(stream, query.unbounded.after, options)
     if not stream.weighs(query):
         return worst_case_charge(calibrate(query, budget, options), budget)
     price, parts = _priced_parts(stream, query, options)
@@ -119,6 +132,7 @@ def dearest(stream: Stream, query: Query, options: Options) -> float:
         QueryRefused: It has no public scale.
     """
     price, once = price_of(stream, query, options), list[str]()
+    query = query if query.unbounded is None else query.unbounded.after
     if stream.weighs(query):
         _, parts = _priced_parts(stream, query, options.over(query.options))
         once = _asked_once(stream, parts)

@@ -67,6 +67,7 @@ class Declaration:
     coded: Mapping[str, frozenset[str]] | None = None
     lifetime_kappa: float | None = None
     least_people: int = 0
+    finds_bounds: bool = True
 
     def settings(self) -> dict[str, Any]:
         """Return what the store's file has of it, with a number for the store."""
@@ -85,6 +86,7 @@ class Declaration:
             "budget_column": self.budget_column,
             "lifetime": self._lifetime(),
             "least_people": self.least_people,
+            "finds_bounds": self.finds_bounds,
         }
 
     def _lifetime(self) -> int | None:
