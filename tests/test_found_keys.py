@@ -20,8 +20,8 @@ from sparseq.engine.protocol import USER
 from sparseq.mechanisms import SeededEntropy, rounded_gaussian
 from sparseq.pictures.tables import guarantee
 from sparseq.sql.catalog import OTHER
+from sparseq.store.found_keys import Keys
 from sparseq.store.store import Store
-from sparseq.store.text_keys import Keys
 from sparseq.stream.partition_selection import (
     DELTAS,
     STEPS,

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparseq.released.outputs import Estimate, Measurements, Outputs
-from sparseq.sql.plan import ERROR, INTERVAL, Domain, Plan, Query
+from sparseq.sql.plan import ERROR, INTERVAL, Domain, Plan, Query, values_of_keys
 
 ERROR_SUFFIX = "_error"
 """Beside every noised column x, column x_error has its ±; null where none can be given."""
@@ -100,7 +100,8 @@ def schema_of(query: Query, weighted: bool) -> pa.Schema:
 def _types(query: Query, outputs: Outputs) -> dict[str, pa.DataType | None]:
     """Return the types of an answer's columns, told from the values of the keys; None: noised."""
     length = min(max((len(d.values) for d in query.domains), default=1), _LOOKED_AT)
-    keys = [np.array([*islice(cycle(d.values), length), None], object)[:-1] for d in query.domains]
+    values = [some for _, _, some in values_of_keys(query.domains)]
+    keys = [np.array([*islice(cycle(some), length), None], object)[:-1] for some in values]
     zeros = [np.zeros((length, m.bins)) for m in query.measures]
     noised = Measurements(zeros, [0.0] * len(zeros), keys, length)
     types: dict[str, pa.DataType | None] = {}
@@ -118,7 +119,8 @@ def _types(query: Query, outputs: Outputs) -> dict[str, pa.DataType | None]:
 def _measures(plan: Plan, noised: Measurements) -> pa.Table:
     """Return the keys and the noised measures, one row a group, whatever was to become of them."""
     columns: dict[str, pa.Array] = {
-        d.name: pa.array(k.tolist()) for d, k in zip(plan.query.domains, noised.keys, strict=True)
+        name: pa.array(k.tolist())
+        for (_, name, _), k in zip(values_of_keys(plan.query.domains), noised.keys, strict=True)
     }
     weighted = noised.weighted is not None
     for i, m in enumerate(plan.query.measures):
@@ -243,11 +245,15 @@ def _numbers(values: Any, integral: bool, hidden: NDArray[np.bool_]) -> pa.Array
 
 def key_columns(domains: Sequence[Domain]) -> list[NDArray[Any]]:
     """Return each key's value by group, last key fastest."""
-    columns, repeat, tile = [], math.prod(len(d.values) for d in domains), 1
+    repeats, repeat, tile = [], math.prod(len(d.values) for d in domains), 1
     for domain in domains:
         repeat //= len(domain.values)
-        values = np.empty(len(domain.values), object)
-        values[:] = domain.values
-        columns.append(np.tile(np.repeat(values, repeat), tile))
+        repeats.append((repeat, tile))
         tile *= len(domain.values)
+    columns = []
+    for i, _, some in values_of_keys(domains):
+        values = np.empty(len(some), object)
+        values[:] = some
+        repeat, tile = repeats[i]
+        columns.append(np.tile(np.repeat(values, repeat), tile))
     return columns

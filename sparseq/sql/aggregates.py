@@ -31,7 +31,7 @@ from sparseq.language.interval_arithmetic import MINUS, OVER, PLUS, TIMES, risin
 from sparseq.language.types import BOOLEAN, DOUBLE, TEXT, integer
 from sparseq.released import outputs as out
 from sparseq.released.outputs import PairMoments, QuantileNode, RatioNode, VarianceNode
-from sparseq.sql.catalog import OTHER, Column
+from sparseq.sql.catalog import OTHER, Column, FoundTuples
 from sparseq.sql.from_clause import code_of
 from sparseq.sql.normalize import BINNED, PAIRED
 from sparseq.sql.parse import said
@@ -71,6 +71,48 @@ class Domains:
         self._values = PublicValues(scope, public)
         self._over_found = PublicValues(scope, public, found=True)
         self.joins = ""
+
+    def of_tuples(
+        self,
+        columns: Sequence[exp.Column],
+        names: Sequence[tuple[str, int]],
+        types: Sequence[str],
+        found: FoundTuples,
+    ) -> Domain:
+        """Return the domain of several keys that were found together: their tuples, and the rest.
+
+        Args:
+            columns: The keys.
+            names: What they are called, and their places among all keys.
+            types: Their DuckDB types.
+            found: In the order of the columns.
+        """
+        passing = [self._values.of(c, t) for c, t in zip(columns, types, strict=True)]
+        kept = [
+            some
+            for some in found.values
+            if all(p is None or v in p for v, p in zip(some, passing, strict=True))
+        ]
+        alias = f'"#key{self.joins.count("LEFT JOIN")}"'
+        lists = [
+            f"unnest({constants([some[i] for some in kept], t) if kept else f'[]::{t}[]'})"
+            for i, t in enumerate(types)
+        ]
+        fields = [f"v{i}" for i in range(len(types))]
+        same = " AND ".join(
+            f"{alias}.{field} = ({self._scope.term(c).sql})"
+            for field, c in zip(fields, columns, strict=True)
+        )
+        places = f"SELECT {', '.join(lists)}, unnest(range({len(kept)})::INTEGER[])"
+        self.joins += f" LEFT JOIN ({places}) AS {alias}({', '.join(fields)}, i) ON {same}"
+        rest = tuple(_of_the_rest(type) for type in types)
+        cell = Cell(f"coalesce({alias}.i, {len(kept)})")
+        name = ", ".join(name for name, _ in names)
+        return Domain(name, (*kept, rest), cell, rest=True, keys=tuple(names))
+
+    def is_public(self, key: exp.Expr, type: str) -> bool:
+        """Tell whether a key has public values by itself."""
+        return self._values.of(key, type) is not None or self._found(key, type) is not None
 
     def of(self, key: exp.Expr, name: str, type: str) -> Domain:
         """Return a key's domain and how a row finds its place in it.
@@ -133,22 +175,22 @@ class Domains:
             f"create --keys {column}=a,b,c; or group by a column of a public table"
         )
 
-    def _found(self, key: exp.Expr, type: str) -> tuple[str, ...] | None:
-        """Return the keys that were privately found of a stored column, or what a text of it is.
+    def _found(self, key: exp.Expr, type: str) -> tuple[Any, ...] | None:
+        """Return the keys that were privately found of a stored column, or what is made of them.
 
         All other rows are one more value, though a function of theirs may be that of a found key's.
         """
         if isinstance(key, exp.Column):
             stored = self._scope.facts(key).stored
             return None if stored is None else stored.found
-        values = self._over_found.of(key, type) if type == "VARCHAR" else None
+        values = self._over_found.of(key, type)
         return None if values is None else tuple(v for v in values if v != OTHER)
 
-    def _with_rest(self, key: exp.Expr, name: str, type: str, found: tuple[str, ...]) -> Domain:
+    def _with_rest(self, key: exp.Expr, name: str, type: str, found: tuple[Any, ...]) -> Domain:
         """Return found keys as a domain, with one more value for all other rows."""
         term = self._scope.term(key)
         place = f"coalesce({self._joined(term, list(found), type)}, {len(found)})"
-        return Domain(name, (*found, OTHER), Cell(place), key=term, rest=True)
+        return Domain(name, (*found, _of_the_rest(type)), Cell(place), key=term, rest=True)
 
     # -- where a row finds its place -------------------------------------------------------------
 
@@ -188,6 +230,11 @@ class Domains:
 
     def _minus(self, key: exp.Expr, first: exp.Expr) -> Term:
         return self._scope.term(exp.Sub(this=exp.paren(key.copy()), expression=first))
+
+
+def _of_the_rest(type: str) -> str | None:
+    """Return the key of all rows that have none of the found keys."""
+    return OTHER if type == "VARCHAR" else None
 
 
 def narrowed(domain: Domain, values: Sequence[Any]) -> Domain | None:
@@ -679,7 +726,7 @@ def _people_of(measure: Measure) -> Measure:
 
 
 def _is_number(type: str) -> bool:
-    return integral(type) and type != "BOOLEAN" or type.startswith(("DOUBLE", "FLOAT", "DECIMAL"))
+    return (integral(type) and type != "BOOLEAN") or type.startswith(("DOUBLE", "FLOAT", "DECIMAL"))
 
 
 def _cut_to(column: exp.Column, bounds: tuple[float, float], stored: Column) -> exp.Expr:

@@ -50,7 +50,7 @@ from sparseq.released import outputs as out
 from sparseq.released.outputs import LeastPeople, MeasureNode, combined
 from sparseq.released.sql_over_noise import ENDS, FEW, After, Place, ShownColumn
 from sparseq.sql.aggregates import Aggregates, Domains, with_people
-from sparseq.sql.catalog import Catalog, FoundBounds
+from sparseq.sql.catalog import Catalog, FoundBounds, FoundTuples
 from sparseq.sql.from_clause import ColumnFacts, FromItem, quoted
 from sparseq.sql.interval_propagation import Shape, Width, with_ends
 from sparseq.sql.parse import parse, said, spelled
@@ -66,6 +66,7 @@ from sparseq.sql.plan import (
     Relation,
     Unbounded,
     no_public_scale,
+    values_of_keys,
 )
 from sparseq.sql.public_database import PublicFacts
 from sparseq.sql.scope import Scope, refuse
@@ -443,11 +444,36 @@ class _Outer:
         names = {e.unalias().sql("duckdb"): e.alias_or_name for e in self.select.expressions}
         # all types first: from then on it is known which strings are needed
         types = self.key_types = [self._key_type(key) for key in self.keys]
-        found = [
-            finder.of(key, names.get(key.sql("duckdb"), said(key)), type)
-            for key, type in zip(self.keys, types, strict=True)
-        ]
+        called = [names.get(key.sql("duckdb"), said(key)) for key in self.keys]
+        found, left = list[Domain](), dict(enumerate(self.keys))
+        for places, several in self._found_together(finder):
+            if not left.keys() >= set(places):
+                continue
+            columns = [left.pop(p) for p in places]
+            some = [(called[p], p) for p in places]
+            found.append(finder.of_tuples(columns, some, [types[p] for p in places], several))
+        found += [finder.of(key, called[p], types[p]) for p, key in left.items()]
         return tuple(found), finder.joins
+
+    def _found_together(self, finder: Domains) -> list[tuple[list[int], FoundTuples]]:
+        """Return the keys that were found together, by their places: the most columns first.
+
+        None whose values are public one by one.
+        """
+        at: dict[tuple[str, str], int] = {}
+        for place, key in enumerate(self.keys):
+            stored = self.scope.facts(key).stored if isinstance(key, exp.Column) else None
+            if stored is not None:
+                at[key.table, stored.name] = place
+        together = []
+        for alias, source in self.scope.sources.items():
+            for found in () if source.table is None else source.table.found:
+                places = [at.get((alias, name), -1) for name in found.columns]
+                if min(places) >= 0 and not all(
+                    finder.is_public(self.keys[p], self.key_types[p]) for p in places
+                ):
+                    together.append((places, found))
+        return sorted(together, key=lambda one: -len(one[0]))
 
     def _key_type(self, key: exp.Expr) -> str:
         if isinstance(key, exp.Column):
@@ -474,10 +500,12 @@ class _Outer:
         """
         sides = [x for c in self.scope.where for x in _limited(c)]
         ranged = {x for x in sides if sides.count(x) > 1}
+        of_keys = zip(self.keys, values_of_keys(domains), strict=True)
         names = [
-            f"{domain.name} is {'' if None in domain.values else 'NULL or '}in no group"
-            for key, domain in zip(self.keys, domains, strict=True)
-            if not domain.rest and not {c.sql("duckdb") for c in key.find_all(exp.Column)} <= ranged
+            f"{name} is {'' if None in values else 'NULL or '}in no group"
+            for key, (i, name, values) in of_keys
+            if not domains[i].rest
+            and not {c.sql("duckdb") for c in key.find_all(exp.Column)} <= ranged
         ]
         return tuple(f"rows whose {name} are not counted, and cost nothing" for name in names)
 
@@ -656,7 +684,7 @@ def _check_outputs(
     outputs: out.Outputs, domains: Sequence[Domain], measures: Sequence[Measure]
 ) -> None:
     """Compute what is shown from zeros and ones: values that don't go together show here."""
-    keys = [np.array([d.values[0]], object) for d in domains]
+    keys = [np.array([values[0]], object) for _, _, values in values_of_keys(domains)]
     try:
         for value in (0.0, 1.0):
             same = [np.full((1, m.bins), value) for m in measures]

@@ -187,8 +187,6 @@ def create(
     if folder is not None and buckets is not None:
         from sparseq.lake.lake_store import create_lake
 
-        if questions.keys_delta:
-            raise ParameterError("a lake finds no keys", "leave keys_delta out, or make one file")
         if by:
             raise ParameterError("a lake has no windows", "leave window out, or make one file")
         create_lake(folder, declaration, buckets)
@@ -295,10 +293,13 @@ def _check_window(
             f"window is {window!r}, by the column {time!r}",
             f'one of {", ".join(WINDOWS)}, with the column that says when: time="date"',
         )
-    if questions.keys_delta:
-        raise ParameterError("a store with windows finds no keys", "leave keys_delta out")
     if lifetime is None:
         return
+    if questions.keys_delta:
+        raise ParameterError(
+            "a store with a level for life finds no keys: a delta of a window is none of a life",
+            "leave keys_delta out, or the level of all windows",
+        )
     if questions.halt or questions.aside() or parts:
         raise ParameterError(
             "a store with a level for life has neither halt nor parts for anything but questions",

@@ -27,7 +27,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparseq.base.arguments import checked
-from sparseq.base.errors import ParameterError, QueryRefused
+from sparseq.base.errors import QueryRefused
 from sparseq.engine.protocol import quote
 from sparseq.ledger.notes import Fact
 from sparseq.ledger.protocol import Ledger

@@ -1,6 +1,6 @@
-"""Privately found keys: which texts of a column enough people have, from a threshold over noise.
+"""Privately found keys: which values of columns enough people have, from a threshold over noise.
 
-Each person picks some of their own keys that are not known yet, and gives each the same weight;
+A key is a value of one column, or a tuple of values of several; one text stands for each. Each person picks some of their own keys that are not known yet, and gives each the same weight;
 the squares add up to 1. A key whose noised sum of weights is above T is released. Only keys that
 somebody has can be, so the chance that noise alone lifts a person's own weight over T is what the
 person pays into an account of delta, for each picked key as if nobody else had it; the squared norm
@@ -118,7 +118,7 @@ class Picks:
     """The keys that each person has picked: private. Row by row, in order of person.
 
     Attributes:
-        keys: The texts, in canonical order, which is that of their code points.
+        keys: The texts that stand for them (`FoundColumns`), in the order of their code points.
         users, places: Who, and which of the keys.
     """
 
@@ -154,13 +154,61 @@ class Picks:
 
 
 def tallied(batches: Iterable[pa.RecordBatch]) -> pa.Table:
-    """Return how many rows each person has of each text, of rows of `USER` and the text."""
-    found = [batch.rename_columns([USER, "key"]) for batch in batches]
-    schema = pa.schema([(USER, pa.int32()), ("key", pa.string())])
-    rows = pa.concat_tables([schema.empty_table(), *(pa.table(b).cast(schema) for b in found)])
-    fits = pc.less_equal(pc.utf8_length(rows["key"]), LONGEST)
-    rows = rows.filter(pc.and_(fits, pc.not_equal(rows["key"], OTHER)))  # neither is so for NULL
-    return rows.group_by([USER, "key"]).aggregate([([], "count_all")])
+    """Return how many rows each person has of each key, of rows of `USER` and one or more values.
+
+    A row that lacks a value, or has one that is too long or the name of the rest, has no key.
+    """
+    schema = pa.schema([(USER, pa.int32()), ("key", pa.string()), ("count_all", pa.int64())])
+    counted = [schema.empty_table()]
+    for batch in batches:
+        keys = encoded(batch.columns[1:])
+        rows = pa.table([batch.column(0).cast(pa.int32()), keys], [USER, "key"])
+        rows = rows.filter(pc.is_valid(keys))
+        counted.append(rows.group_by([USER, "key"]).aggregate([([], "count_all")]))
+    rows = pa.concat_tables(one.select(schema.names).cast(schema) for one in counted)
+    total = rows.group_by([USER, "key"]).aggregate([("count_all", "sum")])
+    return total.rename_columns([USER, "key", "count_all"])
+
+
+def encoded(columns: Sequence[pa.Array]) -> pa.Array:
+    """Return the text that stands for each row's key (`FoundColumns`); NULL where it has none.
+
+    Example:
+        >>> encoded([pa.array(["1:x", None]), pa.array([7, 8])]).to_pylist()
+        ['3:1:x1:7', None]
+    """
+    texts = [_value_texts(column) for column in columns]
+    if len(texts) == 1 and _is_text(columns[0].type):
+        return texts[0]
+    parts = [part for text in texts for part in (_length(text), text)]
+    return pc.binary_join_element_wise(*parts, "")
+
+
+def _length(texts: pa.Array) -> pa.Array:
+    lengths = pc.utf8_length(texts).cast(pa.string())
+    return pc.binary_join_element_wise(lengths, "", ":")
+
+
+def _is_text(type: pa.DataType) -> bool:
+    return bool(pa.types.is_string(type) or pa.types.is_large_string(type))
+
+
+def _value_texts(column: pa.Array) -> pa.Array:
+    """Return values as texts, one text for equal values; NULL where a row is to have no key."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if _is_text(column.type):
+        texts = column.cast(pa.string())
+        fits = pc.and_(pc.less_equal(pc.utf8_length(texts), LONGEST), pc.not_equal(texts, OTHER))
+        return pc.if_else(fits, texts, None)
+    if pa.types.is_timestamp(column.type):
+        return column.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.string())
+    if pa.types.is_floating(column.type):  # -0 is 0
+        zero = pa.scalar(0.0, column.type)
+        column = pc.if_else(
+            pc.is_finite(column), pc.add(column, zero), pa.scalar(None, column.type)
+        )
+    return column.cast(pa.string())
 
 
 def picked(tallies: Sequence[pa.Table], known: Sequence[str], most: int) -> Picks:
@@ -191,10 +239,11 @@ def picked(tallies: Sequence[pa.Table], known: Sequence[str], most: int) -> Pick
     return Picks(tuple(keys), users[kept].astype(np.int32), places[kept])
 
 
-def search_query(table: str, column: str) -> Query:
+def search_query(table: str, columns: Sequence[str]) -> Query:
     """Return what is asked by a search, as the stream knows it: nobody pays more than 1."""
     one = Measure(Kind.USERS, None, "keys", scale=1.0, step=1 / STEPS)
-    return Query(f"keys of {table}.{column}", Relation(f"FROM {table}"), (), (one,), None)
+    said = columns[0] if len(columns) == 1 else f"({', '.join(columns)})"
+    return Query(f"keys of {table}.{said}", Relation(f"FROM {table}"), (), (one,), None)
 
 
 # -- one comparison of a sparse vector as the mechanism of a step ----------------------------------
