@@ -153,21 +153,39 @@ class Picks:
         )
 
 
-def tallied(batches: Iterable[pa.RecordBatch]) -> pa.Table:
+@dataclass(frozen=True)
+class Tally:
+    """The number of rows that each person of a range has of each key: private.
+
+    Attributes:
+        texts: Stand for the keys.
+        users, places, counts: Who, which of the texts, and how many rows.
+    """
+
+    texts: pa.Array
+    users: Index
+    places: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+
+def tallied(batches: Iterable[pa.RecordBatch]) -> Tally:
     """Return how many rows each person has of each key, of rows of `USER` and one or more values.
 
     A row that lacks a value, or has one that is too long or the name of the rest, has no key.
     """
-    schema = pa.schema([(USER, pa.int32()), ("key", pa.string()), ("count_all", pa.int64())])
-    counted = [schema.empty_table()]
+    kind = pa.dictionary(pa.int32(), pa.string())
+    keys, users = [pa.array([], kind)], [np.zeros(0, np.int64)]
     for batch in batches:
-        keys = encoded(batch.columns[1:])
-        rows = pa.table([batch.column(0).cast(pa.int32()), keys], [USER, "key"])
-        rows = rows.filter(pc.is_valid(keys))
-        counted.append(rows.group_by([USER, "key"]).aggregate([([], "count_all")]))
-    rows = pa.concat_tables(one.select(schema.names).cast(schema) for one in counted)
-    total = rows.group_by([USER, "key"]).aggregate([("count_all", "sum")])
-    return total.rename_columns([USER, "key", "count_all"])
+        texts = encoded(batch.columns[1:])
+        keys.append(texts.drop_null().dictionary_encode().cast(kind))
+        users.append(batch.column(0).filter(texts.is_valid()).to_numpy().astype(np.int64))
+    whole = pa.chunked_array(keys).unify_dictionaries().combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):
+        whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else keys[0]
+    pairs = np.concatenate(users) << 32 | whole.indices.to_numpy()
+    pairs, counts = np.unique(pairs, return_counts=True)
+    owners = (pairs >> 32).astype(np.int32)
+    return Tally(whole.dictionary, owners, pairs & 0xFFFFFFFF, counts.astype(np.int64))
 
 
 def encoded(columns: Sequence[pa.Array]) -> pa.Array:
@@ -211,7 +229,7 @@ def _value_texts(column: pa.Array) -> pa.Array:
     return column.cast(pa.string())
 
 
-def picked(tallies: Sequence[pa.Table], known: Sequence[str], most: int) -> Picks:
+def picked(tallies: Sequence[Tally], known: Sequence[str], most: int) -> Picks:
     """Return what each person picks of their own new keys: those with the most of their rows.
 
     Of as many rows, the order is that of the keys' hashes, which is nobody's.
@@ -221,22 +239,33 @@ def picked(tallies: Sequence[pa.Table], known: Sequence[str], most: int) -> Pick
         known: Keys that were found before.
         most: That a person can pick.
     """
-    schema = pa.schema([(USER, pa.int32()), ("key", pa.string()), ("count_all", pa.int64())])
-    rows = pa.concat_tables([schema.empty_table(), *(t.select(schema.names) for t in tallies)])
-    rows = rows.filter(pc.invert(pc.is_in(rows["key"], pa.array(known, pa.string()))))
-    texts = pc.unique(rows["key"]).to_pylist()
-    keys = sorted(texts)
-    hashes = [hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest() for key in keys]
+    texts = pc.unique(pa.chunked_array([t.texts for t in tallies], pa.string()))
+    new = texts.filter(pc.invert(pc.is_in(texts, pa.array(known, pa.string()))))
+    listed = new.take(pc.sort_indices(new))  # in UTF-8 as by code points
+    keys = listed.to_pylist()
+    hashes = b"".join(hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest() for key in keys)
+    words = np.frombuffer(hashes, ">u8").reshape(-1, 4)
     rank = np.empty(len(keys), np.int64)
-    rank[sorted(range(len(keys)), key=hashes.__getitem__)] = np.arange(len(keys))
-    users = rows[USER].to_numpy()
-    places = pc.index_in(rows["key"], pa.array(keys, pa.string())).to_numpy().astype(np.int64)
-    order = np.lexsort((rank[places], -rows["count_all"].to_numpy(), users))
+    rank[np.lexsort(words.T[::-1])] = np.arange(len(keys))
+    users, places, counts = _of_keys(tallies, listed)
+    order = np.lexsort((rank[places], -counts, users))
     users, places = users[order], places[order]
     first = np.flatnonzero(np.diff(users, prepend=-1))
     turn = np.arange(len(users)) - np.repeat(first, np.diff([*first, len(users)]))
     kept = turn < most
     return Picks(tuple(keys), users[kept].astype(np.int32), places[kept])
+
+
+def _of_keys(tallies: Sequence[Tally], keys: pa.Array) -> tuple[Index, Ints, Ints]:
+    """Return who has rows of keys, of which, and how many: of all ranges of people."""
+    users, places, counts = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)], []
+    for tally in tallies:
+        at = pc.fill_null(pc.index_in(tally.texts, keys), -1).to_numpy().astype(np.int64)
+        own = at[tally.places]
+        users.append(tally.users[own >= 0])
+        places.append(own[own >= 0])
+        counts.append(tally.counts[own >= 0])
+    return np.concatenate(users), np.concatenate(places), np.concatenate([places[0], *counts])
 
 
 def search_query(table: str, columns: Sequence[str]) -> Query:
