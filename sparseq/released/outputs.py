@@ -148,7 +148,7 @@ class LeastPeople:
 
     @property
     def mark(self) -> str:
-        """What stands in place of a value."""
+        """The words in place of a value."""
         return f"< {self.least:,} people"
 
     def hides(self, node: Node, noised: Measurements) -> NDArray[np.bool_]:

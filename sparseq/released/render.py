@@ -20,7 +20,7 @@ ERROR_SUFFIX = "_error"
 LOW_SUFFIX, HIGH_SUFFIX = "_low", "_high"
 """Of a weighted answer, columns x_low and x_high have the ends of the interval about everybody."""
 SUPPRESSED_SUFFIX = "_suppressed"
-"""Where a store shows nothing about few people, column x_suppressed says so in place of a value."""
+"""A store that shows nothing about few people says so in column x_suppressed, not with a value."""
 _LOOKED_AT = 4096  # values of a key that its type is told from
 SUFFIXES = (ERROR_SUFFIX, LOW_SUFFIX, HIGH_SUFFIX, SUPPRESSED_SUFFIX)
 

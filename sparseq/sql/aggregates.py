@@ -506,7 +506,8 @@ class Aggregates:
         stored = None if source is None else self._scope.facts(column).stored
         if source is None or source.table is None or not source.private or stored is None:
             return column
-        if stored.bounds is not None or not _is_number(stored.type):
+        is_number = stored.integral or stored.type.startswith(("DOUBLE", "FLOAT", "DECIMAL"))
+        if stored.bounds is not None or not is_number:
             return column
         place = source.table.name, stored.name
         found = public.found_bounds.get(place)
@@ -685,12 +686,12 @@ class Aggregates:
 
 
 def with_people(
-    measures: Sequence[Measure], histogram: int | None = None
+    measures: Sequence[Measure], histogram: int | None = None, single: bool = False
 ) -> tuple[tuple[Measure, ...], tuple[int, ...]]:
     """Return measures with counts of the people that they are about, and the place of each's count.
 
-    A count of people is its own. What differs in its condition has a count for itself, and so has
-    each bin of a histogram.
+    A count of people is its own, and so is a count of rows where a person has one at most
+    (`single`). What differs in its condition has a count for itself, as has each bin of a histogram.
 
     Example:
         >>> rows, people = Measure(Kind.ROWS, None, "rows"), Measure(Kind.USERS, None, "people")
@@ -701,6 +702,9 @@ def with_people(
     places = {replace(m, label=""): i for i, m in enumerate(measures) if m.kind is Kind.USERS}
     counts = []
     for i, measure in enumerate(measures):
+        if single and measure.kind is Kind.ROWS and (i == histogram or measure.bins == 1):
+            counts.append(i)
+            continue
         people = _people_of(measure)
         if i == histogram:
             people = replace(people, edges=measure.edges, bin=measure.bin)
@@ -723,10 +727,6 @@ def _people_of(measure: Measure) -> Measure:
             )
         return replace(people, value=number)
     return people
-
-
-def _is_number(type: str) -> bool:
-    return (integral(type) and type != "BOOLEAN") or type.startswith(("DOUBLE", "FLOAT", "DECIMAL"))
 
 
 def _cut_to(column: exp.Column, bounds: tuple[float, float], stored: Column) -> exp.Expr:

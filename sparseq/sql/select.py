@@ -400,7 +400,7 @@ class _Outer:
         added: tuple[str, ...] = ()
         if least := self.public.least_people:
             asked = len(measures)
-            measures, counts = with_people(measures, shown.histogram)
+            measures, counts = with_people(measures, shown.histogram, self._single)
             bins = tuple(m.bins for m in measures)
             shown = replace(shown, least=LeastPeople(least, counts, bins))
             left_out += (f"values about fewer than {least:,} people, as counted, are not shown",)
@@ -418,8 +418,13 @@ class _Outer:
             apart=apart,
             span=self.scope.span(),
             statistics=self.aggregates.statistics(),
-            single=[s.single for s in self.scope.sources.values()] == [True],
+            single=self._single,
         )
+
+    @property
+    def _single(self) -> bool:
+        """A person has one row at most."""
+        return [s.single for s in self.scope.sources.values()] == [True]
 
     def _check_answer(self, domains: Sequence[Domain]) -> None:
         """Refuse an answer that is too large, or takes too long to compute from noised values."""

@@ -14,6 +14,7 @@ from sparseq.sql.catalog import Catalog
 from sparseq.sql.plan import Options, OptionWords, Plan, Query, calibrate
 
 if TYPE_CHECKING:
+    from sparseq.sql.catalog import FoundBounds
     import polars
 
     from sparseq.ledger.notes import RequestId
@@ -97,6 +98,8 @@ class Asking(ABC):
     guarantee: Budget
     catalog: Catalog
     stream: Stream
+    found_bounds: dict[tuple[str, str], FoundBounds]
+    finds_bounds: bool
 
     @abstractmethod
     def lower(self, sql: str) -> Query:

@@ -1,10 +1,10 @@
 """Bounds of a column of numbers that nobody declared, read off one noised answer.
 
-The question is an ordinary one: how many people's largest |value| lies between which of 1, 2, 5, 10,
-20, 50 …, and do they have a value below 0. Each person is in one cell, so it costs each person 1, as a count of
-people does; its noise, its charges and who pays are those of any answer. All that follows is
-post-processing of released numbers, so that the bounds are public from then on, and so are sums
-cut to them.
+The question is an ordinary one: how many people's largest |value| lies between which of 1, 2, 5,
+10, 20, 50 …, and do they have a value below 0. Each person is in one cell, so it costs each person
+1, as a count of people does; its noise, its charges and who pays are those of any answer. All that
+follows is post-processing of released numbers, so that the bounds are public from then on, and a
+sum of values cut to them is an ordinary sum.
 
 The rule. An answer's intervals hold all at once, with confidence 1 - FAILURE. A cell whose interval
 is above 0 has somebody in it, but with chance FAILURE over all cells together: so noise alone
@@ -18,7 +18,7 @@ for, and said with every sum.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -31,18 +31,19 @@ from sparseq.base.errors import QueryRefused
 from sparseq.engine.protocol import quote
 from sparseq.ledger.notes import Fact
 from sparseq.ledger.protocol import Ledger
+from sparseq.released.render import SUPPRESSED_SUFFIX
 from sparseq.sql.catalog import FOUND_BOUNDS, Column, FoundBounds, Table
 from sparseq.sql.plan import Options
 
 if TYPE_CHECKING:
     from sparseq.sql.plan import Query
     from sparseq.store.answer import Answer
-    from sparseq.store.store import Store
+    from sparseq.store.ask import Asking
 
 FAILURE = 1e-3
 MARGIN = 2
 PRICE = 2.0
-"""What finding the bounds of a column costs a person at most; 1, whoever is not cut by them."""
+"""The cost of a column's bounds to a person at most; 1, to whoever is not cut by them."""
 EDGES = (
     0.0,
     *(float(f"{m}e{k}") for k in range(-9, 19) for m in (1, 2, 5)),
@@ -72,7 +73,7 @@ def read_off(answer: Answer, margin: int) -> tuple[float, float] | None:
         margin: Edges above the highest cell that stands out.
     """
     cells = answer.arrow()
-    lows, highs = (np.asarray(ends, np.float64) for ends in _ends(cells))
+    lows, _ = _ends(cells)
     below = np.array(cells["below_0"].to_pylist(), np.bool_)
     firsts = np.asarray(cells["bin_low"].to_numpy(), np.float64)
     there = lows > 0
@@ -105,9 +106,11 @@ def _ends(cells: pa.Table) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _about(answer: Answer) -> str:
-    """Say how many people a count is of."""
-    (low,), (high,) = (ends.tolist() for ends in _ends(answer.arrow()))
-    about = max(round(answer.value()), 0)
+    """Say how many people a count is of; or that there are too few for it to be shown."""
+    (row,), (low, high) = answer.rows(), (ends[0] for ends in _ends(answer.arrow()))
+    if row["people"] is None:
+        return f"{row['people' + SUPPRESSED_SUFFIX]} have some"
+    about = max(round(row["people"]), 0)
     return f"about {about:,} people ({max(math.floor(low), 0):,} to {math.ceil(high):,}) have some"
 
 
@@ -125,7 +128,7 @@ class Bounds:
         1
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Asking) -> None:
         self._store = store
 
     def list(self) -> dict[str, dict[str, dict[str, Any]]]:
@@ -183,18 +186,14 @@ class Bounds:
 def kept_bounds(ledger: Ledger) -> dict[tuple[str, str], FoundBounds]:
     """Return the bounds that a ledger has, by table and column."""
     kept: Mapping[str, Mapping[str, Mapping[str, Any]]] = ledger.fact(FOUND_BOUNDS) or {}
-    return dict(_places(kept))
+    return {
+        (table, column): FoundBounds(**found)
+        for table, columns in kept.items()
+        for column, found in columns.items()
+    }
 
 
-def _places(
-    kept: Mapping[str, Mapping[str, Mapping[str, Any]]],
-) -> Iterator[tuple[tuple[str, str], FoundBounds]]:
-    for table, columns in kept.items():
-        for column, found in columns.items():
-            yield (table, column), FoundBounds(**found)
-
-
-def with_bounds(store: Store, query: Query, options: Options) -> Query:
+def with_bounds(store: Asking, query: Query, options: Options) -> Query:
     """Return a question with the bounds of its columns, which are found if they are not known.
 
     A caller who says a scale or a sigma needs none.

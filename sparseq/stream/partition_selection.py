@@ -1,6 +1,8 @@
 """Privately found keys: which values of columns enough people have, from a threshold over noise.
 
-A key is a value of one column, or a tuple of values of several; one text stands for each. Each person picks some of their own keys that are not known yet, and gives each the same weight;
+A key is a value of one column, or a tuple of values of several; one text stands for each.
+
+Each person picks some of their own keys that are not known yet, and gives each the same weight;
 the squares add up to 1. A key whose noised sum of weights is above T is released. Only keys that
 somebody has can be, so the chance that noise alone lifts a person's own weight over T is what the
 person pays into an account of delta, for each picked key as if nobody else had it; the squared norm
@@ -198,13 +200,11 @@ def encoded(columns: Sequence[pa.Array]) -> pa.Array:
     texts = [_value_texts(column) for column in columns]
     if len(texts) == 1 and _is_text(columns[0].type):
         return texts[0]
-    parts = [part for text in texts for part in (_length(text), text)]
+    lengths = (pc.utf8_length(text).cast(pa.string()) for text in texts)
+    parts = [
+        part for length, text in zip(lengths, texts, strict=True) for part in (length, ":", text)
+    ]
     return pc.binary_join_element_wise(*parts, "")
-
-
-def _length(texts: pa.Array) -> pa.Array:
-    lengths = pc.utf8_length(texts).cast(pa.string())
-    return pc.binary_join_element_wise(lengths, "", ":")
 
 
 def _is_text(type: pa.DataType) -> bool:
