@@ -240,7 +240,8 @@ class Outputs:
         for node, descending, nulls_first in reversed(self.order):
             keys = _plain(node(noised), noised.groups)
             if (hidden := self.hides(node, noised)).any():
-                keys = np.where(hidden, None, keys.astype(object))
+                keys = keys.astype(object)
+                keys[hidden] = None
             chosen = _stable_sort(chosen, keys, descending, nulls_first)
         stop = None if self.limit is None else self.offset + self.limit
         return chosen[self.offset : stop]

@@ -74,7 +74,7 @@ class Domains:
 
     def of_tuples(
         self,
-        columns: Sequence[exp.Column],
+        columns: Sequence[exp.Expr],
         names: Sequence[tuple[str, int]],
         types: Sequence[str],
         found: FoundTuples,
@@ -510,7 +510,9 @@ class Aggregates:
         if stored.bounds is not None or not is_number:
             return column
         place = source.table.name, stored.name
-        found = public.found_bounds.get(place)
+        found = public.found_bounds.by_column.get(place)
+        if found is None and not public.found_bounds.asks:
+            return column
         if found is None:
             self.unbounded[place] = None
             return _cut_to(column, (-1.0, 1.0), stored) if public.assumes_bounds else column
@@ -691,7 +693,7 @@ def with_people(
     """Return measures with counts of the people that they are about, and the place of each's count.
 
     A count of people is its own, and so is a count of rows where a person has one at most
-    (`single`). What differs in its condition has a count for itself, as has each bin of a histogram.
+    (`single`). What differs in its condition has a count for itself, as has a histogram's each bin.
 
     Example:
         >>> rows, people = Measure(Kind.ROWS, None, "rows"), Measure(Kind.USERS, None, "people")

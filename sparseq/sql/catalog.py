@@ -89,6 +89,19 @@ class FoundBounds:
         return f"in sums, values of {column} {ends} count as that end; {self.cut}"
 
 
+@dataclass
+class KnownBounds:
+    """The bounds that were found of a store's columns; it grows.
+
+    Attributes:
+        by_column: By table and column.
+        asks: Others are found when a sum needs them.
+    """
+
+    by_column: dict[tuple[str, str], FoundBounds]
+    asks: bool = False
+
+
 WINDOWS = ("day", "week", "month", "quarter", "year")
 
 

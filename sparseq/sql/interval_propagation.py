@@ -278,12 +278,11 @@ class _Select:
             return None
         if isinstance(call, _SAME_PLACE):
             return with_this(e, with_this(call, own(few)))
-        total = exp.Min if isinstance(call, exp.Sum | exp.Avg | exp.Count) else exp.Max
-        inner = total(this=own(few))
-        over = e
+        adds = isinstance(call, exp.Sum | exp.Avg | exp.Count)
+        inner: exp.Expr = exp.Min(this=own(few)) if adds else exp.Max(this=own(few))
         if isinstance(e, exp.Window) and isinstance(e.this, exp.Filter):
-            over, inner = e, with_this(e.this, inner)
-        return inner if over is call else with_this(over, inner)
+            inner = with_this(e.this, inner)
+        return inner if e is call else with_this(e, inner)
 
     def _width(self, e: exp.Expr) -> Width:
         if isinstance(e, exp.Paren | exp.Alias):

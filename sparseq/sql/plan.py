@@ -439,6 +439,11 @@ class Unbounded:
     columns: tuple[tuple[str, str], ...]
     after: Query
 
+    @property
+    def price(self) -> float:
+        """The cost of their bounds to a person at most; half of it, to whoever is not cut."""
+        return 2.0 * len(self.columns)
+
 
 @dataclass(frozen=True)
 class Query:

@@ -26,7 +26,7 @@ from sparseq.base.errors import QueryRefused
 from sparseq.engine._duckdb.connection import fetch_at_most, scratch
 from sparseq.language import types as T
 from sparseq.released.sql_over_noise import ends_function
-from sparseq.sql.catalog import Catalog, FoundBounds
+from sparseq.sql.catalog import Catalog, KnownBounds
 from sparseq.sql.parsed_expressions import ENDS_FUNCTION
 from sparseq.sql.plan import LIMITS, Cap, all_limits
 
@@ -57,7 +57,7 @@ class PublicFacts:
         most: The limits that were set (see `sparseq.sql.plan`).
         weighted: People are weighted in answers; else they are in or out.
         least_people: That a value is about which is shown, as counted with noise; 0: any number.
-        found_bounds: Of columns without declared ones, by table and column: it may grow.
+        found_bounds: Of columns without declared ones.
 
     Attributes:
         assumes_bounds: Columns whose bounds would be found are taken to have some.
@@ -75,10 +75,10 @@ class PublicFacts:
         most: Mapping[str, int] | None = None,
         weighted: bool = False,
         least_people: int = 0,
-        found_bounds: Mapping[tuple[str, str], FoundBounds] | None = None,
+        found_bounds: KnownBounds | None = None,
     ) -> None:
         self.catalog, self.weighted, self.least_people = catalog, weighted, least_people
-        self.found_bounds = {} if found_bounds is None else found_bounds
+        self.found_bounds = found_bounds or KnownBounds({})
         self.assumes_bounds = False
         self.limits = all_limits(most)
         self.most_work = self.limits["work"]

@@ -50,7 +50,7 @@ from sparseq.released import outputs as out
 from sparseq.released.outputs import LeastPeople, MeasureNode, combined
 from sparseq.released.sql_over_noise import ENDS, FEW, After, Place, ShownColumn
 from sparseq.sql.aggregates import Aggregates, Domains, with_people
-from sparseq.sql.catalog import Catalog, FoundBounds, FoundTuples
+from sparseq.sql.catalog import Catalog, FoundTuples, KnownBounds
 from sparseq.sql.from_clause import ColumnFacts, FromItem, quoted
 from sparseq.sql.interval_propagation import Shape, Width, with_ends
 from sparseq.sql.parse import parse, said, spelled
@@ -467,8 +467,7 @@ class _Outer:
         """
         at: dict[tuple[str, str], int] = {}
         for place, key in enumerate(self.keys):
-            stored = self.scope.facts(key).stored if isinstance(key, exp.Column) else None
-            if stored is not None:
+            if isinstance(key, exp.Column) and (stored := self.scope.facts(key).stored) is not None:
                 at[key.table, stored.name] = place
         together = []
         for alias, source in self.scope.sources.items():
@@ -893,7 +892,7 @@ class Lowering:
         most: Mapping[str, int],
         weighted: bool,
         least_people: int = 0,
-        found_bounds: Mapping[tuple[str, str], FoundBounds] | None = None,
+        found_bounds: KnownBounds | None = None,
     ) -> None:
         self.public = PublicFacts(catalog, schema, rows, most, weighted, least_people, found_bounds)
         self._templates = Templates()

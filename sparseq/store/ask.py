@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack, overload
 from sparseq.accounting import Budget
 from sparseq.base.arguments import checked
 from sparseq.base.cancellation import Cancellation, checked_seconds
-from sparseq.sql.catalog import Catalog
+from sparseq.sql.catalog import Catalog, KnownBounds
 from sparseq.sql.plan import Options, OptionWords, Plan, Query, calibrate
 
 if TYPE_CHECKING:
-    from sparseq.sql.catalog import FoundBounds
     import polars
 
     from sparseq.ledger.notes import RequestId
@@ -98,8 +97,7 @@ class Asking(ABC):
     guarantee: Budget
     catalog: Catalog
     stream: Stream
-    found_bounds: dict[tuple[str, str], FoundBounds]
-    finds_bounds: bool
+    found_bounds: KnownBounds
 
     @abstractmethod
     def lower(self, sql: str) -> Query:

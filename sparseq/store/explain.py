@@ -22,7 +22,6 @@ from sparseq.pictures.tables import (
 )
 from sparseq.released.render import ERROR_SUFFIX
 from sparseq.sql.plan import calibrate
-from sparseq.store.found_bounds import PRICE
 from sparseq.stream.expected_width import Outlook, doubt, least_half_width, outlook, said
 from sparseq.stream.joint_unit import joint
 from sparseq.stream.question import WeightedPart, once_for, parts_of, price_in, question_of
@@ -63,12 +62,12 @@ def explained(
 ) -> Explanation:
     """Explain a query, of which an answer may be known; nothing is asked or charged."""
     budget = stream.terms.budget
-    told = options.over(query.options)
-    if query.unbounded is not None and told.scale is None and told.sigma is None:
+    knobs = options.over(query.options)
+    if query.unbounded is not None and knobs.scale is None and knobs.sigma is None:
         columns = ", ".join(column for _, column in query.unbounded.columns)
         note = (
             f"first, once for all questions: where {columns} lies is asked; it costs a person "
-            f"{number(PRICE)} at most, each, and values beyond the bounds found count as these"
+            f"{number(query.unbounded.price)} at most; values beyond what is found count as its end"
         )
         after = query.unbounded.after
         query = replace(after, notes=(*after.notes, note))
@@ -116,8 +115,7 @@ def price_of(stream: Stream, query: Query, options: Options) -> float:
     """
     budget, options = stream.terms.budget, options.over(query.options)
     if query.unbounded is not None and options.scale is None and options.sigma is None:
-        first = PRICE * len(query.unbounded.columns)
-        return first + price_of(stream, query.unbounded.after, options)
+        return query.unbounded.price + price_of(stream, query.unbounded.after, options)
     if not stream.weighs(query):
         return worst_case_charge(calibrate(query, budget, options), budget)
     price, parts = _priced_parts(stream, query, options)

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
 FAILURE = 1e-3
 MARGIN = 2
-PRICE = 2.0
-"""The cost of a column's bounds to a person at most; 1, to whoever is not cut by them."""
 EDGES = (
     0.0,
     *(float(f"{m}e{k}") for k in range(-9, 19) for m in (1, 2, 5)),
@@ -147,7 +145,7 @@ class Bounds:
         store = self._store
         of = store.catalog.table(table)
         one = of.column(column)
-        known = store.found_bounds.get((of.name, one.name))
+        known = store.found_bounds.by_column.get((of.name, one.name))
         if known is not None:
             return known
         self._check(of, one)
@@ -180,7 +178,7 @@ class Bounds:
             kept = {t: dict(of) for t, of in (stream.ledger.fact(FOUND_BOUNDS) or {}).items()}
             kept.setdefault(table, {})[column] = asdict(found)
             stream.ledger.in_transaction(lambda: stream.ledger.write(Fact(FOUND_BOUNDS, kept)))
-            self._store.found_bounds[table, column] = found
+            self._store.found_bounds.by_column[table, column] = found
 
 
 def kept_bounds(ledger: Ledger) -> dict[tuple[str, str], FoundBounds]:
@@ -206,14 +204,6 @@ def with_bounds(store: Asking, query: Query, options: Options) -> Query:
         return query
     if store.stream.course is None and told.accuracy is not None:
         return query
-    if not store.finds_bounds:
-        unknown = [p for p in query.unbounded.columns if p not in store.found_bounds]
-        if unknown:
-            names = ", ".join(column for _, column in unknown)
-            raise QueryRefused(
-                f"nothing bounds {names}, and this store finds no bounds by itself",
-                "clamp it, as in SUM(LEAST(GREATEST(x, 0), 100)); or ask the curator for bounds",
-            )
     for table, column in query.unbounded.columns:
         Bounds(store).find(table, column)
     return store.lower(query.text)

@@ -28,7 +28,7 @@ from sparseq.ledger.notes import Note, RequestId, requested
 from sparseq.ledger.protocol import Release
 from sparseq.ledger.purposes import Pot
 from sparseq.load.read_schema import Schema
-from sparseq.sql.catalog import FOUND, Catalog
+from sparseq.sql.catalog import FOUND, Catalog, KnownBounds
 from sparseq.sql.plan import ROWS, Options, Plan, Query, check_most
 from sparseq.store.answer import Answer
 from sparseq.store.ask import Asking
@@ -79,8 +79,8 @@ class Store(Asking):
         self.halt, self.seed, self.losses = promise.halt, promise.seed, promise.losses
         self.catalog: Catalog = backend.catalog.with_found(backend.ledger.fact(FOUND) or {})
         self.most = check_most(backend.settings.get("most"))
-        self.found_bounds = kept_bounds(backend.ledger)
-        self.finds_bounds: bool = backend.settings.get("finds_bounds", True)
+        asks = backend.settings.get("finds_bounds", True)
+        self.found_bounds = KnownBounds(kept_bounds(backend.ledger), asks)
         self.stream = Stream(
             backend.engine,
             backend.ledger,

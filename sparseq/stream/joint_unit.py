@@ -174,7 +174,8 @@ def joint(
         _part(m, options, budget, below, units.get(i)) for i, m in enumerate(query.measures)
     )
     counted = {m.kind for m in query.measures}
-    once = query.single and counted <= {Kind.USERS, Kind.ROWS}
+    plain = counted <= {Kind.USERS, Kind.ROWS} and not any(m.role for m in query.measures)
+    once = query.single and plain
     by_type = once or counted == {Kind.USERS}
     declared = rows is not None and bool(query.relation.stored)
     cells = len(query.measures) if once else query.coordinates
