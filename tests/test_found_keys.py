@@ -20,8 +20,8 @@ from sparseq.engine.protocol import USER
 from sparseq.mechanisms import SeededEntropy, rounded_gaussian
 from sparseq.pictures.tables import guarantee
 from sparseq.sql.catalog import OTHER
+from sparseq.store.found_keys import Keys
 from sparseq.store.store import Store
-from sparseq.store.text_keys import Keys
 from sparseq.stream.partition_selection import (
     DELTAS,
     STEPS,
@@ -226,7 +226,7 @@ def one_stream(seed: int) -> tuple[int, int]:
         purposes=[sparseq.Questions(in_or_out=True, counts=norm_budget, keys_delta=whole)],
     )
     names = con.stream.engine.by_people(con.catalog.table("t"), ["page"], tallied, people)
-    tallies = [pa.concat_tables(names)]
+    tallies = list(names)
     reference = Algorithm2(8.0, norm_budget)
     for user in range(len(con.stream.accounts)):
         reference.add_user(user)

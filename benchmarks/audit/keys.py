@@ -26,10 +26,10 @@ from benchmarks.audit.seams import Seen, Step, Watching
 from benchmarks.audit.trial import Act, Trial
 from benchmarks.stores import made_store
 from sparseq.engine.protocol import USER
-from sparseq.store import text_keys as product
+from sparseq.store import found_keys as product
 from sparseq.store.curator import forget
+from sparseq.store.found_keys import Keys
 from sparseq.store.store import Store
-from sparseq.store.text_keys import Keys
 from sparseq.stream.partition_selection import DELTAS, UNITS_PER_DELTA, units_of_delta
 
 STEPS = 14

@@ -26,8 +26,8 @@ import sparseq.engine.contributions
 import sparseq.engine.interpreter
 import sparseq.series.methods.strategy_series
 import sparseq.sql.plan
+import sparseq.store.found_keys
 import sparseq.store.store
-import sparseq.store.text_keys
 import sparseq.stream.new_purpose
 import sparseq.stream.question
 import sparseq.stream.release_charges
@@ -669,14 +669,14 @@ def window_of_others() -> AbstractContextManager[None]:
 
 def no_threshold() -> AbstractContextManager[None]:
     """A key is found whose noised weight is above 0."""
-    place = sparseq.store.text_keys
+    place = sparseq.store.found_keys
     right = place.threshold_for
     return _set(place, "threshold_for", lambda *args: replace(right(*args), steps=0))
 
 
 def delta_of_the_lonely() -> AbstractContextManager[None]:
     """Nobody pays delta for a key that others have picked too: they would lift it anyway."""
-    search = sparseq.store.text_keys._Search
+    search = sparseq.store.found_keys._Search
     right = search.notes
 
     def counted(looked: Any, who: Any) -> Any:

@@ -38,8 +38,8 @@ from sparseq.server.service import Service
 from sparseq.server.tokens import Role, Tokens
 from sparseq.sql.plan import Options
 from sparseq.store import curator
+from sparseq.store.found_keys import Keys
 from sparseq.store.store import Store
-from sparseq.store.text_keys import Keys
 from sparseq.stream.step import Request
 
 PATIENCE = 20.0

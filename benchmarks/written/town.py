@@ -13,7 +13,7 @@ import pyarrow as pa
 
 import sparseq
 from sparseq.sql.catalog import Bound
-from sparseq.store.text_keys import Keys
+from sparseq.store.found_keys import Keys
 
 PEOPLE = 160
 _START, _DAYS = dt.datetime(2023, 1, 1), 730

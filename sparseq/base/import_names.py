@@ -43,7 +43,7 @@ FORMER = {
     "sparseq.analyses": "sparseq.papers.analyses",
     "sparseq.curator": "sparseq.store.curator",
     "sparseq.errors": "sparseq.base.errors",
-    "sparseq.keys": "sparseq.store.text_keys",
+    "sparseq.keys": "sparseq.store.found_keys",
     "sparseq.lipschitz": "sparseq.papers.lipschitz",
     "sparseq.local": "sparseq.papers.local",
     "sparseq.monitor": "sparseq.series",

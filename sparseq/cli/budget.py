@@ -63,6 +63,7 @@ def budget_text(facts: dict[str, Any]) -> str:
         ("", epsilons),
         *([("windows", windows_line(unit, facts["lifetime_kappa"]))] if unit else []),
         ("noise", f"sigma_0 {number(facts['sigma_0'])}: the noise of a query of scale 1"),
+        *_least_lines(facts["least_people"]),
         ("budget", budget),
         *purpose_lines(facts["purposes"]),
         *aside_lines(facts),
@@ -109,6 +110,12 @@ def purpose_lines(purposes: list[dict[str, Any]]) -> list[tuple[str, str]]:
         for p in purposes
     ]
     return [("series" if i == 0 else "", line) for i, line in enumerate(lines)]
+
+
+def _least_lines(least: int) -> list[tuple[str, str]]:
+    if not least:
+        return []
+    return [("shown", f"nothing about fewer than {least:,} people, as counted with noise")]
 
 
 def _watch_lines(begun: dict[str, Any] | None) -> list[tuple[str, str]]:

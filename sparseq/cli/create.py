@@ -313,6 +313,27 @@ def _ask(question: str, default: str | None = None, among: Mapping[int, str] | N
     "cells … (docs/limits.md). [default: work=20000000]",
 )
 @click.option(
+    "--least-people",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Show no value about fewer than N people, as counted with noise: it is NULL, and marked "
+    "'< N people'. Of each question people are counted too, and paid for. It can be raised "
+    "(sparseq curator STORE least-people), never lowered. [default: all are shown]",
+)
+@click.option(
+    "--find-bounds",
+    multiple=True,
+    metavar="COL",
+    help="Find the bounds of a column of numbers now: it is asked with noise, and charged, once. "
+    "[default: when the first sum or average of one without --bounds is asked for]",
+)
+@click.option(
+    "--only-declared-bounds",
+    is_flag=True,
+    help="Find no bounds: sums of columns without --bounds are refused, but for clamped ones.",
+)
+@click.option(
     "--buckets",
     type=int,
     metavar="N",

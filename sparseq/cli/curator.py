@@ -435,6 +435,23 @@ def forget(store: Path, ids: tuple[str, ...], yes: bool) -> None:
         say(f"nothing to do: {whom} was erased before")
 
 
+@curator.command("least-people", short_help="Raise how many people a shown value is about.")
+@click.argument("people", type=click.IntRange(min=1), metavar="N")
+@click.pass_obj
+def least_people(store: Path, people: int) -> None:
+    """Show no value about fewer than N people, as counted with noise, from now on.
+
+    It holds for questions that were asked before, when they are asked again. It is never lowered.
+
+    \b
+    Examples:
+      sparseq curator shop.sparseq least-people 20
+    """
+    with open_store(store) as opened:
+        facts.raise_least_people(opened, people)
+    say(f"values about fewer than {people:,} people, as counted with noise, are not shown")
+
+
 @curator.command("log", short_help="What only the curator is told.")
 @click.option(
     "--last", type=click.IntRange(min=1), metavar="N", help="Number of entries. [default: all]"

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from sparseq.base.texts import json_text, shown
 from sparseq.cli.options import Group, facts_format_option, open_store, store_argument
 from sparseq.cli.text import banner, guarantee_line, labelled, say
+from sparseq.pictures.answer_texts import plain_text
 from sparseq.pictures.tables import NOT_PRIVATE
-from sparseq.store.text_keys import PICKS, PRICE, Keys
+from sparseq.store.found_keys import PICKS, PRICE, Keys
 
 
 @click.group(
-    cls=Group, short_help="Find the keys of a column privately, and list those that were found."
+    cls=Group, short_help="Find the keys of columns privately, and list those that were found."
 )
 def keys() -> None:
     """Keys to group by that nobody has listed: those that enough people have.
@@ -28,7 +31,7 @@ def keys() -> None:
     """
 
 
-@keys.command(short_help="Look for keys of a column.")
+@keys.command(short_help="Look for keys of columns.")
 @store_argument
 @click.argument("sql")
 @click.option(
@@ -50,16 +53,20 @@ def keys() -> None:
 def discover(
     store: Path, sql: str, picks: int, delta: float | None, price: float, format: str
 ) -> None:
-    """Look for keys of a column of STORE that were not found yet; it is charged.
+    """Look for keys of columns of STORE that were not found yet; it is charged.
+
+    Of several columns, keys are the values that occur together. A row that lacks one has none.
 
     \b
     Examples:
       sparseq keys discover web.sparseq "SELECT page FROM visits"
-      sparseq keys discover web.sparseq "SELECT page, count(*) FROM visits GROUP BY page"
+      sparseq keys discover web.sparseq "SELECT page, day FROM visits"
     """
     with open_store(store) as opened:
         answer = Keys(opened).discover(sql, picks=picks, delta=delta, price=price)
-        found = next(iter(answer.arrow().to_pydict().values()))
+        columns = answer.arrow().to_pydict()
+        several = [list(key) for key in zip(*columns.values(), strict=True)]
+        found = [key[0] for key in several] if len(columns) == 1 else several
         if format == "json":
             say(json_text({"release": answer.facts.release, "found": found}))
             return
@@ -68,12 +75,18 @@ def discover(
         say(
             labelled(
                 [
-                    ("found", "\n".join(shown(key, None) for key in found) or "no new key"),
+                    ("found", _key_lines(found) or "no new key"),
                     ("private", guarantee_line(opened.guarantee, opened.catalog.unit)),
                     ("release", f"{answer.facts.release}"),
                 ]
             )
         )
+
+
+def _key_lines(found: Sequence[Any]) -> str:
+    """Return keys as lines; of several columns, with a comma between their values."""
+    lines = (key if isinstance(key, list) else [key] for key in found)
+    return "\n".join(", ".join(shown(plain_text(v), None) for v in one) for one in lines)
 
 
 @keys.command("list", short_help="List the keys that were found: free.")
@@ -92,7 +105,7 @@ def list_(store: Path, format: str) -> None:
         say(json_text(found))
         return
     lines = [
-        (f"{table}.{column}", "\n".join(shown(key, None) for key in some) or "none")
+        (f"{table}.{column}", _key_lines(some) or "none")
         for table, columns in found.items()
         for column, some in columns.items()
     ]

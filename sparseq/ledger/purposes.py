@@ -488,7 +488,7 @@ class Questions:
         halt: In or out; and once a user would have overdrawn, the user stays out (Corollary 4.7's
             S_t).
         keys_delta: What privately found keys may fail with, 0: none (see
-            `sparseq.store.text_keys`): all that is promised is then keys_delta-approximate. With
+            `sparseq.store.found_keys`): all that is promised is then keys_delta-approximate. With
             epsilon and delta it is a part of delta, at most a tenth.
         watch: Share of every budget for estimates of how many users have been left out (its alarm
             is no Gaussian, so only zCDP is then claimed).

@@ -27,7 +27,13 @@ from sparseq.pictures.tables import (
     guarantee,
     interval_texts,
 )
-from sparseq.released.render import ERROR_SUFFIX, HIGH_SUFFIX, LOW_SUFFIX, columns_of
+from sparseq.released.render import (
+    ERROR_SUFFIX,
+    HIGH_SUFFIX,
+    LOW_SUFFIX,
+    SUPPRESSED_SUFFIX,
+    columns_of,
+)
 from sparseq.sql.plan import ERROR, PLAIN
 from sparseq.store.answer_facts import AnswerInterval, Facts
 
@@ -84,6 +90,9 @@ def answer_table(table: pa.Table, columns: str | None = None) -> Table:
             align.append("r" if numeric else "l")
         if columns == PLAIN and name + ERROR_SUFFIX in names:
             texts[-1] = [text.partition(" ")[0] for text in texts[-1]]
+        if name + SUPPRESSED_SUFFIX in names:
+            marks = table[name + SUPPRESSED_SUFFIX].to_pylist()
+            texts[-1] = [mark or text for mark, text in zip(marks, texts[-1], strict=True)]
     return Table(own, [list(row) for row in zip(*texts, strict=True)], align)
 
 
@@ -148,8 +157,11 @@ def footnote(texts: Table) -> list[str]:
 
 def interval_of(table: pa.Table, facts: Facts) -> AnswerInterval:
     """Return what is said of an answer's intervals."""
-    noised = sum(name + ERROR_SUFFIX in table.column_names for name in columns_of(table))
-    return AnswerInterval(facts.interval, facts.confidence, noised * table.num_rows)
+    noised = [n for n in columns_of(table) if n + ERROR_SUFFIX in table.column_names]
+    marks = [n + SUPPRESSED_SUFFIX for n in noised if n + SUPPRESSED_SUFFIX in table.column_names]
+    hidden = sum(table.num_rows - table[name].null_count for name in marks)
+    shown = len(noised) * table.num_rows - hidden
+    return AnswerInterval(facts.interval, facts.confidence, shown)
 
 
 def said(table: pa.Table, facts: Facts) -> list[str]:

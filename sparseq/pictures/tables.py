@@ -232,7 +232,7 @@ def _at_point(cells: list[str]) -> list[str]:
 
     What stands behind them is in line as well.
     """
-    parts = [_CELL.fullmatch(cell) for cell in cells]
+    parts = [None if cell.startswith("<") else _CELL.fullmatch(cell) for cell in cells]
     values, signs, bounds, ranges, tails = (
         [part[k] or "" if part else "" for part in parts] for k in range(1, 6)
     )

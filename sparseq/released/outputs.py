@@ -130,6 +130,72 @@ Node = Callable[[Measurements], "Estimate | NDArray[Any]"]
 """An expression over the noised answer; keys and truths are plain arrays, numbers are estimates."""
 
 
+@dataclass(frozen=True)
+class LeastPeople:
+    """The fewest people that a shown value may be about, as counted with noise.
+
+    Whether a value is shown follows from noised counts alone: it is post-processing, and free.
+
+    Attributes:
+        least: So many.
+        counts: Of each measure, the place of the count of those who have a row that it takes in.
+        bins: Of each measure, how many it has.
+    """
+
+    least: int
+    counts: tuple[int, ...]
+    bins: tuple[int, ...]
+
+    @property
+    def mark(self) -> str:
+        """The words in place of a value."""
+        return f"< {self.least:,} people"
+
+    def hides(self, node: Node, noised: Measurements) -> NDArray[np.bool_]:
+        """Tell in which groups a node comes of a measure of too few people."""
+        hidden = np.zeros(noised.groups, np.bool_)
+        keys = [k[:1] for k in noised.keys]
+        for place in {self.counts[i] for i in measures_of(node, self.bins, keys)}:
+            hidden |= self.hidden(noised, place)[:, 0]
+        return hidden
+
+    def hidden(self, noised: Measurements, count: int) -> NDArray[np.bool_]:
+        """Tell in which groups and bins a count of people is too small."""
+        return ~np.asarray(noised.measures[count] >= self.least, np.bool_)
+
+
+class _Ones(Sequence[Floats]):
+    """Measures of one group that are all 1, and the places of those that were read."""
+
+    def __init__(self, bins: Sequence[int]) -> None:
+        self._bins = bins
+        self.read: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._bins)
+
+    def __getitem__(self, i: Any) -> Any:
+        self.read.add(i)
+        return np.ones((1, self._bins[i]))
+
+
+def measures_of(node: Node, bins: Sequence[int], keys: Sequence[NDArray[Any]] = ()) -> set[int]:
+    """Return the places of the measures that a node comes of, found by computing one group.
+
+    Args:
+        node: Computed from ones.
+        bins: Of each measure, how many it has.
+        keys: Of the one group.
+
+    Example:
+        >>> measures_of(applied(PLUS, measure(0), measure(2)), [1, 1, 1])
+        {0, 2}
+    """
+    ones = _Ones(bins)
+    node(Measurements(ones, [0.0] * len(bins), keys, 1))
+    return ones.read
+
+
 Ordering = tuple[Node, bool, bool]
 """The order of rows: (node, descending, NULL first)."""
 
@@ -177,7 +243,7 @@ class Outputs:
     """SELECT list, HAVING, ORDER BY and LIMIT.
 
     `histogram` is the measure whose bins become rows; of groups that no row can be in there is none
-    (`possible`).
+    (`possible`). `least`: which values are not shown; no row is left or ordered by one of these.
     """
 
     columns: tuple[OutputColumn, ...]
@@ -187,6 +253,7 @@ class Outputs:
     offset: int = 0
     histogram: int | None = None
     possible: tuple[PossibleKeys, ...] = ()
+    least: LeastPeople | None = None
 
     def called(self, names: Mapping[str, str]) -> Outputs:
         """Return them with columns called as they were written; `names`: by their small letters."""
@@ -200,12 +267,27 @@ class Outputs:
         for known in self.possible:
             chosen = chosen[known.holds([key[chosen] for key in noised.keys])]
         if self.having is not None:
-            chosen = chosen[np.broadcast_to(truth(self.having(noised)), noised.groups)[chosen]]
+            kept = np.broadcast_to(truth(self.having(noised)), noised.groups)
+            chosen = chosen[(kept & ~self.hides(self.having, noised))[chosen]]
         for node, descending, nulls_first in reversed(self.order):
             keys = _plain(node(noised), noised.groups)
+            if (hidden := self.hides(node, noised)).any():
+                keys = keys.astype(object)
+                keys[hidden] = None
             chosen = _stable_sort(chosen, keys, descending, nulls_first)
         stop = None if self.limit is None else self.offset + self.limit
         return chosen[self.offset : stop]
+
+    def hides(self, node: Node, noised: Measurements) -> NDArray[np.bool_]:
+        """Tell in which groups the value of a node is not shown."""
+        if self.least is None:
+            return np.zeros(noised.groups, np.bool_)
+        return self.least.hides(node, noised)
+
+    def hidden(self, noised: Measurements, i: int) -> NDArray[np.bool_]:
+        """Tell in which groups and bins measure i is not shown."""
+        assert self.least is not None
+        return self.least.hidden(noised, self.least.counts[i])
 
 
 def _stable_sort(

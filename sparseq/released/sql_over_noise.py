@@ -12,15 +12,24 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from sparseq.language.functions import rule_of
 from sparseq.language.interval_arithmetic import Floats, lies_in
-from sparseq.released.outputs import Estimate, Intervals, Measurements, Outputs
-from sparseq.released.render import key_columns, noised_column
+from sparseq.released.outputs import (
+    Estimate,
+    Intervals,
+    LeastPeople,
+    Measurements,
+    Outputs,
+)
+from sparseq.released.render import Suppressed, key_columns, noised_column
 from sparseq.sql.plan import Domain
 
 ENDS = "#ends"
 """The suffix of the column that says where the values of another lie."""
+FEW = "#few"
+"""The suffix of the column that says whether those of another are of too few people: 1, else 0."""
 
 
 @dataclass(frozen=True)
@@ -74,12 +83,14 @@ class ShownColumn:
     Attributes:
         noised: It comes of noised values.
         has_ends: It has a column beside it that says where its values lie.
+        has_few: It has one that says of which values too few people are.
         whole: Its values are whole numbers, but for the noise.
     """
 
     name: str
     noised: bool
     has_ends: bool
+    has_few: bool
     whole: bool
 
 
@@ -97,6 +108,20 @@ class After:
     parts: tuple[Place, ...]
     columns: tuple[ShownColumn, ...]
     run: Run = field(compare=False)
+
+    @property
+    def least(self) -> LeastPeople | None:
+        """The fewest people that what is shown may be about; None: any number."""
+        return self.parts[0].outputs.least
+
+    def hidden(self, noised: Measurements, i: int) -> NDArray[np.bool_]:
+        """Tell in which groups and bins of all parts measure i is not shown."""
+        hidden = np.zeros(noised.measures[i].shape, np.bool_)
+        for part in self.parts:
+            if i in part.measures:
+                rows = slice(part.first, part.first + part.groups)
+                hidden[rows] = part.outputs.hidden(part.of(noised), part.measures.index(i))
+        return hidden
 
     def called(self, names: Mapping[str, str]) -> After:
         """Return it with columns called as they were written; `names`: by their small letters."""
@@ -117,8 +142,11 @@ class After:
         for shown in self.columns:
             name = shown.name.lower()  # as DuckDB was told
             values = rows[name].combine_chunks()
+            few = np.zeros(len(values), np.bool_)
+            if shown.has_few:
+                few = np.nan_to_num(_floats(rows[name + FEW].combine_chunks())) > 0
             if not shown.noised or not _is_number(values.type):
-                columns[shown.name] = values
+                columns[shown.name] = pc.if_else(pa.array(few), None, values)
                 continue
             value = _floats(values)
             low, high = (
@@ -128,8 +156,13 @@ class After:
                 for end in ("low", "high")
             )
             integral = pa.types.is_integer(values.type) or (shown.whole and whole)
+            hidden = None if self.least is None else Suppressed(few, self.least.mark)
             columns |= noised_column(
-                shown.name, Estimate(value, low, high), noised.weighted is not None, integral
+                shown.name,
+                Estimate(value, low, high),
+                noised.weighted is not None,
+                integral,
+                hidden,
             )
         return pa.table(columns)
 
@@ -172,6 +205,9 @@ def answer(part: Place, noised: Measurements) -> pa.Table:
             )
             columns[output.name] = value
             columns[output.name + ENDS] = pa.StructArray.from_arrays(ends, ["low", "high"])
+            if part.outputs.least is not None:
+                few = part.outputs.hides(output.node, mine).astype(np.int32)
+                columns[output.name + FEW] = pa.array(few)
         else:
             columns[output.name] = pa.array(np.broadcast_to(found, mine.groups).tolist())
     rows = pa.table(columns)

@@ -520,6 +520,10 @@ class Recall:
             self._releases, self._all = OrderedDict(), True
             self._grids = Grids()
 
+    def forget_latest(self) -> None:
+        """Make answers anew of what was measured: what is shown of it has changed."""
+        self._latest.clear()
+
     def release(self, question: Inquiry) -> int | None:
         """Return the release that answers a question, if there is one."""
         epoch, release = self._found().get(question.digest, (-1, None))
@@ -569,6 +573,7 @@ class Recall:
             sigma=tuple(facts.sigma[i] for i in places),
             granularity=tuple(facts.granularity[i] for i in places),
             scale=tuple(facts.scale[i] for i in places),
+            notes=query.left_out,
         )
         return Answer(render(self._plan(query, facts), noised), facts)
 

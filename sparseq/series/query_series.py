@@ -17,7 +17,7 @@ from sparseq.released.render import ERROR_SUFFIX
 from sparseq.series.series_file import Row
 from sparseq.series.ticks import Tick, Ticks, of_tick
 from sparseq.sql.parameters import QueryText, Value
-from sparseq.sql.plan import Kind, Options, Plan, Query, calibrate
+from sparseq.sql.plan import Kind, Options, Plan, Query, calibrate, values_of_keys
 from sparseq.store.answer import Answer
 from sparseq.store.store import Store
 from sparseq.stream.stream_progress import QUESTION
@@ -188,7 +188,7 @@ class QuerySeries:
         """Return the group keys and their types: those of their public values."""
         query = self.lowered(self.ticks[0])
         found = [
-            (o.name, pa.array(query.domains[o.node.i].values).type)
+            (o.name, pa.array(values_of_keys(query.domains)[o.node.i][2]).type)
             for o in query.outputs.columns
             if isinstance(o.node, KeyNode)
         ]
@@ -203,7 +203,7 @@ class QuerySeries:
                 "follow the counts and sums themselves: SELECT key, count(*) AS n … GROUP BY key",
             )
         shown = [o.name for o in query.outputs.columns if isinstance(o.node, KeyNode)]
-        if len(shown) < len(query.domains):
+        if len(shown) < len(values_of_keys(query.domains)):
             raise ParameterError(
                 f"{self.name} groups by a key that it does not select",
                 "a series needs every key, to tell the groups apart",

@@ -187,7 +187,16 @@ class Service:
         self._looks = FairPool("look", LOOKERS, LOOKS_EACH, 2 * most, each + MOST_LOOKS)
         self._lowerings: SimpleQueue[Lowering] = SimpleQueue()
         for _ in range(LOOKERS):
-            self._lowerings.put(Lowering(self.catalog, *twin, store.most, weighted))
+            self._lowerings.put(
+                Lowering(
+                    self.catalog,
+                    *twin,
+                    store.most,
+                    weighted,
+                    store.promise.least_people,
+                    store.found_bounds,
+                )
+            )
 
     # -- who -------------------------------------------------------------------------------------
 

@@ -520,6 +520,8 @@ class StreamThread:
             raise query
         if turn.request is not None:
             return turn.request
+        if query.unbounded is not None:  # some may have been found since it was lowered
+            query = self.store.lower(query.text)
         with self.store.stream.held():  # columns may be read into memory meanwhile
             known = self._known(ask, query)
             price = None if known else price_of(self.store.stream, query, ask.options)

@@ -38,7 +38,7 @@ from sparseq.released.outputs import (
     RatioNode,
     VarianceNode,
 )
-from sparseq.sql.catalog import OTHER
+from sparseq.sql.catalog import OTHER, Column, FoundTuples
 from sparseq.sql.from_clause import code_of
 from sparseq.sql.normalize import BINNED, PAIRED
 from sparseq.sql.parse import said
@@ -78,6 +78,48 @@ class Domains:
         self._values = PublicValues(scope, public)
         self._over_found = PublicValues(scope, public, found=True)
         self.joins = ""
+
+    def of_tuples(
+        self,
+        columns: Sequence[exp.Expr],
+        names: Sequence[tuple[str, int]],
+        types: Sequence[str],
+        found: FoundTuples,
+    ) -> Domain:
+        """Return the domain of several keys that were found together: their tuples, and the rest.
+
+        Args:
+            columns: The keys.
+            names: What they are called, and their places among all keys.
+            types: Their DuckDB types.
+            found: In the order of the columns.
+        """
+        passing = [self._values.of(c, t) for c, t in zip(columns, types, strict=True)]
+        kept = [
+            some
+            for some in found.values
+            if all(p is None or v in p for v, p in zip(some, passing, strict=True))
+        ]
+        alias = f'"#key{self.joins.count("LEFT JOIN")}"'
+        lists = [
+            f"unnest({constants([some[i] for some in kept], t) if kept else f'[]::{t}[]'})"
+            for i, t in enumerate(types)
+        ]
+        fields = [f"v{i}" for i in range(len(types))]
+        same = " AND ".join(
+            f"{alias}.{field} = ({self._scope.term(c).sql})"
+            for field, c in zip(fields, columns, strict=True)
+        )
+        places = f"SELECT {', '.join(lists)}, unnest(range({len(kept)})::INTEGER[])"
+        self.joins += f" LEFT JOIN ({places}) AS {alias}({', '.join(fields)}, i) ON {same}"
+        rest = tuple(_of_the_rest(type) for type in types)
+        cell = Cell(f"coalesce({alias}.i, {len(kept)})")
+        name = ", ".join(name for name, _ in names)
+        return Domain(name, (*kept, rest), cell, rest=True, keys=tuple(names))
+
+    def is_public(self, key: exp.Expr, type: str) -> bool:
+        """Tell whether a key has public values by itself."""
+        return self._values.of(key, type) is not None or self._found(key, type) is not None
 
     def of(self, key: exp.Expr, name: str, type: str) -> Domain:
         """Return a key's domain and how a row finds its place in it.
@@ -140,22 +182,22 @@ class Domains:
             f"create --keys {column}=a,b,c; or group by a column of a public table"
         )
 
-    def _found(self, key: exp.Expr, type: str) -> tuple[str, ...] | None:
-        """Return the keys that were privately found of a stored column, or what a text of it is.
+    def _found(self, key: exp.Expr, type: str) -> tuple[Any, ...] | None:
+        """Return the keys that were privately found of a stored column, or what is made of them.
 
         All other rows are one more value, though a function of theirs may be that of a found key's.
         """
         if isinstance(key, exp.Column):
             stored = self._scope.facts(key).stored
             return None if stored is None else stored.found
-        values = self._over_found.of(key, type) if type == "VARCHAR" else None
+        values = self._over_found.of(key, type)
         return None if values is None else tuple(v for v in values if v != OTHER)
 
-    def _with_rest(self, key: exp.Expr, name: str, type: str, found: tuple[str, ...]) -> Domain:
+    def _with_rest(self, key: exp.Expr, name: str, type: str, found: tuple[Any, ...]) -> Domain:
         """Return found keys as a domain, with one more value for all other rows."""
         term = self._scope.term(key)
         place = f"coalesce({self._joined(term, list(found), type)}, {len(found)})"
-        return Domain(name, (*found, OTHER), Cell(place), key=term, rest=True)
+        return Domain(name, (*found, _of_the_rest(type)), Cell(place), key=term, rest=True)
 
     # -- where a row finds its place -------------------------------------------------------------
 
@@ -219,6 +261,11 @@ def possible_keys(
             rest = tuple(domains[i].values[-1] if domains[i].rest else None for i in places)
             found.append(PossibleKeys(places, frozenset(values), rest))
     return tuple(found)
+
+
+def _of_the_rest(type: str) -> str | None:
+    """Return the key of all rows that have none of the found keys."""
+    return OTHER if type == "VARCHAR" else None
 
 
 def narrowed(domain: Domain, values: Sequence[Any]) -> Domain | None:
@@ -320,7 +367,12 @@ _MINIMA: dict[type, str] = {
 
 
 class Aggregates:
-    """Collects the measures of one query; the same aggregate asked twice is one measure."""
+    """Collects the measures of one query; the same aggregate asked twice is one measure.
+
+    Attributes:
+        unbounded: Tables and columns of sums whose bounds nobody has declared or found.
+        cut: What is said of sums of columns whose bounds were found.
+    """
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
@@ -330,6 +382,8 @@ class Aggregates:
         self._variances: list[tuple[int, ...]] = []
         self._pairs: list[tuple[int, ...]] = []
         self._quantiles: dict[int, set[float]] = {}
+        self.unbounded: dict[tuple[str, str], None] = {}
+        self.cut: dict[str, None] = {}
 
     def is_aggregate(self, e: exp.Expr) -> bool:
         """Tell whether an expression is an aggregate, with or without FILTER."""
@@ -410,9 +464,9 @@ class Aggregates:
         if isinstance(e, exp.CountIf):
             return out.measure(self._rows(_and(e.this, condition), label))
         if isinstance(e, exp.Sum):
-            return out.measure(self._sum(_argument(e), condition, label))
+            return out.measure(self._sum(self._bounded(_argument(e)), condition, label))
         if isinstance(e, exp.Avg):
-            return self._average(_argument(e), condition)
+            return self._average(self._bounded(_argument(e)), condition)
         if isinstance(e, _VARIANCES):
             return self._variance(e, condition)
         if type(e) in PAIRED:
@@ -481,6 +535,35 @@ class Aggregates:
             role,
         )
 
+    def _bounded(self, value: exp.Expr) -> exp.Expr:
+        """Return a value with its columns cut to bounds that were found, where it has no bounds."""
+        if self._scope.bounds(value) is not None:
+            return value
+
+        def cut(e: exp.Expr) -> exp.Expr:
+            return self._cut(e) if isinstance(e, exp.Column) else e
+
+        return value.copy().transform(cut)
+
+    def _cut(self, column: exp.Column) -> exp.Expr:
+        """Return a column cut to bounds that were found; itself, where there are none."""
+        public, source = self._scope.public, self._scope.sources.get(column.table)
+        stored = None if source is None else self._scope.facts(column).stored
+        if source is None or source.table is None or not source.private or stored is None:
+            return column
+        is_number = stored.integral or stored.type.startswith(("DOUBLE", "FLOAT", "DECIMAL"))
+        if stored.bounds is not None or not is_number:
+            return column
+        place = source.table.name, stored.name
+        found = public.found_bounds.by_column.get(place)
+        if found is None and not public.found_bounds.asks:
+            return column
+        if found is None:
+            self.unbounded[place] = None
+            return _cut_to(column, (-1.0, 1.0), stored) if public.assumes_bounds else column
+        self.cut[found.said(stored.name)] = None
+        return _cut_to(column, (found.low, found.high), stored)
+
     def _average(self, value: exp.Expr, condition: exp.Expr | None) -> out.Node:
         number, total, middle = self._moments(value, condition)
         if self._scope.public.weighted:
@@ -531,7 +614,7 @@ class Aggregates:
         return middle, exp.Sub(this=exp.paren(value.copy()), expression=literal)
 
     def _variance(self, e: exp.Expr, condition: exp.Expr | None) -> out.Node:
-        value = _argument(e)
+        value = self._bounded(_argument(e))
         number, total, middle = self._moments(value, condition)
         _, centred = self._centred(value)
         square = exp.Mul(this=exp.paren(centred.copy()), expression=exp.paren(centred.copy()))
@@ -552,7 +635,7 @@ class Aggregates:
         return out.applied(rising_rule(np.sqrt), variance) if root else variance
 
     def _paired(self, e: exp.Expr, condition: exp.Expr | None) -> out.Node:
-        y, x = _argument(e), e.args["expression"]
+        y, x = self._bounded(_argument(e)), self._bounded(e.args["expression"])
         both = exp.Mul(this=exp.paren(y.copy()), expression=exp.paren(x.copy()))
         counted = _and(exp.Anonymous(this="isfinite", expressions=[both]), condition)
         own = self._role(x) and self._role(y) and not isinstance(e, exp.RegrCount)
@@ -669,6 +752,73 @@ class Aggregates:
         return self._add(measure, role)
 
 
+def with_people(
+    measures: Sequence[Measure], histogram: int | None = None, single: bool = False
+) -> tuple[tuple[Measure, ...], tuple[int, ...]]:
+    """Return measures with counts of the people that they are about, and the place of each's count.
+
+    A count of people is its own, and so is a count of rows where a person has one at most
+    (`single`). What differs in its condition has a count for itself, as has a histogram's each bin.
+
+    Example:
+        >>> rows, people = Measure(Kind.ROWS, None, "rows"), Measure(Kind.USERS, None, "people")
+        >>> with_people([rows, people])[1], len(with_people([rows])[0])
+        ((1, 1), 2)
+    """
+    all_of_them = list(measures)
+    places = {replace(m, label=""): i for i, m in enumerate(measures) if m.kind is Kind.USERS}
+    counts = []
+    for i, measure in enumerate(measures):
+        if single and measure.kind is Kind.ROWS and (i == histogram or measure.bins == 1):
+            counts.append(i)
+            continue
+        people = _people_of(measure)
+        if i == histogram:
+            people = replace(people, edges=measure.edges, bin=measure.bin)
+        place = places.setdefault(replace(people, label=""), len(all_of_them))
+        if place == len(all_of_them):
+            all_of_them.append(people)
+        counts.append(place)
+    counts += range(len(measures), len(all_of_them))
+    return tuple(all_of_them), tuple(counts)
+
+
+def _people_of(measure: Measure) -> Measure:
+    """Return the count of the people who have a row that a measure takes in."""
+    people = Measure(Kind.USERS, measure.value, f"people of {measure.label}")
+    if measure.kind is Kind.SUM and measure.value is not None:
+        number = Cell(f"isfinite(TRY_CAST({measure.value.sql} AS DOUBLE))")
+        if measure.value.term is not None:
+            number = Cell.of(
+                call("isfinite", "isfinite({0})", BOOLEAN, as_double(measure.value.term))
+            )
+        return replace(people, value=number)
+    return people
+
+
+def _cut_to(column: exp.Column, bounds: tuple[float, float], stored: Column) -> exp.Expr:
+    """Return a column cut to bounds, where it is a number; else NULL."""
+    is_float = stored.type in ("DOUBLE", "FLOAT")
+    low, high = (
+        exp.Literal.number(int(end))
+        if stored.integral
+        else exp.cast(exp.Literal.number(repr(end)), "DOUBLE")
+        for end in (abs(bounds[0]), bounds[1])
+    )
+    least = exp.Neg(this=low) if bounds[0] < 0 else low
+    inner = exp.Greatest(this=column.copy(), expressions=[least])
+    there = exp.Not(this=exp.Is(this=column.copy(), expression=exp.Null()))
+    finite = exp.Anonymous(this="isfinite", expressions=[column.copy()]) if is_float else there
+    cut = exp.Case(ifs=[exp.If(this=finite, true=exp.Least(this=inner, expressions=[high]))])
+    cut.meta["column"] = column
+    return cut
+
+
+def _as_written(e: exp.Expr) -> str:
+    """Return a value in the words of the query, its columns as they were before they were cut."""
+    return said(e.transform(lambda one: one.meta.get("column") or one))
+
+
 def _clamped(value: exp.Expr, bounds: tuple[float, float]) -> exp.Expr:
     """Return a value cut to its public bounds, so that they hold whatever rows have."""
     low, high = (exp.cast(exp.Literal.number(repr(end)), "DOUBLE") for end in bounds)
@@ -683,7 +833,9 @@ def _clamped(value: exp.Expr, bounds: tuple[float, float]) -> exp.Expr:
 def _moment(which: str, value: exp.Expr, condition: exp.Expr | None, middle: float = 0.0) -> str:
     """Name a measure that averages and variances of a value have in common."""
     centre = f" {'-' if middle > 0 else '+'} {abs(middle):g}" if middle else ""
-    return f"{which} of {said(value)}{centre}" + (f" where {said(condition)}" if condition else "")
+    return f"{which} of {_as_written(value)}{centre}" + (
+        f" where {said(condition)}" if condition else ""
+    )
 
 
 def _present(e: exp.Expr) -> exp.Expr:

@@ -7,6 +7,8 @@ the rows is private, and not here.
 from __future__ import annotations
 
 import datetime as dt
+import decimal
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -30,6 +32,8 @@ Bound = float | str | dt.date
 """An end of declared bounds: a number, or of dates and times a day, as a date or '2024-12-31'."""
 FOUND = "found keys"
 """The fact that a ledger keeps of the keys that were found: public. By table, then by column."""
+FOUND_BOUNDS = "found bounds"
+"""The fact that a ledger keeps of bounds that were found: public. By table, then by column."""
 OTHER = "(other)"
 """The key of rows that have none of the found keys."""
 _EPOCH = dt.date(1970, 1, 1)
@@ -55,13 +59,49 @@ class Column:
     coded: bool = False
     bounds: tuple[float, float] | None = None
     keys: tuple[Any, ...] | None = None
-    found: tuple[str, ...] | None = None
+    found: tuple[Any, ...] | None = None
     owned: bool = False
 
     @property
     def integral(self) -> bool:
         """Values are integers."""
         return self.type in INTEGER_TYPES
+
+
+@dataclass(frozen=True)
+class FoundBounds:
+    """Bounds of a column that were found with noise: public.
+
+    Sums and averages of the column take values beyond an end as that end. Nothing else does.
+
+    Attributes:
+        low, high: The ends.
+        cut: About how many people have a value beyond them, in words.
+        release: Of the answer that they were read off.
+    """
+
+    low: float
+    high: float
+    cut: str
+    release: int
+
+    def said(self, column: str) -> str:
+        """Say what sums of the column do."""
+        ends = f"below {self.low:,.10g} or above {self.high:,.10g}"
+        return f"in sums, values of {column} {ends} count as that end; {self.cut}"
+
+
+@dataclass
+class KnownBounds:
+    """The bounds that were found of a store's columns; it grows.
+
+    Attributes:
+        by_column: By table and column.
+        asks: Others are found when a sum needs them.
+    """
+
+    by_column: dict[tuple[str, str], FoundBounds]
+    asks: bool = False
 
 
 WINDOWS = ("day", "week", "month", "quarter", "year")
@@ -126,6 +166,14 @@ class Link:
 
 
 @dataclass(frozen=True)
+class FoundTuples:
+    """Keys of several columns that were privately found."""
+
+    columns: tuple[str, ...]
+    values: tuple[tuple[Any, ...], ...]
+
+
+@dataclass(frozen=True)
 class Table:
     """One table. Private ones have a user column; rows are laid out by the column `time`.
 
@@ -135,6 +183,7 @@ class Table:
         window: The user is a person and a window of `time`; None: a person.
         link: Files don't have the user column: rows are of whom a row of another table is. None:
             they have it.
+        found: Keys of several columns that were found.
     """
 
     name: str
@@ -144,6 +193,7 @@ class Table:
     row_key: tuple[str, ...] = ()
     window: AccountWindow | None = None
     link: Link | None = None
+    found: tuple[FoundTuples, ...] = ()
 
     @property
     def private(self) -> bool:
@@ -299,18 +349,87 @@ class Catalog:
         return Catalog((*others, table))
 
     def with_found(self, found: Mapping[str, Mapping[str, Sequence[str]]]) -> Catalog:
-        """Return the catalog with keys that were found, by table and column."""
+        """Return the catalog with keys that were found, as a ledger has them: `FoundColumns`."""
         catalog = self
-        for name, columns in found.items():
-            table = self.table(name)
-            for column, keys in columns.items():
-                table = table.with_column(replace(table.column(column), found=tuple(keys)))
-            catalog = catalog.with_table(table)
+        for name, keys in found.items():
+            table, several = self.table(name), []
+            for said, encoded in keys.items():
+                of = FoundColumns.said(said, table)
+                values = tuple(map(of.decoded, encoded))
+                if len(of.names) > 1:
+                    several.append(FoundTuples(of.names, values))
+                    continue
+                one = replace(table.column(said), found=tuple(v for (v,) in values))
+                table = table.with_column(one)
+            catalog = catalog.with_table(replace(table, found=tuple(several)))
         return replace(self, tables=tuple(catalog.table(table.name) for table in self.tables))
 
 
 def _link(said: Mapping[str, Any]) -> Link:
     return Link(tuple(said["columns"]), said["parent"], tuple(said["keys"]))
+
+
+@dataclass(frozen=True)
+class FoundColumns:
+    """The columns that keys are found in, and the one text that stands for each key.
+
+    A key of one column of texts is its own text. Any other is that of its values one after the
+    other, each with its length before it: so no two keys have one text, whatever is in them.
+
+    Attributes:
+        names, types: Of the columns.
+    """
+
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+
+    @classmethod
+    def said(cls, text: str, table: Table) -> FoundColumns:
+        """Return the columns that a ledger says: one by its name, several as a list."""
+        names = json.loads(text) if text.startswith("[") else [text]
+        columns = [table.column(name) for name in names]
+        return cls(tuple(c.name for c in columns), tuple(c.type for c in columns))
+
+    @property
+    def said_so(self) -> str:
+        """The words of a ledger for them."""
+        return self.names[0] if len(self.names) == 1 else json.dumps(self.names)
+
+    @property
+    def plain(self) -> bool:
+        """A key is its own text."""
+        return self.types == ("VARCHAR",)
+
+    def decoded(self, key: str) -> tuple[Any, ...]:
+        """Return the values of a key.
+
+        Example:
+            >>> FoundColumns(("a", "b"), ("VARCHAR", "DATE")).decoded("4:1:xy10:2024-02-29")
+            ('1:xy', datetime.date(2024, 2, 29))
+        """
+        if self.plain:
+            return (key,)
+        values, rest = [], key
+        for type in self.types:
+            length, _, rest = rest.partition(":")
+            text, rest = rest[: int(length)], rest[int(length) :]
+            values.append(_value_of(text, type))
+        return tuple(values)
+
+
+def _value_of(text: str, type: str) -> Any:
+    """Return a value by its text in a key."""
+    if type in INTEGER_TYPES:
+        return int(text)
+    if type in ("DOUBLE", "FLOAT"):
+        return float(text)
+    if type == "BOOLEAN":
+        return text == "true"
+    if type == "DATE":
+        return dt.date.fromisoformat(text)
+    if type == "TIMESTAMP":  # microseconds since 1970
+        return dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=int(text))
+    return decimal.Decimal(text) if type.startswith("DECIMAL") else text
 
 
 def declared(

@@ -26,7 +26,7 @@ from sqlglot import exp
 
 from sparseq.base.cancellation import check
 from sparseq.language.functions import rule_of
-from sparseq.released.sql_over_noise import ENDS
+from sparseq.released.sql_over_noise import ENDS, FEW
 from sparseq.sql.parsed_expressions import EndOf, EndsOf, Pair, call_of, own, parts, with_this
 from sparseq.sql.split_question import is_aggregate
 
@@ -48,6 +48,7 @@ class Width:
         sure: It is never NULL because of noise.
         is_sum: It is 0, where the value without noise is NULL: a sum of no rows.
         whole: It is an integer, but for the noise.
+        few: 1 where it comes of a value about too few people, else 0; None: all are shown.
     """
 
     noised: bool = False
@@ -55,6 +56,7 @@ class Width:
     sure: bool = False
     is_sum: bool = False
     whole: bool = False
+    few: exp.Expr | None = None
 
 
 PUBLIC = Width(sure=True)
@@ -92,7 +94,10 @@ class _Queries:
         shape = self._measured(node)
         keeps = not isinstance(node, exp.SetOperation) or _keeps_all(node)
         names = [name for name, w in shape.columns.items() if w.ends is not None and keeps]
-        _select_ends(node, [list(shape.columns).index(name) for name in names], names)
+        places = {name: place for place, name in enumerate(shape.columns)}
+        few = [name for name, w in shape.columns.items() if w.few is not None]
+        _select_few(node, [places[name] for name in few], few)
+        _select_ends(node, [places[name] for name in names], names)
         columns = {n: w if n in names else replace(w, ends=None) for n, w in shape.columns.items()}
         return Shape(columns, shape.public_rows)
 
@@ -142,6 +147,22 @@ def _select_ends(node: exp.Expr, places: Sequence[int], names: Sequence[str]) ->
     return None
 
 
+def _select_few(node: exp.Expr, places: Sequence[int], names: Sequence[str]) -> None:
+    """Select of some columns which values are of too few people, as `_select_ends` does."""
+    if isinstance(node, exp.Subquery):
+        return _select_few(node.this, places, names)
+    if isinstance(node, exp.SetOperation):
+        _select_few(node.this, places, names)
+        return _select_few(node.expression, places, names)
+    assert isinstance(node, exp.Select)
+    widths = list(node.args["widths"].columns.values())
+    for place, name in zip(places, names, strict=True):
+        few = widths[place].few
+        shown = exp.Literal.number(0) if few is None else few.copy()
+        node.append("expressions", exp.alias_(shown, name + FEW, quoted=True))
+    return None
+
+
 def _keeps_all(node: exp.SetOperation) -> bool:
     return isinstance(node, exp.Union) and not node.args.get("distinct")
 
@@ -154,12 +175,14 @@ def _either(a: Width, b: Width) -> Width:
     if not a.noised and not b.noised:
         return PUBLIC
     both = all(w.ends is not None or not w.noised for w in (a, b))
+    few = a.few if a.few is not None else b.few
     return Width(
         True,
         exp.null() if both else None,
         a.sure and b.sure,
         a.is_sum or b.is_sum,
         a.whole and b.whole,
+        few,
     )
 
 
@@ -197,9 +220,21 @@ class _Select:
             by = [o.this for o in order.expressions] if order is not None else []
             public = public and not any(self._by_noise(e, columns) for e in by)
         if self._select.args.get("distinct") is not None and _noised(columns):
-            columns = {n: UNKNOWN if w.noised else w for n, w in columns.items()}
+            columns = {
+                n: replace(UNKNOWN, few=w.few) if w.noised else w for n, w in columns.items()
+            }
             public = False
+        self._leave_out_few()
         return Shape(columns, public)
+
+    def _leave_out_few(self) -> None:
+        """Let no row pass a condition by a value that is of too few people."""
+        for clause in ("where", "having", "qualify"):
+            part = self._select.args.get(clause)
+            few = None if part is None else self.width(part.this).few
+            if part is not None and few is not None:
+                shown = exp.EQ(this=own(few), expression=exp.Literal.number(0))
+                part.set("this", exp.and_(part.this, shown))
 
     def _by_noise(self, e: exp.Expr, columns: Mapping[str, Width]) -> bool:
         if isinstance(e, exp.Column) and not e.table:
@@ -215,8 +250,39 @@ class _Select:
         """Return the facts of an expression over the sources."""
         if id(e) not in self._widths:
             check()
-            self._widths[id(e)] = e, self._width(e)
+            width = self._width(e)
+            self._widths[id(e)] = e, replace(width, few=self._few(e)) if width.noised else width
         return self._widths[id(e)][1]
+
+    def _few(self, e: exp.Expr) -> exp.Expr | None:
+        """Return 1 where a value comes of one about too few people, else 0; None: all are shown.
+
+        A sum, an average, a count is about too few where all of its values are: the people of one
+        of them are some of its own. Anything else is where one is.
+        """
+        if isinstance(e, exp.Column):
+            width = self._sources.get(e.table, Shape({}, True)).columns.get(e.name, PUBLIC)
+            if width.few is None:
+                return None
+            return exp.func("coalesce", exp.column(e.name + FEW, e.table, quoted=True), "0")
+        if isinstance(e, exp.Window | exp.Filter) or is_aggregate(e):
+            return self._few_of_rows(e)
+        return _most([f for x in parts(e) if (f := self.width(x).few) is not None])
+
+    def _few_of_rows(self, e: exp.Expr) -> exp.Expr | None:
+        call = e.this if isinstance(e, exp.Window | exp.Filter) else e
+        if isinstance(call, exp.Filter):
+            call = call.this
+        few = None if not isinstance(call.this, exp.Expr) else self.width(call.this).few
+        if few is None:
+            return None
+        if isinstance(call, _SAME_PLACE):
+            return with_this(e, with_this(call, own(few)))
+        adds = isinstance(call, exp.Sum | exp.Avg | exp.Count)
+        inner: exp.Expr = exp.Min(this=own(few)) if adds else exp.Max(this=own(few))
+        if isinstance(e, exp.Window) and isinstance(e.this, exp.Filter):
+            inner = with_this(e.this, inner)
+        return inner if e is call else with_this(e, inner)
 
     def _width(self, e: exp.Expr) -> Width:
         if isinstance(e, exp.Paren | exp.Alias):
@@ -377,6 +443,13 @@ class _Select:
             totals.append(exp.Case(ifs=[exp.If(this=complete, true=total)]))
         whole = width.whole and not isinstance(call, exp.Avg)
         return Width(True, Pair(this=totals[0], expression=totals[1]), whole=whole)
+
+
+def _most(few: Sequence[exp.Expr]) -> exp.Expr | None:
+    """Return 1 where one of several is."""
+    if len(few) < 2:
+        return few[0] if few else None
+    return exp.Greatest(this=own(few[0]), expressions=[own(f) for f in few[1:]])
 
 
 def _both(ends: exp.Expr) -> list[exp.Expr]:

@@ -407,15 +407,15 @@ def _written_out(e: exp.Expr, sizes: Mapping[str, int]) -> int:
 COLUMN_EXAMPLE = 'for example "SELECT page FROM visits"'
 
 
-def column_asked_for(text: str) -> tuple[str, str]:
-    """Return the table and the column that a SELECT is about, in which keys are looked for.
+def columns_asked_for(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return the table and the columns that a SELECT is about, in which keys are looked for.
 
     Raises:
-        QueryRefused: It is about more than all rows of one column.
+        QueryRefused: It is about more than all rows of some columns.
 
     Example:
-        >>> column_asked_for("SELECT page, count(*) FROM visits GROUP BY page")
-        ('visits', 'page')
+        >>> columns_asked_for("SELECT page, day, count(*) FROM visits GROUP BY page, day")
+        ('visits', ('page', 'day'))
     """
     try:
         select = sqlglot.parse_one(text, dialect="duckdb")
@@ -426,12 +426,15 @@ def column_asked_for(text: str) -> tuple[str, str]:
     plain = {k for k, v in select.args.items() if v} <= allowed
     if source is None or not isinstance(source.this, exp.Table) or not plain:
         raise QueryRefused("keys are looked for in all rows of one table", COLUMN_EXAMPLE)
-    columns = {c.name.lower() for c in select.find_all(exp.Column)}
     shown = [e.unalias() for e in select.expressions]
+    columns = dict.fromkeys(e.name.lower() for e in shown if isinstance(e, exp.Column))
     others = [e for e in shown if not isinstance(e, exp.Column | exp.Count)]
-    if len(columns) != 1 or others:
-        raise QueryRefused("keys are looked for in one column", COLUMN_EXAMPLE)
-    return source.this.name, columns.pop()
+    group = select.args.get("group")
+    grouped = [] if group is None else group.expressions
+    others += [e for e in grouped if not isinstance(e, exp.Column)]
+    if not columns or others or {e.name.lower() for e in grouped} - set(columns):
+        raise QueryRefused("keys are looked for in columns as they are", COLUMN_EXAMPLE)
+    return source.this.name, tuple(columns)
 
 
 def split_options(text: str) -> tuple[str, Options]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import enum
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, TypedDict
@@ -89,6 +89,8 @@ class Domain:
         dictionary: (table, column) of the private dictionary that `position` is a code of.
         key: The expression that is grouped by, where it is known as a term.
         rest: The last of `values` is for every row that is in no other, also without a value.
+        keys: Of a domain of several keys, whose values are tuples: their names, and their places
+            among the keys of the question. Empty: it is of one.
     """
 
     name: str
@@ -97,6 +99,26 @@ class Domain:
     dictionary: tuple[str, str] | None = None
     key: Term | None = None
     rest: bool = False
+    keys: tuple[tuple[str, int], ...] = ()
+
+
+def values_of_keys(domains: Sequence[Domain]) -> list[tuple[int, str, Sequence[Any]]]:
+    """Return of each key of a question the place of its domain, its name, and its values there.
+
+    Example:
+        >>> both = Domain("a, b", (("x", 1), ("x", 2)), Cell("i"), keys=(("a", 0), ("b", 2)))
+        >>> [(i, name, *v) for i, name, v in values_of_keys([both, Domain("c", (7,), Cell("j"))])]
+        [(0, 'a', 'x', 'x'), (1, 'c', 7), (0, 'b', 1, 2)]
+    """
+    found: dict[int, tuple[int, str, Sequence[Any]]] = {}
+    for i, domain in enumerate(domains):
+        for part, (name, place) in enumerate(domain.keys):
+            found[place] = i, name, [value[part] for value in domain.values]
+    for i, domain in enumerate(domains):
+        if not domain.keys:
+            place = next(p for p in range(len(found) + 1) if p not in found)
+            found[place] = i, domain.name, domain.values
+    return [found[place] for place in sorted(found)]
 
 
 @dataclass(frozen=True)
@@ -406,6 +428,24 @@ COVARIANCE, CORRELATION, SLOPE = "covariance", "correlation", "slope"
 
 
 @dataclass(frozen=True)
+class Unbounded:
+    """The columns of a question that have no bounds, and the question once they have some.
+
+    Attributes:
+        columns: Tables and columns.
+        after: The question, with some bounds: it costs what the question will cost.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    after: Query
+
+    @property
+    def price(self) -> float:
+        """The cost of their bounds to a person at most; half of it, to whoever is not cut."""
+        return 2.0 * len(self.columns)
+
+
+@dataclass(frozen=True)
 class Query:
     """A lowered query, before its noise is fixed.
 
@@ -422,6 +462,9 @@ class Query:
             windows.
         left_out: Which rows are in no group, in words: public, and said with the answer.
         statistics: What is made of measures that have a role.
+        single: A person has one row at most.
+        unbounded: Sums are of columns without bounds, which are to be found first; None: there are
+            none.
     """
 
     text: str
@@ -436,6 +479,8 @@ class Query:
     span: tuple[int, int] | None = None
     left_out: tuple[str, ...] = ()
     statistics: tuple[Statistic, ...] = ()
+    single: bool = False
+    unbounded: Unbounded | None = None
 
     @property
     def asks_nobody(self) -> bool:

@@ -26,7 +26,7 @@ from sparseq.base.errors import QueryRefused
 from sparseq.engine._duckdb.connection import fetch_at_most, scratch
 from sparseq.language import types as T
 from sparseq.released.sql_over_noise import ends_function
-from sparseq.sql.catalog import Catalog
+from sparseq.sql.catalog import Catalog, KnownBounds
 from sparseq.sql.parsed_expressions import ENDS_FUNCTION
 from sparseq.sql.plan import LIMITS, Cap, all_limits
 
@@ -56,8 +56,11 @@ class PublicFacts:
         rows: Of its public tables, by name.
         most: The limits that were set (see `sparseq.sql.plan`).
         weighted: People are weighted in answers; else they are in or out.
+        least_people: That a value is about which is shown, as counted with noise; 0: any number.
+        found_bounds: Of columns without declared ones.
 
     Attributes:
+        assumes_bounds: Columns whose bounds would be found are taken to have some.
         subqueries: How many subqueries of queries it has answered.
         patience: Seconds that one look may take.
         limits: All of them, by name.
@@ -71,8 +74,12 @@ class PublicFacts:
         rows: Mapping[str, pa.Table],
         most: Mapping[str, int] | None = None,
         weighted: bool = False,
+        least_people: int = 0,
+        found_bounds: KnownBounds | None = None,
     ) -> None:
-        self.catalog, self.weighted = catalog, weighted
+        self.catalog, self.weighted, self.least_people = catalog, weighted, least_people
+        self.found_bounds = found_bounds or KnownBounds({})
+        self.assumes_bounds = False
         self.limits = all_limits(most)
         self.most_work = self.limits["work"]
         self._schema, self._rows = schema, dict(rows)

@@ -47,10 +47,10 @@ from sparseq.language.functions import rule_of
 from sparseq.language.interval_arithmetic import rising_rule, round_to
 from sparseq.language.types import Family
 from sparseq.released import outputs as out
-from sparseq.released.outputs import MeasureNode, combined
-from sparseq.released.sql_over_noise import ENDS, After, Place, PublicRows, ShownColumn
-from sparseq.sql.aggregates import Aggregates, Domains, possible_keys
-from sparseq.sql.catalog import Catalog
+from sparseq.released.outputs import LeastPeople, MeasureNode, combined
+from sparseq.released.sql_over_noise import ENDS, FEW, After, Place, PublicRows, ShownColumn
+from sparseq.sql.aggregates import Aggregates, Domains, possible_keys, with_people
+from sparseq.sql.catalog import Catalog, FoundTuples, KnownBounds
 from sparseq.sql.from_clause import ColumnFacts, FromItem, quoted
 from sparseq.sql.interval_propagation import Shape, Width, with_ends
 from sparseq.sql.parse import parse, said, spelled
@@ -64,7 +64,9 @@ from sparseq.sql.plan import (
     Options,
     Query,
     Relation,
+    Unbounded,
     no_public_scale,
+    values_of_keys,
 )
 from sparseq.sql.public_database import PublicFacts
 from sparseq.sql.scope import Scope, refuse
@@ -189,7 +191,7 @@ def after(select: exp.Select, parts: Sequence[Place], public: PublicFacts) -> Af
         sql = sql.replace(_rows(part, ""), _rows(part, quoted(name)))
     sql = sql.removeprefix("(").removesuffix(")")
     shown = [
-        ShownColumn(name, w.noised, w.ends is not None, w.whole)
+        ShownColumn(name, w.noised, w.ends is not None, w.few is not None, w.whole)
         for name, w in shape.columns.items()
     ]
     return After(sql, tuple(parts), tuple(shown), public.answer)
@@ -204,7 +206,8 @@ def _shape(part: Place) -> Shape:
             node, ends = output.node, exp.column(output.name + ENDS, quoted=True)
             is_sum = isinstance(node, MeasureNode) and node.i in part.sums
             sure = isinstance(node, MeasureNode)
-            columns[output.name] = Width(True, ends, sure, is_sum, output.integral)
+            few = None if part.outputs.least is None else exp.null()
+            columns[output.name] = Width(True, ends, sure, is_sum, output.integral, few)
     return Shape(columns, True)
 
 
@@ -220,6 +223,8 @@ def _types(part: Place) -> dict[str, str]:
             types[output.name] = part.types[int(output.name[1:])]
         else:
             types |= {output.name: "DOUBLE", output.name + ENDS: T.ENDS.sql}
+            if part.outputs.least is not None:
+                types[output.name + FEW] = "INTEGER"
     return types
 
 
@@ -262,24 +267,44 @@ def lower_sql(text: str, catalog: Catalog, public: PublicFacts) -> Query:
 def _checked(text: str, catalog: Catalog, public: PublicFacts) -> None:
     """Refuse a query that is not answered as it stands, without options of the asker's."""
     query = _lowered(text, catalog, public)
+    query = query if query.unbounded is None else query.unbounded.after
     for measure in query.measures:
         if measure.kind is Kind.SUM and measure.scale is None and query.options == Options():
             raise no_public_scale(measure)
 
 
 def _lowered(text: str, catalog: Catalog, public: PublicFacts) -> Query:
+    query, unbounded = _once_lowered(text, catalog, public)
+    if not unbounded:
+        return query
+    public.assumes_bounds = True
+    try:
+        after, _ = _once_lowered(text, catalog, public)
+    finally:
+        public.assumes_bounds = False
+    return replace(query, unbounded=Unbounded(unbounded, after))
+
+
+def _once_lowered(
+    text: str, catalog: Catalog, public: PublicFacts
+) -> tuple[Query, tuple[tuple[str, str], ...]]:
+    """Return a lowered query, and the columns of its sums whose bounds nobody knows."""
     try:
         select, options = parse(text, catalog, public.limits)
         names = spelled(select, catalog)
         if _is_public(select, catalog):
             rows = PublicRows(public.rows(select.sql("duckdb"))).called(names)
-            return Query(text.strip(), Relation(""), (), (), rows, options=options)
+            return Query(text.strip(), Relation(""), (), (), rows, options=options), ()
         taken_apart = separated(select, catalog)
-        query = (
-            _Outer(select, public).lower() if taken_apart is None else _after(taken_apart, public)
+        outers = (
+            [_Outer(select, public)]
+            if taken_apart is None
+            else [_Outer(q, public, len(taken_apart.questions) > 1) for q in taken_apart.questions]
         )
+        query = outers[0].lower() if taken_apart is None else _after(taken_apart, outers, public)
         outputs = query.outputs.called(names)
-        return replace(query, text=text.strip(), options=options, outputs=outputs)
+        unbounded = dict.fromkeys(place for o in outers for place in o.aggregates.unbounded)
+        return replace(query, text=text.strip(), options=options, outputs=outputs), (*unbounded,)
     except RecursionError:
         raise QueryRefused("the query is nested too deeply", "split it into parts") from None
     except QueryRefused as refused:
@@ -303,10 +328,9 @@ def _short(text: str) -> str:
     return line if len(line) <= MAX_MESSAGE else line[: MAX_MESSAGE - 1] + "…"
 
 
-def _after(query: QueryParts, public: PublicFacts) -> Query:
+def _after(query: QueryParts, outers: Sequence[_Outer], public: PublicFacts) -> Query:
     """Lower the questions of a query as one, and what is selected from their answers."""
     several = len(query.questions) > 1
-    outers = [_Outer(question, public, several) for question in query.questions]
     lowered, types = [o.lower() for o in outers], [o.key_types for o in outers]
     if several:
         asked, parts = together(lowered, types)
@@ -401,10 +425,20 @@ class _Outer:
             (self.scope.lookups() or ()) if stored else (),
         )
         self._check_sql(relation, domains, measures)
-        shown = replace(shown, possible=possible_keys(self.scope, self.keys, domains))
+        if len(domains) == len(self.keys):  # else some were found together
+            shown = replace(shown, possible=possible_keys(self.scope, self.keys, domains))
         _check_outputs(shown, domains, measures)
         left_out = self._left_out(domains)
-        notes, apart = (*left_out, *self._notes()), self.scope.window_apart() is not None
+        added: tuple[str, ...] = ()
+        if least := self.public.least_people:
+            asked = len(measures)
+            measures, counts = with_people(measures, shown.histogram, self._single)
+            bins = tuple(m.bins for m in measures)
+            shown = replace(shown, least=LeastPeople(least, counts, bins))
+            left_out += (f"values about fewer than {least:,} people, as counted, are not shown",)
+            added = tuple(f"{m.label} are counted for that, and paid for" for m in measures[asked:])
+        left_out += tuple(self.aggregates.cut)
+        notes, apart = (*left_out, *added, *self._notes()), self.scope.window_apart() is not None
         return Query(
             "",
             relation,
@@ -416,7 +450,13 @@ class _Outer:
             apart=apart,
             span=self.scope.span(),
             statistics=self.aggregates.statistics(),
+            single=self._single,
         )
+
+    @property
+    def _single(self) -> bool:
+        """A person has one row at most."""
+        return [s.single for s in self.scope.sources.values()] == [True]
 
     def _check_answer(self, domains: Sequence[Domain]) -> None:
         """Refuse an answer that is too large, or takes too long to compute from noised values."""
@@ -441,16 +481,40 @@ class _Outer:
         names = {e.unalias().sql("duckdb"): e.alias_or_name for e in self.select.expressions}
         # all types first: from then on it is known which strings are needed
         types = self.key_types = [self._key_type(key) for key in self.keys]
-        found = [
-            finder.of(key, names.get(key.sql("duckdb"), said(key)), type)
-            for key, type in zip(self.keys, types, strict=True)
-        ]
+        called = [names.get(key.sql("duckdb"), said(key)) for key in self.keys]
+        found, left = list[Domain](), dict(enumerate(self.keys))
+        for places, several in self._found_together(finder):
+            if not left.keys() >= set(places):
+                continue
+            columns = [left.pop(p) for p in places]
+            some = [(called[p], p) for p in places]
+            found.append(finder.of_tuples(columns, some, [types[p] for p in places], several))
+        found += [finder.of(key, called[p], types[p]) for p, key in left.items()]
         if self._numbered and any(domain.rest for domain in found):
             refuse(
                 "distinct values are not counted in the group of all other keys",
                 "list the keys in the WHERE, or count rows or people",
             )
         return tuple(found), finder.joins
+
+    def _found_together(self, finder: Domains) -> list[tuple[list[int], FoundTuples]]:
+        """Return the keys that were found together, by their places: the most columns first.
+
+        None whose values are public one by one.
+        """
+        at: dict[tuple[str, str], int] = {}
+        for place, key in enumerate(self.keys):
+            if isinstance(key, exp.Column) and (stored := self.scope.facts(key).stored) is not None:
+                at[key.table, stored.name] = place
+        together = []
+        for alias, source in self.scope.sources.items():
+            for found in () if source.table is None else source.table.found:
+                places = [at.get((alias, name), -1) for name in found.columns]
+                if min(places) >= 0 and not all(
+                    finder.is_public(self.keys[p], self.key_types[p]) for p in places
+                ):
+                    together.append((places, found))
+        return sorted(together, key=lambda one: -len(one[0]))
 
     def _key_type(self, key: exp.Expr) -> str:
         if isinstance(key, exp.Column):
@@ -477,10 +541,12 @@ class _Outer:
         """
         sides = [x for c in self.scope.where for x in _limited(c)]
         ranged = {x for x in sides if sides.count(x) > 1}
+        of_keys = zip(self.keys, values_of_keys(domains), strict=True)
         names = [
-            f"{domain.name} is {'' if None in domain.values else 'NULL or '}in no group"
-            for key, domain in zip(self.keys, domains, strict=True)
-            if not domain.rest and not {c.sql("duckdb") for c in key.find_all(exp.Column)} <= ranged
+            f"{name} is {'' if None in values else 'NULL or '}in no group"
+            for key, (i, name, values) in of_keys
+            if not domains[i].rest
+            and not {c.sql("duckdb") for c in key.find_all(exp.Column)} <= ranged
         ]
         return tuple(f"rows whose {name} are not counted, and cost nothing" for name in names)
 
@@ -659,7 +725,7 @@ def _check_outputs(
     outputs: out.Outputs, domains: Sequence[Domain], measures: Sequence[Measure]
 ) -> None:
     """Compute what is shown from zeros and ones: values that don't go together show here."""
-    keys = [np.array([d.values[0]], object) for d in domains]
+    keys = [np.array([values[0]], object) for _, _, values in values_of_keys(domains)]
     try:
         for value in (0.0, 1.0):
             same = [np.full((1, m.bins), value) for m in measures]
@@ -849,7 +915,7 @@ class Lowering:
     """Lowers the queries of one store: public facts only, no data touched, nothing charged.
 
     Args:
-        catalog, schema, rows, most, weighted: See `PublicFacts`.
+        catalog, schema, rows, most, weighted, least_people, found_bounds: See `PublicFacts`.
 
     Attributes:
         public: The twin of the store without its private rows.
@@ -862,8 +928,10 @@ class Lowering:
         rows: Mapping[str, pa.Table],
         most: Mapping[str, int],
         weighted: bool,
+        least_people: int = 0,
+        found_bounds: KnownBounds | None = None,
     ) -> None:
-        self.public = PublicFacts(catalog, schema, rows, most, weighted)
+        self.public = PublicFacts(catalog, schema, rows, most, weighted, least_people, found_bounds)
         self._templates = Templates()
         self._known: dict[str, Query] = {}  # by text; what lowering reads changes with the day
         self._known_on = dt.date.today()
@@ -882,11 +950,14 @@ class Lowering:
             and not _NOW.search(sql)
             and not any(domain.rest for domain in query.domains)  # keys may look like dates
             and self.public.catalog.window is None  # whether it is about one, dates decide
+            and query.unbounded is None
         ):  # their answers could change with the dates
             self._templates.learn(sql, query)
         if len(self._known) >= _REMEMBERED:
             self._known.pop(next(iter(self._known)))
-        if not _NOW.search(sql):  # a query that asks for the time is another one each time
+        if query.unbounded is None and not _NOW.search(
+            sql
+        ):  # a query that asks for the time is another one each time
             self._known[sql] = query
         return query
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack, overload
 from sparseq.accounting import Budget
 from sparseq.base.arguments import checked
 from sparseq.base.cancellation import Cancellation, checked_seconds
-from sparseq.sql.catalog import Catalog
+from sparseq.sql.catalog import Catalog, KnownBounds
 from sparseq.sql.plan import Options, OptionWords, Plan, Query, calibrate
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ class Asking(ABC):
     guarantee: Budget
     catalog: Catalog
     stream: Stream
+    found_bounds: KnownBounds
 
     @abstractmethod
     def lower(self, sql: str) -> Query:

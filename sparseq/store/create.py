@@ -18,7 +18,9 @@ from sparseq.load.read_schema import Declarations, order_of_dates, text_files, t
 from sparseq.sql.catalog import WINDOWS, Bound
 from sparseq.sql.plan import check_most
 from sparseq.store.address import backend_at, lake_folder
+from sparseq.store.found_bounds import Bounds
 from sparseq.store.store import Store
+from sparseq.store.store_promise import checked_least
 from sparseq.stream.stream_progress import norm_budget_for, tau_for
 
 if TYPE_CHECKING:
@@ -51,6 +53,9 @@ def create(
     drop: Sequence[str] = (),
     dates: str | Mapping[str, str] = "",
     most: Mapping[str, int] | None = None,
+    least_people: int = 0,
+    find_bounds: Sequence[str] = (),
+    only_declared_bounds: bool = False,
     buckets: int | None = None,
     seed: int | None = None,
 ) -> Store:
@@ -119,6 +124,12 @@ def create(
         most: Limits by name; docs/limits.md has them all. "work", for one, is how many row
             combinations a person may have in a join (20,000,000): whose rows make more is left out
             of that join, and pays nothing (see `sparseq.sql.from_clause`).
+        least_people: Values about fewer people than that, as counted with noise, are not shown. It
+            can be raised later (`sparseq.store.curator.raise_least_people`), and never lowered.
+        find_bounds: Columns of numbers without declared bounds, whose bounds are found at once; it
+            is asked with noise, and charged (see `sparseq.store.found_bounds`). By default they are
+            found when the first sum or average of one is asked for.
+        only_declared_bounds: They are not: sums of such columns are refused.
         buckets: Of a lake: how many small stores people lie in, 5 to 20 million rows each. It
             stays.
         seed: For tests and simulations only: repeatable noise, no privacy; every answer says so.
@@ -180,6 +191,8 @@ def create(
         lifetime_kappa=lifetime,
         links=links or {},
         ids=tuple(ids),
+        least_people=checked_least(least_people),
+        finds_bounds=not only_declared_bounds,
     )
     if by and links:
         raise ParameterError(
@@ -192,16 +205,30 @@ def create(
     if folder is not None and buckets is not None:
         from sparseq.lake.lake_store import create_lake
 
-        if questions.keys_delta:
-            raise ParameterError("a lake finds no keys", "leave keys_delta out, or make one file")
         if by:
             raise ParameterError("a lake has no windows", "leave window out, or make one file")
         create_lake(folder, declaration, buckets)
-        return connect(folder)
+        return _with_bounds(connect(folder), find_bounds)
     if path is None:
-        return Store(in_memory(declaration))
+        return _with_bounds(Store(in_memory(declaration)), find_bounds)
     create_file(Path(path), declaration)
-    return connect(path)
+    return _with_bounds(connect(path), find_bounds)
+
+
+def _with_bounds(store: Store, columns: Sequence[str]) -> Store:
+    """Return a new store, having found the bounds of columns, in every table that has them."""
+    for name in columns:
+        tables = [
+            t.name
+            for t in store.catalog.private
+            if any(c.name.lower() == name.lower() for c in t.columns)
+        ]
+        if not tables:
+            store.close()
+            raise ParameterError(f"no table about people has a column {name!r}")
+        for table in tables:
+            Bounds(store).find(table, name)
+    return store
 
 
 @overload
@@ -284,10 +311,13 @@ def _check_window(
             f"window is {window!r}, by the column {time!r}",
             f'one of {", ".join(WINDOWS)}, with the column that says when: time="date"',
         )
-    if questions.keys_delta:
-        raise ParameterError("a store with windows finds no keys", "leave keys_delta out")
     if lifetime is None:
         return
+    if questions.keys_delta:
+        raise ParameterError(
+            "a store with a level for life finds no keys: a delta of a window is none of a life",
+            "leave keys_delta out, or the level of all windows",
+        )
     if questions.halt or questions.aside() or parts:
         raise ParameterError(
             "a store with a level for life has neither halt nor parts for anything but questions",

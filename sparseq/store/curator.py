@@ -22,7 +22,7 @@ from sparseq.base.arguments import checked
 from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.engine._duckdb.tables import dictionary_table
 from sparseq.engine.protocol import USER, first_line, quote
-from sparseq.ledger.notes import LoggedLine
+from sparseq.ledger.notes import Fact, LoggedLine
 from sparseq.ledger.protocol import forget_taken
 from sparseq.ledger.purposes import Pot
 from sparseq.series.methods.forecast_series import forget_forecasts
@@ -30,6 +30,7 @@ from sparseq.sql.catalog import Table
 from sparseq.store._duckdb.file_backend import as_duckdb
 from sparseq.store.receipt import keep_names, windows_of
 from sparseq.store.store import Store
+from sparseq.store.store_promise import LEAST_PEOPLE, checked_least
 
 NEAR_THE_END = 0.9
 """Whoever has spent this share of the budget is near its end."""
@@ -146,6 +147,41 @@ def forget(store: Store, *identifiers: Any) -> Erasure:
             keep_names(store.stream.ledger, named)
 
         return Erasure(len(named), store.backend.forget(users, also, asked))
+
+
+@checked
+def raise_least_people(store: Store, people: int) -> None:
+    """Show no value about fewer people from now on, of answers to come and of those asked again.
+
+    What has left is out: a released answer that is read back by its number stays as it was. It is
+    never lowered: what was promised to the people counted holds for good, and a store with another
+    promise is another store.
+
+    Args:
+        store: Is told at once, and remembers.
+        people: More than now.
+
+    Raises:
+        ParameterError: It is no number of people, or no more than now.
+
+    Example:
+        >>> import sparseq, pyarrow as pa
+        >>> con = sparseq.create(None, pa.table({"who": [7]}), user="who", least_people=5)
+        >>> raise_least_people(con, 10)
+        >>> con.promise.least_people
+        10
+    """
+    now = store.promise.least_people
+    if checked_least(people) <= now:
+        raise ParameterError(
+            f"values about fewer than {now:,} people are not shown; that is raised, never lowered",
+            f"give more than {now:,}, or make another store (sparseq create --least-people)",
+        )
+    with store.stream.lock:
+        store.stream.flush()  # what an interrupt left
+        ledger = store.stream.ledger
+        ledger.in_transaction(lambda: ledger.write(Fact(LEAST_PEOPLE, people)))
+        store.relearn()
 
 
 def counts(store: Store) -> Counts:

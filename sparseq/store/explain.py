@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -63,10 +63,22 @@ def explained(
 ) -> Explanation:
     """Explain a query, of which an answer may be known; nothing is asked or charged."""
     budget = stream.terms.budget
+<<<<<<< HEAD
     if query.asks_nobody:
         free = {"release": 0, "half_width": {}, "free": True}
         line = labelled([("query", query.text), ("known", WHY["public"])])
         return Explanation({"query": query.text, "known": free}, line, line)
+=======
+    knobs = options.over(query.options)
+    if query.unbounded is not None and knobs.scale is None and knobs.sigma is None:
+        columns = ", ".join(column for _, column in query.unbounded.columns)
+        note = (
+            f"first, once for all questions: where {columns} lies is asked; it costs a person "
+            f"{number(query.unbounded.price)} at most; values beyond what is found count as its end"
+        )
+        after = query.unbounded.after
+        query = replace(after, notes=(*after.notes, note))
+>>>>>>> h-bounds
     if stream.weighs(query):
         facts = weighted_facts(stream, query, options)
         price = labelled(weighted_price(facts, budget))
@@ -110,8 +122,13 @@ def price_of(stream: Stream, query: Query, options: Options) -> float:
         QueryRefused: It has no public scale.
     """
     budget, options = stream.terms.budget, options.over(query.options)
+<<<<<<< HEAD
     if query.asks_nobody:
         return 0.0
+=======
+    if query.unbounded is not None and options.scale is None and options.sigma is None:
+        return query.unbounded.price + price_of(stream, query.unbounded.after, options)
+>>>>>>> h-bounds
     if not stream.weighs(query):
         return worst_case_charge(calibrate(query, budget, options), budget)
     price, parts = _priced_parts(stream, query, options)
@@ -126,7 +143,12 @@ def dearest(stream: Stream, query: Query, options: Options) -> float:
         QueryRefused: It has no public scale.
     """
     price, once = price_of(stream, query, options), list[str]()
+<<<<<<< HEAD
     if price and stream.weighs(query):
+=======
+    query = query if query.unbounded is None else query.unbounded.after
+    if stream.weighs(query):
+>>>>>>> h-bounds
         _, parts = _priced_parts(stream, query, options.over(query.options))
         once = _asked_once(stream, parts)
     return price + len(once)

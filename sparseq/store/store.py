@@ -13,6 +13,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -21,17 +22,18 @@ import pyarrow as pa
 
 from sparseq.accounting._numbers import count
 from sparseq.base.arguments import checked
-from sparseq.base.errors import ParameterError, SparseqError, StoreError
+from sparseq.base.errors import ParameterError, QueryRefused, SparseqError, StoreError
 from sparseq.engine.contributions import Contributions, as_arrow, contributions_of, triplet_query
 from sparseq.ledger.notes import Note, RequestId, requested
 from sparseq.ledger.protocol import Release
 from sparseq.ledger.purposes import Pot
 from sparseq.load.read_schema import Schema
-from sparseq.sql.catalog import FOUND, Catalog
+from sparseq.sql.catalog import FOUND, Catalog, KnownBounds
 from sparseq.sql.plan import ROWS, Options, Plan, Query, check_most
 from sparseq.store.answer import Answer
 from sparseq.store.ask import Asking
 from sparseq.store.backend import Backend
+from sparseq.store.found_bounds import kept_bounds, with_bounds
 from sparseq.store.store_promise import StorePromise
 from sparseq.stream.draft import Participation, Terms
 from sparseq.stream.step import Mechanism, Outcome, Request, Stream, ask_many
@@ -77,6 +79,8 @@ class Store(Asking):
         self.halt, self.seed, self.losses = promise.halt, promise.seed, promise.losses
         self.catalog: Catalog = backend.catalog.with_found(backend.ledger.fact(FOUND) or {})
         self.most = check_most(backend.settings.get("most"))
+        asks = backend.settings.get("finds_bounds", True)
+        self.found_bounds = KnownBounds(kept_bounds(backend.ledger), asks)
         self.stream = Stream(
             backend.engine,
             backend.ledger,
@@ -128,6 +132,7 @@ class Store(Asking):
         Raises:
             QueryRefused: The query has no public scale, or the id belongs to another query.
         """
+        query = with_bounds(self, query, options or Options())
         answer = self.stream.ask(query, options, request_id, fresh, pot)
         return answer if options is None else answer.showing(options.columns)
 
@@ -188,7 +193,15 @@ class Store(Asking):
             >>> [outcome.answer.facts.release for outcome in con.ask_many([Request(query)] * 3)]
             [1, 1, 1]
         """
-        return ask_many(self.stream, asked)
+        return ask_many(self.stream, map(self._bounded, asked))
+
+    def _bounded(self, request: Request) -> Request:
+        """Return a request with the bounds that its question needs, if they can be found."""
+        with contextlib.suppress(QueryRefused):  # its own turn will tell
+            work = request.cancellation
+            with work.ambient() if work else contextlib.nullcontext():
+                return replace(request, query=with_bounds(self, request.query, request.options))
+        return request
 
     def warm(self) -> threading.Thread:
         """Read columns into memory in the background, between questions.
@@ -231,8 +244,9 @@ class Store(Asking):
             from sparseq.sql.select import Lowering
 
             twin = self.backend.public_twin()
+            weighs, least = self.stream.course is not None, self.promise.least_people
             self._lowering = Lowering(
-                self.catalog, *twin, self.most, self.stream.course is not None
+                self.catalog, *twin, self.most, weighs, least, self.found_bounds
             )
         return self._lowering
 
@@ -279,8 +293,9 @@ class Store(Asking):
         )
 
     def relearn(self) -> None:
-        """Take note that keys were found: what is lowered from now on is by them."""
+        """Take note of what the ledger has learned, as found keys: what is lowered is by it."""
         with self.stream.held():
+            self.stream.recall.forget_latest()
             self.catalog = self.catalog.with_found(self.stream.ledger.fact(FOUND) or {})
             self._let_go_of_twin()
             self._lowering = None

@@ -38,6 +38,20 @@ if TYPE_CHECKING:
 # -- the promise of a store to everybody in it, and the progress of its stream: public facts -------
 
 DELTAS = (1e-5, 1e-6, 1e-9, 1e-12)
+LEAST_PEOPLE = "least people"
+"""The fact that a ledger keeps of the fewest people that a shown value is about, once raised."""
+_MOST_LEAST = 10**9
+
+
+def checked_least(people: int) -> int:
+    """Return the fewest people that a shown value may be about.
+
+    Raises:
+        ParameterError: It is no number of people.
+    """
+    if isinstance(people, bool) or not isinstance(people, int) or not 0 <= people <= _MOST_LEAST:
+        raise ParameterError(f"least_people is {people!r}", "it is a number of people, such as 10")
+    return people
 
 
 class StorePromise:
@@ -58,6 +72,7 @@ class StorePromise:
         settings = backend.settings
         self._ledger, self._weights = backend.ledger, settings.get("weights")
         self._lifetime: int | None = settings.get("lifetime")
+        self._least: int = settings.get("least_people", 0)
         self.reserves = {Pot[k.upper()]: float(v) for k, v in settings["reserves"].items()}
         self.budget = Budget(
             settings["kappa"],
@@ -93,6 +108,11 @@ class StorePromise:
         """Share of every budget that a new store has for questions."""
         shares = [*self.reserves.values(), *(p.share for p in self.purposes if not p.came)]
         return 1 - sum(map(Fraction, shares), Fraction())
+
+    @property
+    def least_people(self) -> int:
+        """The fewest people, as counted with noise, that a shown value is about; 0: any number."""
+        return int(self._ledger.fact(LEAST_PEOPLE) or self._least)
 
     @property
     def course(self) -> Course | None:
@@ -147,6 +167,7 @@ class StorePromise:
             "watch": self.watch,
             "releases": self.releases,
             "halt": self.halt,
+            "least_people": self.least_people,
             "weighted": self.course_facts(),
             "unit": "" if window is None else window.said,
             "lifetime_kappa": None if window is None else window.lifetime,
@@ -306,6 +327,10 @@ def _accounting(promise: StorePromise, notes: dict[str, str]) -> dict[str, Any]:
         "composition": "an account for each person, which no sequence of questions can overdraw, "
         "whatever depends on what (Feldman & Zrnic 2021, Algorithm 2)",
         "post_processing": "intervals, arithmetic and conditions on noised numbers",
+        "not_shown": f"values about fewer than {promise.least_people:,} people, as counted with "
+        "noise"
+        if promise.least_people
+        else None,
         "other_releases": notes.get("others"),
     }
 

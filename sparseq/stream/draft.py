@@ -86,9 +86,12 @@ class Draft:
 def most_charge(plan: Plan) -> float:
     """Return what an in-or-out answer can cost a person at most: public; infinite if unknown."""
     kinds = {m.kind for m in plan.query.measures}
+    if plan.query.single and kinds <= {Kind.USERS, Kind.ROWS}:
+        return plan.worst_case_charge
     if not kinds <= {Kind.USERS, Kind.DENSE}:
         return math.inf
-    cells = max(plan.query.groups, 1) if Kind.USERS in kinds else 1
+    bins = max(m.bins for m in plan.query.measures)
+    cells = max(plan.query.groups * bins, 1) if Kind.USERS in kinds else 1
     return plan.worst_case_charge * cells
 
 

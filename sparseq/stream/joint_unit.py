@@ -173,9 +173,13 @@ def joint(
     parts = tuple(
         _part(m, options, budget, below, units.get(i)) for i, m in enumerate(query.measures)
     )
-    by_type = all(m.kind is Kind.USERS for m in query.measures)
+    counted = {m.kind for m in query.measures}
+    plain = counted <= {Kind.USERS, Kind.ROWS} and not any(m.role for m in query.measures)
+    once = query.single and plain
+    by_type = once or counted == {Kind.USERS}
     declared = rows is not None and bool(query.relation.stored)
-    most = math.sqrt(query.coordinates) if by_type else math.inf
+    cells = len(query.measures) if once else query.coordinates
+    most = math.sqrt(cells) if by_type else math.inf
     if declared and rows is not None:
         most = min(most, rows * math.hypot(*(_row(part) for part in parts)))
     steps = 2.0 ** (_NOISE_BITS - 1) * math.sqrt(LEAST_PRICE) / budget.sigma_0

@@ -1,4 +1,6 @@
-"""Privately found keys: which texts of a column enough people have, from a threshold over noise.
+"""Privately found keys: which values of columns enough people have, from a threshold over noise.
+
+A key is a value of one column, or a tuple of values of several; one text stands for each.
 
 Each person picks some of their own keys that are not known yet, and gives each the same weight;
 the squares add up to 1. A key whose noised sum of weights is above T is released. Only keys that
@@ -118,7 +120,7 @@ class Picks:
     """The keys that each person has picked: private. Row by row, in order of person.
 
     Attributes:
-        keys: The texts, in canonical order, which is that of their code points.
+        keys: The texts that stand for them (`FoundColumns`), in the order of their code points.
         users, places: Who, and which of the keys.
     """
 
@@ -153,17 +155,81 @@ class Picks:
         )
 
 
-def tallied(batches: Iterable[pa.RecordBatch]) -> pa.Table:
-    """Return how many rows each person has of each text, of rows of `USER` and the text."""
-    found = [batch.rename_columns([USER, "key"]) for batch in batches]
-    schema = pa.schema([(USER, pa.int32()), ("key", pa.string())])
-    rows = pa.concat_tables([schema.empty_table(), *(pa.table(b).cast(schema) for b in found)])
-    fits = pc.less_equal(pc.utf8_length(rows["key"]), LONGEST)
-    rows = rows.filter(pc.and_(fits, pc.not_equal(rows["key"], OTHER)))  # neither is so for NULL
-    return rows.group_by([USER, "key"]).aggregate([([], "count_all")])
+@dataclass(frozen=True)
+class Tally:
+    """The number of rows that each person of a range has of each key: private.
+
+    Attributes:
+        texts: Stand for the keys.
+        users, places, counts: Who, which of the texts, and how many rows.
+    """
+
+    texts: pa.Array
+    users: Index
+    places: NDArray[np.int64]
+    counts: NDArray[np.int64]
 
 
-def picked(tallies: Sequence[pa.Table], known: Sequence[str], most: int) -> Picks:
+def tallied(batches: Iterable[pa.RecordBatch]) -> Tally:
+    """Return how many rows each person has of each key, of rows of `USER` and one or more values.
+
+    A row that lacks a value, or has one that is too long or the name of the rest, has no key.
+    """
+    kind = pa.dictionary(pa.int32(), pa.string())
+    keys, users = [pa.array([], kind)], [np.zeros(0, np.int64)]
+    for batch in batches:
+        texts = encoded(batch.columns[1:])
+        keys.append(texts.drop_null().dictionary_encode().cast(kind))
+        users.append(batch.column(0).filter(texts.is_valid()).to_numpy().astype(np.int64))
+    whole = pa.chunked_array(keys).unify_dictionaries().combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):
+        whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else keys[0]
+    pairs = np.concatenate(users) << 32 | whole.indices.to_numpy()
+    pairs, counts = np.unique(pairs, return_counts=True)
+    owners = (pairs >> 32).astype(np.int32)
+    return Tally(whole.dictionary, owners, pairs & 0xFFFFFFFF, counts.astype(np.int64))
+
+
+def encoded(columns: Sequence[pa.Array]) -> pa.Array:
+    """Return the text that stands for each row's key (`FoundColumns`); NULL where it has none.
+
+    Example:
+        >>> encoded([pa.array(["1:x", None]), pa.array([7, 8])]).to_pylist()
+        ['3:1:x1:7', None]
+    """
+    texts = [_value_texts(column) for column in columns]
+    if len(texts) == 1 and _is_text(columns[0].type):
+        return texts[0]
+    lengths = (pc.utf8_length(text).cast(pa.string()) for text in texts)
+    parts = [
+        part for length, text in zip(lengths, texts, strict=True) for part in (length, ":", text)
+    ]
+    return pc.binary_join_element_wise(*parts, "")
+
+
+def _is_text(type: pa.DataType) -> bool:
+    return bool(pa.types.is_string(type) or pa.types.is_large_string(type))
+
+
+def _value_texts(column: pa.Array) -> pa.Array:
+    """Return values as texts, one text for equal values; NULL where a row is to have no key."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if _is_text(column.type):
+        texts = column.cast(pa.string())
+        fits = pc.and_(pc.less_equal(pc.utf8_length(texts), LONGEST), pc.not_equal(texts, OTHER))
+        return pc.if_else(fits, texts, None)
+    if pa.types.is_timestamp(column.type):
+        return column.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.string())
+    if pa.types.is_floating(column.type):  # -0 is 0
+        zero = pa.scalar(0.0, column.type)
+        column = pc.if_else(
+            pc.is_finite(column), pc.add(column, zero), pa.scalar(None, column.type)
+        )
+    return column.cast(pa.string())
+
+
+def picked(tallies: Sequence[Tally], known: Sequence[str], most: int) -> Picks:
     """Return what each person picks of their own new keys: those with the most of their rows.
 
     Of as many rows, the order is that of the keys' hashes, which is nobody's.
@@ -173,17 +239,16 @@ def picked(tallies: Sequence[pa.Table], known: Sequence[str], most: int) -> Pick
         known: Keys that were found before.
         most: That a person can pick.
     """
-    schema = pa.schema([(USER, pa.int32()), ("key", pa.string()), ("count_all", pa.int64())])
-    rows = pa.concat_tables([schema.empty_table(), *(t.select(schema.names) for t in tallies)])
-    rows = rows.filter(pc.invert(pc.is_in(rows["key"], pa.array(known, pa.string()))))
-    texts = pc.unique(rows["key"]).to_pylist()
-    keys = sorted(texts)
-    hashes = [hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest() for key in keys]
+    texts = pc.unique(pa.chunked_array([t.texts for t in tallies], pa.string()))
+    new = texts.filter(pc.invert(pc.is_in(texts, pa.array(known, pa.string()))))
+    listed = new.take(pc.sort_indices(new))  # in UTF-8 as by code points
+    keys = listed.to_pylist()
+    hashes = b"".join(hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest() for key in keys)
+    words = np.frombuffer(hashes, ">u8").reshape(-1, 4)
     rank = np.empty(len(keys), np.int64)
-    rank[sorted(range(len(keys)), key=hashes.__getitem__)] = np.arange(len(keys))
-    users = rows[USER].to_numpy()
-    places = pc.index_in(rows["key"], pa.array(keys, pa.string())).to_numpy().astype(np.int64)
-    order = np.lexsort((rank[places], -rows["count_all"].to_numpy(), users))
+    rank[np.lexsort(words.T[::-1])] = np.arange(len(keys))
+    users, places, counts = _of_keys(tallies, listed)
+    order = np.lexsort((rank[places], -counts, users))
     users, places = users[order], places[order]
     first = np.flatnonzero(np.diff(users, prepend=-1))
     turn = np.arange(len(users)) - np.repeat(first, np.diff([*first, len(users)]))
@@ -191,10 +256,23 @@ def picked(tallies: Sequence[pa.Table], known: Sequence[str], most: int) -> Pick
     return Picks(tuple(keys), users[kept].astype(np.int32), places[kept])
 
 
-def search_query(table: str, column: str) -> Query:
+def _of_keys(tallies: Sequence[Tally], keys: pa.Array) -> tuple[Index, Ints, Ints]:
+    """Return who has rows of keys, of which, and how many: of all ranges of people."""
+    users, places, counts = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)], []
+    for tally in tallies:
+        at = pc.fill_null(pc.index_in(tally.texts, keys), -1).to_numpy().astype(np.int64)
+        own = at[tally.places]
+        users.append(tally.users[own >= 0])
+        places.append(own[own >= 0])
+        counts.append(tally.counts[own >= 0])
+    return np.concatenate(users), np.concatenate(places), np.concatenate([places[0], *counts])
+
+
+def search_query(table: str, columns: Sequence[str]) -> Query:
     """Return what is asked by a search, as the stream knows it: nobody pays more than 1."""
     one = Measure(Kind.USERS, None, "keys", scale=1.0, step=1 / STEPS)
-    return Query(f"keys of {table}.{column}", Relation(f"FROM {table}"), (), (one,), None)
+    said = columns[0] if len(columns) == 1 else f"({', '.join(columns)})"
+    return Query(f"keys of {table}.{said}", Relation(f"FROM {table}"), (), (one,), None)
 
 
 # -- one comparison of a sparse vector as the mechanism of a step ----------------------------------

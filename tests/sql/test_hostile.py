@@ -115,6 +115,7 @@ def con() -> sparseq.Store:
         user="who",
         public={"shops": SHOPS},
         purposes=IN_OR_OUT,
+        only_declared_bounds=True,
     )
 
 

@@ -53,7 +53,12 @@ LEFT = {
 def con() -> sparseq.Store:
     tables, public = {"visits": VISITS}, {"shops": SHOPS}
     return sparseq.create(
-        None, {**tables, "events": EVENTS}, user="who", public=public, purposes=IN_OR_OUT
+        None,
+        {**tables, "events": EVENTS},
+        user="who",
+        public=public,
+        purposes=IN_OR_OUT,
+        only_declared_bounds=True,
     )
 
 

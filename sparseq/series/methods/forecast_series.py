@@ -35,6 +35,7 @@ from sparseq.ledger.protocol import Ledger
 from sparseq.ledger.purposes import Purpose
 from sparseq.mechanisms.toeplitz_counter import MAX_HORIZON
 from sparseq.released.outputs import Estimate, Measurements, Outputs
+from sparseq.released.render import key_columns
 from sparseq.series.methods.corrector import Form
 from sparseq.sql.plan import Query
 from sparseq.store.answer import Answer
@@ -154,12 +155,20 @@ def check_same(series: str, settings: Mapping[str, Any], given: Mapping[str, Any
 def column_of(query: Query) -> str:
     """Return the column of the one number a group that a series is of."""
     outputs = query.outputs
+    if isinstance(outputs, Outputs) and outputs.least is not None:
+        raise QueryRefused(
+            "in this store people are counted beside every number, to show none about few of them; "
+            "a series with forecasts or a strategy is of one number",
+            "take a plain series",
+        )
     simple = isinstance(outputs, Outputs) and outputs == Outputs(
         outputs.columns, histogram=outputs.histogram
     )
     if len(query.measures) == 1 and simple:
         probe = np.arange(1.0, query.coordinates + 1)
-        noised = Measurements([probe.reshape(query.groups, -1)], [0.0], _keys(query), query.groups)
+        noised = Measurements(
+            [probe.reshape(query.groups, -1)], [0.0], key_columns(query.domains), query.groups
+        )
         columns = [(o.name, o.node(noised)) for o in outputs.columns]
         numbers = [(name, node) for name, node in columns if isinstance(node, Estimate)]
         if len(numbers) == 1:
@@ -171,16 +180,6 @@ def column_of(query: Query) -> str:
         "a series with forecasts has one COUNT or SUM, with or without groups",
         "write SELECT key, count(*) AS n … GROUP BY key; for an average, ask for sum and count",
     )
-
-
-def _keys(query: Query) -> list[NDArray[Any]]:
-    sizes = [len(d.values) for d in query.domains]
-    keys = []
-    for domain, place in zip(query.domains, np.indices(sizes), strict=True):
-        values = np.empty(len(domain.values), object)
-        values[:] = domain.values
-        keys.append(values[place.reshape(-1)])
-    return keys
 
 
 # -- notes of forecasts in the ledger: which releases are whose, and (private) who left what -------

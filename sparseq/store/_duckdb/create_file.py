@@ -74,6 +74,8 @@ class Declaration:
     ids: Sequence[str] = ()
     links: Mapping[str, str] = field(default_factory=dict)
     users: Mapping[str, str] | None = None
+    least_people: int = 0
+    finds_bounds: bool = True
 
     def chains(self) -> KeyChains:
         """Return whom the rows of each table are about; raises `ParameterError`."""
@@ -97,6 +99,8 @@ class Declaration:
             "seed": self.seed,
             "budget_column": self.budget_column,
             "lifetime": self._lifetime(),
+            "least_people": self.least_people,
+            "finds_bounds": self.finds_bounds,
         }
 
     def _format(self) -> int:

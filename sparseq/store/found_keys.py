@@ -1,9 +1,9 @@
-"""Keys of a column of texts that are found privately, and are then a domain to group by."""
+"""Keys of columns that are found privately, and are then a domain to group by."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +15,8 @@ from sparseq.engine.protocol import USER
 from sparseq.ledger.accounts import Ints
 from sparseq.ledger.notes import Fact, Note
 from sparseq.mechanisms import Entropy, rounded_gaussian
-from sparseq.sql.catalog import FOUND, Column, Table
-from sparseq.sql.parse import COLUMN_EXAMPLE, column_asked_for
+from sparseq.sql.catalog import FOUND, FoundColumns, Table
+from sparseq.sql.parse import COLUMN_EXAMPLE, columns_asked_for
 from sparseq.sql.plan import Options, Plan
 from sparseq.store.answer import Answer
 from sparseq.stream.draft import Participation
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from sparseq.store.store import Store
 
 PICKS, SHARE, PRICE = 16, 8, 4.0
-Found = dict[str, dict[str, list[str]]]
+Found = dict[str, dict[str, list[Any]]]
+_TYPES = ("VARCHAR", "BOOLEAN", "DOUBLE", "FLOAT", "DATE", "TIMESTAMP")
 
 
 class Keys:
@@ -44,7 +45,7 @@ class Keys:
 
     Example:
         >>> import sparseq, pyarrow as pa
-        >>> from sparseq.store.text_keys import Keys
+        >>> from sparseq.store.found_keys import Keys
         >>> rows = pa.table({"who": [*range(400)], "page": ["home"] * 399 + ["mine"]})
         >>> said = sparseq.Questions(keys_delta=1e-6)
         >>> con = sparseq.create(None, {"t": rows}, user="who", seed=1, purposes=[said])
@@ -60,9 +61,22 @@ class Keys:
         self._store = store
 
     def list(self) -> Found:
-        """Return what was found, by table and column: public, and free."""
+        """Return what was found, by table and column: public, and free.
+
+        Of several columns, called `a, b`, each key is a list of their values.
+        """
         with self._store.stream.held():
-            return dict(self._store.stream.ledger.fact(FOUND) or {})
+            kept = self._store.stream.ledger.fact(FOUND) or {}
+        found: Found = {}
+        for name, keys in kept.items():
+            table = self._store.catalog.table(name)
+            for said, texts in keys.items():
+                of = FoundColumns.said(said, table)
+                values = map(of.decoded, texts)
+                single = len(of.names) == 1
+                some = [v[0] if single else [*v] for v in values]
+                found.setdefault(name, {})[", ".join(of.names)] = some
+        return found
 
     @checked
     def discover(
@@ -71,7 +85,9 @@ class Keys:
         """Look for keys that were not found yet, and return those that are found now.
 
         Args:
-            sql: `SELECT page FROM visits`, also with count(*) and GROUP BY page: a column of texts.
+            sql: `SELECT page FROM visits`, or `SELECT page, day FROM visits`: columns of texts,
+                whole numbers, numbers, dates, times or truths. The keys of several are the tuples
+                of values that occur together.
             picks: New keys that a person's weight is divided among, at most: those with the most of
                 the person's rows.
             delta: What it may cost a person of the store's keys_delta; an eighth of that if nothing
@@ -80,7 +96,7 @@ class Keys:
 
         Raises:
             ParameterError: The store was made without keys_delta, or a number is out of range.
-            QueryRefused: The SQL is something else, or the column has declared keys.
+            QueryRefused: The SQL is something else, or the one column has declared keys.
         """
         store = self._store
         whole = store.guarantee.keys_delta
@@ -94,11 +110,11 @@ class Keys:
             raise ParameterError(f"delta is {share!r}; it is above 0, and at most {whole:g}")
         if not 1 <= picks <= MOST_KEYS:
             raise ParameterError(f"picks is {picks}; it is from 1 to {MOST_KEYS}")
-        table, column = self._column(sql)
+        table, columns = self._columns(sql)
         with store.stream.held():
-            search = _Search(store, table, column, picks, share)
+            search = _Search(store, table, columns, picks, share)
             answer = store.step(
-                search_query(table.name, column.name),
+                search_query(table.name, columns.names),
                 search.contributions,
                 Options(price=price),
                 gated=search.notes,
@@ -108,25 +124,33 @@ class Keys:
             store.relearn()
         return answer
 
-    def _column(self, sql: str) -> tuple[Table, Column]:
-        """Return the column that a SELECT is about."""
-        named, name = column_asked_for(sql)
+    def _columns(self, sql: str) -> tuple[Table, FoundColumns]:
+        """Return the columns that a SELECT is about, in the order of the table's own."""
+        named, names = columns_asked_for(sql)
         table = self._store.catalog.table(named)
         if not table.private:
             raise QueryRefused(f"{table.name} is public: its keys are known")
-        column = table.column(name)
-        if column.type != "VARCHAR" or column.name == table.user:
-            raise QueryRefused(f"{column.name} is no column of texts", COLUMN_EXAMPLE)
-        if column.keys is not None:
-            raise QueryRefused(f"the keys of {column.name} were declared; they are public")
-        return table, column
+        asked = [table.column(name) for name in names]
+        columns = [c for c in table.columns if c in asked]
+        for column in columns:
+            window = table.window
+            if column.name in (table.user, "" if window is None else window.person):
+                raise QueryRefused(f"{column.name} says who people are", COLUMN_EXAMPLE)
+            whole = column.integral and column.type != "HUGEINT"
+            if not (whole or column.type in _TYPES or column.type.startswith("DECIMAL")):
+                raise QueryRefused(f"no keys are found of {column.type}", COLUMN_EXAMPLE)
+        if len(columns) == 1 and columns[0].keys is not None:
+            raise QueryRefused(f"the keys of {columns[0].name} were declared; they are public")
+        return table, FoundColumns(tuple(c.name for c in columns), tuple(c.type for c in columns))
 
 
 class _Search:
     """One search: what the stream asks of it, in the order that it does."""
 
-    def __init__(self, store: Store, table: Table, column: Column, most: int, share: float) -> None:
-        self._stream, self._table, self._column = store.stream, table, column
+    def __init__(
+        self, store: Store, table: Table, columns: FoundColumns, most: int, share: float
+    ) -> None:
+        self._stream, self._table, self._columns = store.stream, table, columns
         self._most, self._share = most, share
         self._whole = units_of_delta(store.guarantee.keys_delta)
         self._picks: Picks
@@ -139,10 +163,10 @@ class _Search:
 
     def contributions(self, plan: Plan) -> Contributions:
         """Return what those who can pay the delta contribute."""
-        stream, name = self._stream, self._column.name
+        stream, columns = self._stream, self._columns
         self._threshold = threshold_for(plan.noise[0].lattice_sigma, self._most, self._share)
-        tallies = stream.engine.by_people(self._table, [name], tallied, stream.people)
-        known = self._known.get(self._table.name, {}).get(name, ())
+        tallies = stream.engine.by_people(self._table, columns.names, tallied, stream.people)
+        known = self._known.get(self._table.name, {}).get(columns.said_so, ())
         picks = picked(list(tallies), known, self._most)
         users, counts = picks.people()
         left = self._whole - self._spent()[users]
@@ -172,7 +196,7 @@ class _Search:
         users, counts = self._picks.people()
         active = np.isin(users, who.users[who.active])
         units = np.array(self._threshold.deltas, np.int64)[counts[active]]
-        name, column = self._table.name, self._column.name
+        name, column = self._table.name, self._columns.said_so
         found = {t: dict(columns) for t, columns in self._known.items()}
         before = found.setdefault(name, {}).get(column, ())
         found[name][column] = sorted([*before, *self._new])
@@ -181,4 +205,35 @@ class _Search:
 
     def table(self) -> pa.Table:
         """Return the new keys, in canonical order."""
-        return pa.table({self._column.name: pa.array(self._new, pa.string())})
+        of = self._columns
+        if of.plain:
+            return pa.table({of.names[0]: pa.array(self._new, pa.string())})
+        values = [of.decoded(key) for key in self._new]
+        parts = zip(of.names, of.types, strict=True)
+        return pa.table(
+            {n: pa.array([v[i] for v in values], arrow_of(t)) for i, (n, t) in enumerate(parts)}
+        )
+
+
+def arrow_of(type: str) -> pa.DataType:
+    """Return the Arrow type of a column's found keys.
+
+    Example:
+        >>> arrow_of("DATE"), arrow_of("DECIMAL(9,2)"), arrow_of("SMALLINT")
+        (DataType(date32[day]), Decimal128Type(decimal128(9, 2)), DataType(int64))
+    """
+    if type.startswith("DECIMAL"):
+        width, scale = type.removeprefix("DECIMAL(").removesuffix(")").split(",")
+        return pa.decimal128(int(width), int(scale))
+    return _ARROW.get(type, pa.int64())
+
+
+_ARROW = {
+    "VARCHAR": pa.string(),
+    "BOOLEAN": pa.bool_(),
+    "DOUBLE": pa.float64(),
+    "FLOAT": pa.float32(),
+    "DATE": pa.date32(),
+    "TIMESTAMP": pa.timestamp("us"),
+    "UBIGINT": pa.uint64(),
+}
