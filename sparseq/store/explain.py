@@ -63,12 +63,10 @@ def explained(
 ) -> Explanation:
     """Explain a query, of which an answer may be known; nothing is asked or charged."""
     budget = stream.terms.budget
-<<<<<<< HEAD
     if query.asks_nobody:
         free = {"release": 0, "half_width": {}, "free": True}
         line = labelled([("query", query.text), ("known", WHY["public"])])
         return Explanation({"query": query.text, "known": free}, line, line)
-=======
     knobs = options.over(query.options)
     if query.unbounded is not None and knobs.scale is None and knobs.sigma is None:
         columns = ", ".join(column for _, column in query.unbounded.columns)
@@ -78,7 +76,6 @@ def explained(
         )
         after = query.unbounded.after
         query = replace(after, notes=(*after.notes, note))
->>>>>>> h-bounds
     if stream.weighs(query):
         facts = weighted_facts(stream, query, options)
         price = labelled(weighted_price(facts, budget))
@@ -122,13 +119,10 @@ def price_of(stream: Stream, query: Query, options: Options) -> float:
         QueryRefused: It has no public scale.
     """
     budget, options = stream.terms.budget, options.over(query.options)
-<<<<<<< HEAD
     if query.asks_nobody:
         return 0.0
-=======
     if query.unbounded is not None and options.scale is None and options.sigma is None:
         return query.unbounded.price + price_of(stream, query.unbounded.after, options)
->>>>>>> h-bounds
     if not stream.weighs(query):
         return worst_case_charge(calibrate(query, budget, options), budget)
     price, parts = _priced_parts(stream, query, options)
@@ -143,12 +137,8 @@ def dearest(stream: Stream, query: Query, options: Options) -> float:
         QueryRefused: It has no public scale.
     """
     price, once = price_of(stream, query, options), list[str]()
-<<<<<<< HEAD
-    if price and stream.weighs(query):
-=======
     query = query if query.unbounded is None else query.unbounded.after
-    if stream.weighs(query):
->>>>>>> h-bounds
+    if price and stream.weighs(query):
         _, parts = _priced_parts(stream, query, options.over(query.options))
         once = _asked_once(stream, parts)
     return price + len(once)
