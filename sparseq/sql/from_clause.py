@@ -83,12 +83,14 @@ class ColumnFacts:
             Of dates and times in days since 1970, both included.
         stored: The stored column behind it, where it is just that.
         values: Finds the public values of a subquery's column, if there are any.
+        null: Tells whether a subquery's column may be NULL.
     """
 
     type: str = ""
     bounds: Interval | None = None
     stored: Column | None = None
     values: Callable[[], list[Any] | None] | None = field(default=None, compare=False)
+    null: Callable[[], bool] | None = field(default=None, compare=False)
 
 
 @dataclass
@@ -495,7 +497,11 @@ def _facts(a: ColumnFacts, b: ColumnFacts) -> ColumnFacts:
             return None
         return list(dict.fromkeys([*found[0], *found[1]]))
 
-    return ColumnFacts(common.sql if common is not None else "", bounds, values=cache(values))
+    def null() -> bool:
+        return any(f.null is None or f.null() for f in (a, b))
+
+    type = common.sql if common is not None else ""
+    return ColumnFacts(type, bounds, values=cache(values), null=cache(null))
 
 
 def _column(facts: ColumnFacts, own: str, type: str, name: str, tree: exp.Expr) -> str:

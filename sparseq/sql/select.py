@@ -67,6 +67,7 @@ from sparseq.sql.plan import (
     no_public_scale,
 )
 from sparseq.sql.public_database import PublicFacts
+from sparseq.sql.public_values import PublicValues
 from sparseq.sql.scope import Scope, refuse
 from sparseq.sql.split_question import QueryParts, separated
 from sparseq.sql.subqueries import aggregates, lower_inner
@@ -441,12 +442,16 @@ class _Outer:
         """
         sides = [x for c in self.scope.where for x in _limited(c)]
         ranged = {x for x in sides if sides.count(x) > 1}
+        covers = PublicValues(self.scope, self.public).covers
         names = [
-            f"{domain.name} is {'' if None in domain.values else 'NULL or '}in no group"
-            for key, domain in zip(self.keys, domains, strict=True)
-            if not domain.rest and not {c.sql("duckdb") for c in key.find_all(exp.Column)} <= ranged
+            domain.name
+            for key, type, domain in zip(self.keys, self.key_types, domains, strict=True)
+            if not (domain.rest or covers(key, type))
+            and not {c.sql("duckdb") for c in key.find_all(exp.Column)} <= ranged
         ]
-        return tuple(f"rows whose {name} are not counted, and cost nothing" for name in names)
+        return tuple(
+            f"rows whose {name} is in no group are not counted, and cost nothing" for name in names
+        )
 
     def _notes(self) -> list[str]:
         notes = []

@@ -495,15 +495,16 @@ class _Inner:
         inside = value.expressions[0] if _is_binned(value) else value  # a quantile lies in them
         bounds = self.scope.ends(inside)
         found = cache(partial(self.values.inside, value))
+        null = cache(partial(self.values.may_be_null, value))
         if isinstance(value, exp.Column):
             facts = self.scope.facts(value)
             # strings have been decoded by now, and codes are gone
-            return ColumnFacts(facts.type, facts.bounds, _uncoded(facts), found)
+            return ColumnFacts(facts.type, facts.bounds, _uncoded(facts), found, null)
         counted = value.this.expressions if _is_count_of_values(value) else []
         if len(counted) == 1 and not self._is_user(counted[0]):
             known = self.values.inside(counted[0])
             bounds = (0.0, float(len(known))) if known is not None else bounds
-        return ColumnFacts("", bounds, values=found)
+        return ColumnFacts("", bounds, values=found, null=null)
 
     # -- aggregates -------------------------------------------------------------------------------
 

@@ -333,7 +333,19 @@ def _expressions() -> Iterator[tuple[str, str]]:
 # -- casts -----------------------------------------------------------------------------------------
 
 FROM = ("i", "b", "u", "s", "v", "f", "p", "q", "o", "d", "t")
-TO = ("INTEGER", "TINYINT", "BIGINT", "UTINYINT", "DOUBLE", "FLOAT", "DECIMAL(6, 1)", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP")
+TO = (
+    "INTEGER",
+    "TINYINT",
+    "BIGINT",
+    "UTINYINT",
+    "DOUBLE",
+    "FLOAT",
+    "DECIMAL(6, 1)",
+    "VARCHAR",
+    "BOOLEAN",
+    "DATE",
+    "TIMESTAMP",
+)
 
 
 def _casts() -> Iterator[str]:
@@ -455,8 +467,12 @@ def _windows() -> Iterator[str]:
     for function, order in product(PEERS, TIED):
         yield asked(f"{function} OVER (PARTITION BY who ORDER BY {order})")
     for function in PEERS[2:]:
-        yield asked(f"{function} OVER (PARTITION BY who ORDER BY i RANGE BETWEEN 1 PRECEDING AND CURRENT ROW)")
-        yield asked(f"{function} OVER (PARTITION BY who ORDER BY d RANGE BETWEEN INTERVAL 40 DAY PRECEDING AND CURRENT ROW)")
+        yield asked(
+            f"{function} OVER (PARTITION BY who ORDER BY i RANGE BETWEEN 1 PRECEDING AND CURRENT ROW)"
+        )
+        yield asked(
+            f"{function} OVER (PARTITION BY who ORDER BY d RANGE BETWEEN INTERVAL 40 DAY PRECEDING AND CURRENT ROW)"
+        )
         yield asked(f"{function} OVER (PARTITION BY who, k)")
         yield asked(f"{function} OVER (PARTITION BY who, i ORDER BY d)")
 
