@@ -71,6 +71,8 @@ USER = "_user"
 """The user's dense index, in every row about people; no column of a query can have this name."""
 USER_ID = "_user#id"
 """The user's identifier, joined in where an expression looks at it."""
+PLACE = "_user#place"
+"""A row's place among the person's, in the order in which the windows of a subquery met them."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,7 @@ class FromItem:
         needs_ids: The users' identifiers are needed.
         by_time: Read in the order of time.
         single: It has at most one row a person.
+        placed: Its rows say, in a column PLACE, in which order windows inside have met them.
         caps: Who is taken out of the joins inside it, innermost first.
         people: How many tables about people its rows are combinations of.
         most: Of an answer, or a subquery about nobody: about how many rows it has at most, where
@@ -126,6 +129,7 @@ class FromItem:
     needs_ids: bool = False
     by_time: bool = False
     single: bool = False
+    placed: bool = False
     caps: tuple[Cap, ...] = ()
     people: int = 1
     most: int = 0
