@@ -33,6 +33,7 @@ class Place:
         first: The place of its first group among all.
         types: DuckDB's types of its keys.
         sums: Which of its measures are sums.
+        whole: Which of them are of whole numbers.
     """
 
     outputs: Outputs
@@ -42,6 +43,7 @@ class Place:
     groups: int
     types: tuple[str, ...]
     sums: frozenset[int] = frozenset()
+    whole: frozenset[int] = frozenset()
 
     def of(self, noised: Measurements) -> Measurements:
         """Return what was measured of this question."""

@@ -50,7 +50,7 @@ from sparseq.released import outputs as out
 from sparseq.released.outputs import MeasureNode, combined
 from sparseq.released.sql_over_noise import ENDS, After, Place, ShownColumn
 from sparseq.sql.aggregates import Aggregates, Domains
-from sparseq.sql.catalog import Catalog
+from sparseq.sql.catalog import INTEGER_TYPES, Catalog
 from sparseq.sql.from_clause import ColumnFacts, FromItem, quoted
 from sparseq.sql.interval_propagation import Shape, Width, with_ends
 from sparseq.sql.parse import parse, said, spelled
@@ -86,8 +86,9 @@ def alone(query: Query, types: Sequence[str]) -> Place:
 
 def _place(query: Query, places: Sequence[int], first: int, types: Sequence[str]) -> Place:
     sums = frozenset(i for i, m in enumerate(query.measures) if m.kind is Kind.SUM)
+    whole = frozenset(i for i, m in enumerate(query.measures) if m.integral)
     return Place(
-        query.outputs, query.domains, tuple(places), first, query.groups, tuple(types), sums
+        query.outputs, query.domains, tuple(places), first, query.groups, tuple(types), sums, whole
     )
 
 
@@ -200,12 +201,14 @@ def _shape(part: Place) -> Shape:
     columns = {}
     for output in part.outputs.columns:
         if output.name.startswith("k"):
-            columns[output.name] = Width(sure=True)
+            kind = part.types[int(output.name[1:])]
+            columns[output.name] = Width(sure=True, integer=kind in INTEGER_TYPES)
         else:
             node, ends = output.node, exp.column(output.name + ENDS, quoted=True)
             is_sum = isinstance(node, MeasureNode) and node.i in part.sums
             sure = isinstance(node, MeasureNode)
-            columns[output.name] = Width(True, ends, sure, is_sum, output.integral)
+            whole = output.integral or (sure and node.i in part.whole)
+            columns[output.name] = Width(True, ends, sure, is_sum, output.integral, whole)
     return Shape(columns, True)
 
 

@@ -731,7 +731,7 @@ class _Inner:
         if place and len(self.scope.sources) == 1:
             return [place]
         breakers = self._tie_breakers(by, seen)
-        self.orders[tuple([*by, *breakers])] = self._tie_breakers([], seen)
+        self.orders[(*by, *breakers)] = self._tie_breakers([], seen)
         return [place, *breakers] if place else breakers
 
     def _place_inside(self) -> str:
