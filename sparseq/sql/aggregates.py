@@ -442,7 +442,11 @@ class Aggregates:
                 self._averages.append((number, total))
             return RatioNode(total, number)
         mean = out.applied(OVER, out.measure(total), out.measure(number))
-        return out.applied(PLUS, out.constant(middle), mean) if middle else mean
+        mean = out.applied(PLUS, out.constant(middle), mean) if middle else mean
+        bounds = self._scope.bounds(value)
+        if bounds is None:
+            return mean
+        return out.applied(rising_rule(lambda x: np.clip(x, *bounds)), mean)
 
     def _moments(self, value: exp.Expr, condition: exp.Expr | None) -> tuple[int, int, float]:
         """Return the places of the number and the sum of values, and what was taken from each."""
