@@ -278,7 +278,7 @@ def _inside_cases(term: Term) -> Term:
         else:
             return term
     if not count % 2:
-        arguments.append(constant(-1, T.BIGINT))
+        arguments.append(constant(places.get(None, -1), T.BIGINT))
     return replace(term, function="case", arguments=tuple(arguments))
 
 

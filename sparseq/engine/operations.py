@@ -393,7 +393,7 @@ plainly("is null", is_null)
 
 @operation("place")
 def _place(term: Term) -> Kernel | None:
-    """The place of a value among constants, -1 for none."""
+    """The place of a value among constants, NULL maybe one of them; -1 for none."""
     value, *listed = term.arguments
     if any(
         x.type.family is not value.type.family or x.type.scale != value.type.scale for x in listed
@@ -404,7 +404,10 @@ def _place(term: Term) -> Kernel | None:
     def kernel(v: Vector, *xs: Vector) -> Vector:
         places = np.full(np.shape(v.values), -1, np.int32)
         for i in range(len(xs) - 1, -1, -1):  # the first of equals counts
-            np.copyto(places, i, where=both(_equal(v.values, xs[i].values, number), v.known))
+            if listed[i].value is None:
+                np.copyto(places, i, where=~v.known)
+            else:
+                np.copyto(places, i, where=both(_equal(v.values, xs[i].values, number), v.known))
         return Vector(places)
 
     return kernel

@@ -42,6 +42,7 @@ class Place:
         first: The place of its first group among all.
         types: DuckDB's types of its keys.
         sums: Which of its measures are sums.
+        whole: Which of them are of whole numbers.
     """
 
     outputs: Outputs
@@ -51,6 +52,7 @@ class Place:
     groups: int
     types: tuple[str, ...]
     sums: frozenset[int] = frozenset()
+    whole: frozenset[int] = frozenset()
 
     def of(self, noised: Measurements) -> Measurements:
         """Return what was measured of this question."""

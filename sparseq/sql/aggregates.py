@@ -134,39 +134,19 @@ class Domains:
         """
         values = self._values.of(key, type)
         found = self._found(key, type) if values is None else None
+        null = self._values.may_be_null(key)
         if found is not None:
-            return self._with_rest(key, name, type, found)
+            return self._with_rest(key, name, type, found, null)
         if values is None:
             refuse(f"the values of {said(key)} are not public", self._ways(key, type))
-        if not values:
+        if not values and not null:
             refuse(f"no value of {said(key)} can pass the WHERE")
         if len(values) > MAX_VALUES:
             refuse(
                 f"{said(key)} has {len(values):,} public values; the limit is {MAX_VALUES:,}",
                 "narrow it in the WHERE, or group by something coarser",
             )
-        if self._asks_for_null(key):
-            return self._with_null(key, name, type, values)
-        return self._place(key, name, type, values)
-
-    def _asks_for_null(self, key: exp.Expr) -> bool:
-        """Tell whether the WHERE itself lets rows pass whose key is NULL: `… OR key IS NULL`."""
-        text = key.sql("duckdb")
-        tests = (e for condition in self._scope.where for e in condition.find_all(exp.Is))
-        asked = (
-            isinstance(e.expression, exp.Null)
-            and e.this.sql("duckdb") == text
-            and not isinstance(e.parent, exp.Not)
-            for e in tests
-        )
-        return any(asked) and self._values.may_be_null(key)
-
-    def _with_null(self, key: exp.Expr, name: str, type: str, values: list[Any]) -> Domain:
-        """Return a domain with one more group, of the rows whose key is NULL."""
-        term = self._scope.term(key)
-        listed = self._joined(term, values, type)
-        place = f"CASE WHEN ({term.sql}) IS NULL THEN {len(values)} ELSE {listed} END"
-        return Domain(name, (*values, None), Cell(place))
+        return self._place(key, name, type, (*values, None) if null else tuple(values))
 
     def _ways(self, key: exp.Expr, type: str) -> str:
         columns = {said(c) for c in key.find_all(exp.Column)}
@@ -193,16 +173,21 @@ class Domains:
         values = self._over_found.of(key, type)
         return None if values is None else tuple(v for v in values if v != OTHER)
 
-    def _with_rest(self, key: exp.Expr, name: str, type: str, found: tuple[Any, ...]) -> Domain:
-        """Return found keys as a domain, with one more value for all other rows."""
-        term = self._scope.term(key)
-        place = f"coalesce({self._joined(term, list(found), type)}, {len(found)})"
-        return Domain(name, (*found, _of_the_rest(type)), Cell(place), key=term, rest=True)
+    def _with_rest(
+        self, key: exp.Expr, name: str, type: str, found: tuple[Any, ...], null: bool
+    ) -> Domain:
+        """Return found keys as a domain, with one more value for all other rows.
+
+        NULL is a key of its own among texts; of other types it is with all other rows.
+        """
+        term, rest = self._scope.term(key), _of_the_rest(type)
+        known = (*found, *([None] if null and rest is not None else []))
+        place = f"coalesce({self._joined(term, known, type)}, {len(known)})"
+        return Domain(name, (*known, rest), Cell(place), key=term, rest=True)
 
     # -- where a row finds its place -------------------------------------------------------------
 
-    def _place(self, key: exp.Expr, name: str, type: str, values: list[Any]) -> Domain:
-        domain = tuple(values)
+    def _place(self, key: exp.Expr, name: str, type: str, values: tuple[Any, ...]) -> Domain:
         if isinstance(key, exp.Column) and not self._in_sql:
             source, stored = self._scope.sources[key.table], self._scope.facts(key).stored
             if source.table is not None and stored is not None and stored.coded:
@@ -211,29 +196,32 @@ class Domains:
                 cell = Cell.of(Term(TEXT, code, column=stored.name))
                 text = exp.column(key.name, key.table, quoted=True).sql("duckdb")
                 column_term = Term(TEXT, text, column=stored.name)
-                return Domain(name, domain, cell, (source.table.name, stored.name), column_term)
+                return Domain(name, values, cell, (source.table.name, stored.name), column_term)
         term = self._scope.term(key)
-        if type == "DATE" and _consecutive(values):
-            first = exp.cast(exp.Literal.string(str(values[0])), "DATE")
-            return Domain(name, domain, Cell.of(self._minus(key, first)), key=term)
-        if integral(type) and type != "BOOLEAN" and _consecutive(values):
-            steps = self._minus(key, exp.Literal.number(str(values[0])))
-            return Domain(name, domain, Cell.of(steps), key=term)
-        listed = constants(values, type)
-        if len(values) <= _INLINE:
-            place = f"list_position({listed}, {term.sql}) - 1"
-            found = (term, *(constant(v, term.type) for v in values))
-            found_at = Term(integer(0, _INLINE), place, function="place", arguments=found)
-            return Domain(name, domain, Cell.of(found_at), key=term)
-        return Domain(name, domain, Cell(self._joined(term, values, type)), key=term)
+        known = [v for v in values if v is not None]
+        whole = type == "DATE" or (integral(type) and type != "BOOLEAN")
+        if known and whole and _consecutive(known):
+            first: exp.Expr = exp.Literal.number(str(known[0]))
+            if type == "DATE":
+                first = exp.cast(exp.Literal.string(str(known[0])), "DATE")
+            steps = self._minus(key, first)
+            cell = Cell.of(steps if None not in values else _or_null(term, steps, len(known)))
+        elif len(known) <= _INLINE:
+            cell = _listed(term, values)
+        else:
+            cell = Cell(self._joined(term, values, type))
+        return Domain(name, values, cell, key=term)
 
-    def _joined(self, term: Term, values: list[Any], type: str) -> str:
+    def _joined(self, term: Term, values: Sequence[Any], type: str) -> str:
         """Join the values; return SQL of a row's place among them, NULL for none."""
         alias = f'"#key{self.joins.count("LEFT JOIN")}"'
-        listed = constants(values, type) if values else f"[]::{type}[]"
-        places = f"SELECT unnest({listed}), unnest(range({len(values)})::INTEGER[])"
+        known = [v for v in values if v is not None]
+        listed = constants(known, type) if known else f"[]::{type}[]"
+        places = f"SELECT unnest({listed}), unnest(range({len(known)})::INTEGER[])"
         self.joins += f" LEFT JOIN ({places}) AS {alias}(v, i) ON {alias}.v = ({term.sql})"
-        return f"{alias}.i"
+        if len(known) == len(values):
+            return f"{alias}.i"
+        return f"CASE WHEN ({term.sql}) IS NULL THEN {len(known)} ELSE {alias}.i END"
 
     def _minus(self, key: exp.Expr, first: exp.Expr) -> Term:
         return self._scope.term(exp.Sub(this=exp.paren(key.copy()), expression=first))
@@ -273,13 +261,27 @@ def narrowed(domain: Domain, values: Sequence[Any]) -> Domain | None:
     if domain.dictionary is not None:
         return replace(domain, values=tuple(values))
     term = domain.key
-    if term is None or len(values) > _INLINE or None in values:
+    if term is None or len(values) > _INLINE:
         return None
-    listed = constants(values, term.type.sql)
+    return replace(domain, values=tuple(values), position=_listed(term, values))
+
+
+def _listed(term: Term, values: Sequence[Any]) -> Cell:
+    """Return the place of a value among a few, of which the last may be NULL."""
+    known = [v for v in values if v is not None]
+    place = f"list_position({constants(known, term.type.sql)}, {term.sql}) - 1" if known else "-1"
+    if len(known) < len(values):
+        place = f"CASE WHEN {term.sql} IS NULL THEN {len(known)} ELSE {place} END"
     found = (term, *(constant(v, term.type) for v in values))
-    place = f"list_position({listed}, {term.sql}) - 1"
-    cell = Cell.of(Term(integer(0, _INLINE), place, function="place", arguments=found))
-    return replace(domain, values=tuple(values), position=cell)
+    return Cell.of(Term(integer(-1, _INLINE), place, function="place", arguments=found))
+
+
+def _or_null(term: Term, place: Term, last: int) -> Term:
+    """Return a place where a term has a value, and the last one where it has none."""
+    missing = call("is null", "({0} IS NULL)", BOOLEAN, term)
+    end = constant(last, integer(last, last))
+    sql = "CASE WHEN {0} THEN {1} ELSE {2} END"
+    return call("case", sql, place.type, missing, end, place)
 
 
 def _consecutive(values: list[Any]) -> bool:
@@ -571,7 +573,11 @@ class Aggregates:
                 self._averages.append((number, total))
             return RatioNode(total, number)
         mean = out.applied(OVER, out.measure(total), out.measure(number))
-        return out.applied(PLUS, out.constant(middle), mean) if middle else mean
+        mean = out.applied(PLUS, out.constant(middle), mean) if middle else mean
+        bounds = self._scope.bounds(value)
+        if bounds is None:
+            return mean
+        return out.applied(rising_rule(lambda x: np.clip(x, *bounds)), mean)
 
     def _moments(self, value: exp.Expr, condition: exp.Expr | None) -> tuple[int, int, float]:
         """Return the places of the number and the sum of values, and what was taken from each."""

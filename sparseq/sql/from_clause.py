@@ -71,6 +71,8 @@ USER = "_user"
 """The user's dense index, in every row about people; no column of a query can have this name."""
 USER_ID = "_user#id"
 """The user's identifier, joined in where an expression looks at it."""
+PLACE = "_user#place"
+"""A row's place among the person's, in the order in which the windows of a subquery met them."""
 
 
 @dataclass(frozen=True)
@@ -83,12 +85,14 @@ class ColumnFacts:
             Of dates and times in days since 1970, both included.
         stored: The stored column behind it, where it is just that.
         values: Finds the public values of a subquery's column, if there are any.
+        null: Tells whether a subquery's column may be NULL.
     """
 
     type: str = ""
     bounds: Interval | None = None
     stored: Column | None = None
     values: Callable[[], list[Any] | None] | None = field(default=None, compare=False)
+    null: Callable[[], bool] | None = field(default=None, compare=False)
 
 
 @dataclass
@@ -108,6 +112,7 @@ class FromItem:
         needs_ids: The users' identifiers are needed.
         by_time: Read in the order of time.
         single: It has at most one row a person.
+        placed: Its rows say, in a column PLACE, in which order windows inside have met them.
         caps: Who is taken out of the joins inside it, innermost first.
         people: How many tables about people its rows are combinations of.
         most: Of an answer, or a subquery about nobody: about how many rows it has at most, where
@@ -126,6 +131,7 @@ class FromItem:
     needs_ids: bool = False
     by_time: bool = False
     single: bool = False
+    placed: bool = False
     caps: tuple[Cap, ...] = ()
     people: int = 1
     most: int = 0
@@ -497,7 +503,11 @@ def _facts(a: ColumnFacts, b: ColumnFacts) -> ColumnFacts:
             return None
         return list(dict.fromkeys([*found[0], *found[1]]))
 
-    return ColumnFacts(common.sql if common is not None else "", bounds, values=cache(values))
+    def null() -> bool:
+        return any(f.null is None or f.null() for f in (a, b))
+
+    type = common.sql if common is not None else ""
+    return ColumnFacts(type, bounds, values=cache(values), null=cache(null))
 
 
 def _column(facts: ColumnFacts, own: str, type: str, name: str, tree: exp.Expr) -> str:

@@ -38,6 +38,18 @@ _MAKES_WHOLE = frozenset(["floor", "ceil", "sign"])
 _NEVER_NULL = _KEEPS_WHOLE | _MAKES_WHOLE | {"round", "trunc"}
 
 
+_INTEGERS = (exp.Count, exp.CountIf, exp.Sign, exp.Null, *_NUMBERED)
+_OF_FIRST = (
+    exp.Paren, exp.Alias, exp.Window, exp.Filter, exp.Nullif, exp.Round, exp.Trunc, exp.Sum,
+    exp.Min, exp.Max, *_SAME_PLACE,
+)  # fmt: skip
+_OF_ALL = (
+    exp.IntDiv, exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Neg, exp.Abs, exp.Coalesce, exp.Greatest,
+    exp.Least,
+)  # fmt: skip
+"""Expressions that are integers where their first part is, or where all of them are."""
+
+
 @dataclass(frozen=True)
 class Width:
     """The facts of a value.
@@ -49,6 +61,7 @@ class Width:
         is_sum: It is 0, where the value without noise is NULL: a sum of no rows.
         whole: It is an integer, but for the noise.
         few: 1 where it comes of a value about too few people, else 0; None: all are shown.
+        integer: Of a column: SQL has integers there.
     """
 
     noised: bool = False
@@ -57,6 +70,7 @@ class Width:
     is_sum: bool = False
     whole: bool = False
     few: exp.Expr | None = None
+    integer: bool = False
 
 
 PUBLIC = Width(sure=True)
@@ -183,6 +197,7 @@ def _either(a: Width, b: Width) -> Width:
         a.is_sum or b.is_sum,
         a.whole and b.whole,
         few,
+        a.integer and b.integer,
     )
 
 
@@ -210,7 +225,10 @@ class _Select:
 
     def shape(self) -> Shape:
         """Return the facts of the columns."""
-        columns = {e.alias_or_name: self.width(e.unalias()) for e in self._select.expressions}
+        columns = {
+            e.alias_or_name: replace(self.width(e.unalias()), integer=self._is_integer(e))
+            for e in self._select.expressions
+        }
         public = self._public_rows and (not self._keys or self._public_groups)
         for clause in ("having", "qualify"):
             part = self._select.args.get(clause)
@@ -221,7 +239,8 @@ class _Select:
             public = public and not any(self._by_noise(e, columns) for e in by)
         if self._select.args.get("distinct") is not None and _noised(columns):
             columns = {
-                n: replace(UNKNOWN, few=w.few) if w.noised else w for n, w in columns.items()
+                n: replace(UNKNOWN, few=w.few, integer=w.integer) if w.noised else w
+                for n, w in columns.items()
             }
             public = False
         self._leave_out_few()
@@ -299,6 +318,25 @@ class _Select:
             return replace(PUBLIC, whole=whole)
         return self._computed(e)
 
+    def _is_integer(self, e: exp.Expr) -> bool:
+        """Tell whether SQL has integers where noise may have made fractions."""
+        if isinstance(e, exp.Column):
+            return self._sources.get(e.table, Shape({}, True)).columns.get(e.name, PUBLIC).integer
+        if isinstance(e, exp.Literal):
+            return not e.is_string and e.this.isdecimal()
+        if isinstance(e, exp.Cast):
+            return bool(e.to.is_type(*exp.DataType.INTEGER_TYPES))
+        if isinstance(e, exp.Case):
+            results = [i.args["true"] for i in e.args["ifs"]]
+            return all(map(self._is_integer, [*results, *filter(None, [e.args.get("default")])]))
+        if isinstance(e, exp.If):
+            return all(map(self._is_integer, filter(None, [e.args["true"], e.args.get("false")])))
+        if isinstance(e, _OF_FIRST):
+            return self._is_integer(e.this)
+        if isinstance(e, _OF_ALL):
+            return all(map(self._is_integer, e.iter_expressions()))
+        return isinstance(e, _INTEGERS)
+
     def _column(self, e: exp.Column) -> Width:
         width = self._sources.get(e.table, Shape({}, True)).columns.get(e.name, PUBLIC)
         if width.ends is None:
@@ -314,7 +352,7 @@ class _Select:
             return self._nullif(e.this)
         if isinstance(e, exp.Cast | exp.TryCast):
             return self._cast(e)
-        if isinstance(e, exp.IntDiv) and all(self.width(x).whole for x in (e.left, e.right)):
+        if isinstance(e, exp.IntDiv) and self._is_integer(e):
             # a count has no fraction but its noise, and SQL divides whole numbers towards zero
             whole = exp.Trunc(this=exp.Div(this=e.left.copy(), expression=e.right.copy()))
             e.replace(whole)

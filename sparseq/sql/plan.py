@@ -83,12 +83,12 @@ class Domain:
 
     Attributes:
         name: The key's name in the answer.
-        values: Public values, in the order of the answer.
+        values: Public values, in the order of the answer; None: that of rows without a value.
         position: SQL giving a row's place in `values`; NULL or out of range: in none of them. With
             `dictionary`, the row's private code, still to be looked up.
         dictionary: (table, column) of the private dictionary that `position` is a code of.
         key: The expression that is grouped by, where it is known as a term.
-        rest: The last of `values` is for every row that is in no other, also without a value.
+        rest: The last of `values` is for every row that is in no other.
         keys: Of a domain of several keys, whose values are tuples: their names, and their places
             among the keys of the question. Empty: it is of one.
     """

@@ -81,6 +81,22 @@ _MONTHS = [
     "December",
 ]
 _ONE_OF = (*ONE_OF, exp.Paren, exp.Distinct)
+_NEVER_NULL = (
+    exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Exists, exp.Count, exp.CountIf, exp.RowNumber,
+    exp.Rank, exp.DenseRank, exp.Ntile,
+)  # fmt: skip
+_FIRST_KNOWN = (exp.Coalesce, exp.Greatest, exp.Least, exp.Concat)
+"""Functions that leave NULL out."""
+_COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
+_STRICT = (
+    *_COMPARED, exp.Paren, exp.Not, exp.And, exp.Or, exp.Between, exp.In, exp.Like, exp.ILike,
+    exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Abs, exp.Sign, exp.Floor, exp.Ceil, exp.Round,
+    exp.Trunc, exp.DPipe, exp.Lower, exp.Upper, exp.Length, exp.Trim, exp.Substring,
+    exp.TimestampTrunc, exp.DateTrunc, exp.Extract, exp.Year, exp.LastDay, exp.DateBin,
+    exp.DateDiff, exp.TimeToStr, exp.Dayname, exp.Monthname, exp.Min, exp.Max, exp.Sum, exp.Avg,
+    exp.Interval,
+)  # fmt: skip
+"""Expressions that have a value where all of their parts have one."""
 
 
 class PublicValues:
@@ -160,11 +176,69 @@ class PublicValues:
         return listed or (self._range(column, type) is not None and not self._allowed(column)[1])
 
     def may_be_null(self, e: exp.Expr) -> bool:
-        """Tell whether the WHERE lets NULL pass, as far as can be seen."""
-        if e.find(exp.AggFunc, exp.Window, exp.Select) is not None:
+        """Tell whether NULL may pass: from the query and public facts, and so yes if in doubt."""
+        if isinstance(e, exp.Column):
+            return self._column_may_be_null(e)
+        if isinstance(e, _NEVER_NULL) or not isinstance(e, exp.Condition):
+            return False
+        if is_constant(e):
+            return bool(self._public.constant(f"({e.sql('duckdb')}) IS NULL"))
+        if self._is_refuted(e):
+            return False
+        if isinstance(e, exp.Case | exp.If):
+            branches = [e] if isinstance(e, exp.If) else e.args["ifs"]
+            default = e.args.get("false") if isinstance(e, exp.If) else e.args.get("default")
+            results = [branch.args["true"] for branch in branches]
+            return default is None or any(map(self.may_be_null, [*results, default]))
+        if isinstance(e, _FIRST_KNOWN):
+            return all(map(self.may_be_null, e.iter_expressions()))
+        return not self._is_strict(e) or any(map(self.may_be_null, e.iter_expressions()))
+
+    def _is_strict(self, e: exp.Expr) -> bool:
+        """Tell whether an expression surely has a value where all of its parts do."""
+        if isinstance(e, exp.Div | exp.IntDiv | exp.Mod):
+            by = e.expression
+            return isinstance(by, exp.Literal) and not by.is_string and float(by.name) != 0
+        if isinstance(e, exp.Cast) and not isinstance(e, exp.TryCast):
+            return e.find(exp.AggFunc, exp.Window) is None and (
+                self._scope.term(e.this).type.family is not Family.TEXT
+            )
+        if isinstance(e, exp.Anonymous):
+            return e.name.upper() in ("DATE_PART", *_PARTS)
+        return isinstance(e, (*_STRICT, *_PART_NODES))
+
+    def _column_may_be_null(self, column: exp.Column) -> bool:
+        source = self._scope.sources[column.table]
+        if not source.optional:
+            facts = self._scope.facts(column)
+            if self._scope.is_user(column) or (facts.null is not None and not facts.null()):
+                return False
+            if facts.stored is not None and source.table is not None and not source.private:
+                name, field = quoted(source.table.name), quoted(facts.stored.name)
+                found = f"SELECT 1 FROM public.{name} WHERE {field} IS NULL LIMIT 1"
+                if not self._public.values(found):
+                    return False
+        return not self._is_refuted(column)
+
+    def _is_refuted(self, e: exp.Expr) -> bool:
+        """Tell whether no row passes where an expression is NULL."""
+        text = e.sql("duckdb")
+        about = [
+            c for c in self._scope.held if any(part.sql("duckdb") == text for part in c.walk())
+        ]
+        if not about or e.find(exp.AggFunc, exp.Window, exp.Select) is not None:
+            return False
+        if any(isinstance(c, _COMPARED) and text in (c.left.sql("duckdb"), c.right.sql("duckdb"))
+               for c in about):  # fmt: skip
             return True
-        values = allowed(self._scope.term(e), self._scope.conditions())
-        return values is None or values.null
+        if any(listed_by(c, e) is not None for c in about):
+            return True
+        values = allowed(self._scope.term(e), self._scope.held_terms())
+        return values is not None and not values.null
+
+    def covers(self, e: exp.Expr, type: str) -> bool:
+        """Tell whether an expression has no other values than the public ones, whatever the rows."""
+        return type == "BOOLEAN" or _literal_results(e) is not None or self._part_of(e) in _PARTS
 
     def _declared(self, column: exp.Column) -> list[Any] | None:
         facts = self._scope.facts(column)
@@ -239,15 +313,20 @@ class PublicValues:
             return list(_DAYS)
         if isinstance(e, exp.Monthname):
             return list(_MONTHS)
-        part = _PART_NODES.get(e.__class__, "")
-        if isinstance(e, exp.Extract):
-            part = e.this.name.upper()
-        if isinstance(e, exp.Anonymous):
-            name = e.name.upper()
-            part = e.expressions[0].name.upper() if name == "DATE_PART" else name
+        part = self._part_of(e)
         if part in _PARTS:
             return list(_PARTS[part])
         return self._bounded(e, type)
+
+    @staticmethod
+    def _part_of(e: exp.Expr) -> str:
+        """Return the part of a time that an expression is; "": none that has public values."""
+        if isinstance(e, exp.Extract):
+            return e.this.name.upper()
+        if isinstance(e, exp.Anonymous):
+            name = e.name.upper()
+            return e.expressions[0].name.upper() if name == "DATE_PART" else name
+        return _PART_NODES.get(e.__class__, "")
 
     def _bounded(self, e: exp.Expr, type: str) -> list[Any] | None:
         """All whole numbers, or days, within the bounds of an expression."""

@@ -583,6 +583,15 @@ class Scope:
         """Return the parts of the WHERE condition, all of which must hold."""
         return tuple(map(self._condition, self.where))
 
+    @property
+    def held(self) -> Conjuncts:
+        """What holds on every row: the WHERE, and the conditions of joins that are not LEFT."""
+        return [*self.where, *(c for source, on in self._joins if not source.optional for c in on)]
+
+    def held_terms(self) -> tuple[Term, ...]:
+        """Return the same as terms."""
+        return tuple(map(self._condition, self.held))
+
     def _condition(self, e: exp.Expr) -> Term:
         if id(e) not in self._conditions:  # of this tree, which lives as long as the scope
             self._conditions[id(e)] = self.truth(e)

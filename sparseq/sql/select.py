@@ -50,7 +50,7 @@ from sparseq.released import outputs as out
 from sparseq.released.outputs import LeastPeople, MeasureNode, combined
 from sparseq.released.sql_over_noise import ENDS, FEW, After, Place, PublicRows, ShownColumn
 from sparseq.sql.aggregates import Aggregates, Domains, possible_keys, with_people
-from sparseq.sql.catalog import Catalog, FoundTuples, KnownBounds
+from sparseq.sql.catalog import INTEGER_TYPES, Catalog, FoundTuples, KnownBounds
 from sparseq.sql.from_clause import ColumnFacts, FromItem, quoted
 from sparseq.sql.interval_propagation import Shape, Width, with_ends
 from sparseq.sql.parse import parse, said, spelled
@@ -69,6 +69,7 @@ from sparseq.sql.plan import (
     values_of_keys,
 )
 from sparseq.sql.public_database import PublicFacts
+from sparseq.sql.public_values import PublicValues
 from sparseq.sql.scope import Scope, refuse
 from sparseq.sql.split_question import QueryParts, separated
 from sparseq.sql.subqueries import aggregates, counts_owned, lower_inner, with_first_rows
@@ -87,8 +88,9 @@ def alone(query: Query, types: Sequence[str]) -> Place:
 
 def _place(query: Query, places: Sequence[int], first: int, types: Sequence[str]) -> Place:
     sums = frozenset(i for i, m in enumerate(query.measures) if m.kind is Kind.SUM)
+    whole = frozenset(i for i, m in enumerate(query.measures) if m.integral)
     return Place(
-        query.outputs, query.domains, tuple(places), first, query.groups, tuple(types), sums
+        query.outputs, query.domains, tuple(places), first, query.groups, tuple(types), sums, whole
     )
 
 
@@ -201,13 +203,15 @@ def _shape(part: Place) -> Shape:
     columns = {}
     for output in part.outputs.columns:
         if output.name.startswith("k"):
-            columns[output.name] = Width(sure=True)
+            kind = part.types[int(output.name[1:])]
+            columns[output.name] = Width(sure=True, integer=kind in INTEGER_TYPES)
         else:
             node, ends = output.node, exp.column(output.name + ENDS, quoted=True)
             is_sum = isinstance(node, MeasureNode) and node.i in part.sums
             sure = isinstance(node, MeasureNode)
             few = None if part.outputs.least is None else exp.null()
-            columns[output.name] = Width(True, ends, sure, is_sum, output.integral, few)
+            whole = output.integral or (sure and node.i in part.whole)
+            columns[output.name] = Width(True, ends, sure, is_sum, output.integral, few, whole)
     return Shape(columns, True)
 
 
@@ -541,14 +545,17 @@ class _Outer:
         """
         sides = [x for c in self.scope.where for x in _limited(c)]
         ranged = {x for x in sides if sides.count(x) > 1}
-        of_keys = zip(self.keys, values_of_keys(domains), strict=True)
+        covers = PublicValues(self.scope, self.public).covers
+        of_keys = zip(self.keys, self.key_types, values_of_keys(domains), strict=True)
         names = [
-            f"{name} is {'' if None in values else 'NULL or '}in no group"
-            for key, (i, name, values) in of_keys
-            if not domains[i].rest
+            name
+            for key, type, (i, name, _) in of_keys
+            if not (domains[i].rest or covers(key, type))
             and not {c.sql("duckdb") for c in key.find_all(exp.Column)} <= ranged
         ]
-        return tuple(f"rows whose {name} are not counted, and cost nothing" for name in names)
+        return tuple(
+            f"rows whose {name} is in no group are not counted, and cost nothing" for name in names
+        )
 
     def _notes(self) -> list[str]:
         notes = []

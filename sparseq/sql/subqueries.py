@@ -31,9 +31,9 @@ from sparseq.language.expression_tree import Term, call, cast
 from sparseq.language.types import Family, Type
 from sparseq.sql.bind_expressions import ExpressionReader
 from sparseq.sql.catalog import Column
-from sparseq.sql.from_clause import USER, ColumnFacts, FromItem, people_in, quoted
+from sparseq.sql.from_clause import PLACE, USER, ColumnFacts, FromItem, people_in, quoted
 from sparseq.sql.normalize import BINNED, WINDOWED
-from sparseq.sql.parse import said
+from sparseq.sql.parse import SEEN, said
 from sparseq.sql.plan import LIMITS
 from sparseq.sql.public_database import PublicFacts
 from sparseq.sql.public_values import PublicValues
@@ -326,6 +326,7 @@ def _distinct_on(select: exp.Select) -> exp.Select:
     order = select.args.get("order")
     keys = [meant(k.copy()).transform(meant) for k in distinct.args["on"].expressions]
     window = exp.Window(this=exp.RowNumber(), partition_by=keys, over="OVER")
+    window.meta.update(distinct.meta)
     if order is not None:
         window.set("order", order.copy().transform(meant))
     copy = select.copy()
@@ -427,6 +428,8 @@ class _Inner:
         self.grouped = group is not None or found
         self.steps: list[Term] = []  # computed before the projection, as _step0, _step1 …
         self.users: set[str] = set()
+        # of each window that leaves ties: its order with them, and that of the ties alone
+        self.orders: dict[tuple[str, ...], list[str]] = {}
         self.columns: dict[str, ColumnFacts] = {}
         self.values = PublicValues(scope, scope.public)
 
@@ -452,7 +455,8 @@ class _Inner:
                 f"select {self.scope.user_name} too: each value once a person",
             )
         inside = "" if distinct else tail
-        derived = f"(SELECT {', '.join([*user, *projections])} {origin}{inside})"
+        place = self._place()
+        derived = f"(SELECT {', '.join([*user, *place, *projections])} {origin}{inside})"
         LIMITS["sql"].check(len(derived), self.scope.public.limits)
         types = self.scope.public.columns(f"SELECT * FROM {derived} LIMIT 0")
         for name in self.columns.keys() & types.keys():
@@ -473,6 +477,7 @@ class _Inner:
             caps=self.scope.caps,
             most=self._most(),
             people=max(people_in(self.scope.private), 1),
+            placed=bool(place),
         )
 
     def _most(self) -> int:
@@ -556,15 +561,16 @@ class _Inner:
         inside = value.expressions[0] if _is_binned(value) else value  # a quantile lies in them
         bounds = self.scope.ends(inside)
         found = cache(partial(self.values.inside, value))
+        null = cache(partial(self.values.may_be_null, value))
         if isinstance(value, exp.Column):
             facts = self.scope.facts(value)
             # strings have been decoded by now, and codes are gone
-            return ColumnFacts(facts.type, facts.bounds, _uncoded(facts), found)
+            return ColumnFacts(facts.type, facts.bounds, _uncoded(facts), found, null)
         counted = value.this.expressions if _is_count_of_values(value) else []
         if len(counted) == 1 and not self._is_user(counted[0]):
             known = self.values.inside(counted[0])
             bounds = (0.0, float(len(known))) if known is not None else bounds
-        return ColumnFacts("", bounds, values=found)
+        return ColumnFacts("", bounds, values=found, null=null)
 
     # -- aggregates -------------------------------------------------------------------------------
 
@@ -732,8 +738,10 @@ class _Inner:
             return _plain(self.scope.column_term(inside))
         if isinstance(e, _TO_DECIMAL):
             term = self._number(e, inside)
-            if isinstance(e, exp.Sum) and term.type.family in _WHOLE:
-                return term
+            if term.type.family is Family.INTEGER or (
+                isinstance(e, exp.Sum) and not term.type.is_number
+            ):
+                return term  # added up in 128 bits
             # exact, so that the order of the rows is all one
             return call("exact", f"TRY_CAST({{0}} AS {_EXACT})", T.DOUBLE, term)
         return self.scope.column_term(inside)
@@ -770,7 +778,7 @@ class _Inner:
             key, family = distance_key(spec, terms), terms[0].type.family
             by = [self._ordered(every[0], lambda _: key)]
         elif kind == "ROWS" or isinstance(function, _ONE_BY_ONE):
-            by += self._tie_breakers(by)
+            by += self._ties(by, window.meta.get(SEEN, frozenset()))
         over = f"PARTITION BY {', '.join(parts)}" if parts else ""
         over += f" ORDER BY {', '.join(by)}" if by else ""
         sql = f"{call_sql} OVER ({over.strip()}{frame(spec, family)})"
@@ -797,14 +805,51 @@ class _Inner:
             f"{function.sql_name().lower()}({self.scope.column_term(function.this).sql}, {steps})"
         )
 
-    def _tie_breakers(self, by: list[str]) -> list[str]:
-        """Every column that is selected: rows alike in all of them may change places.
+    def _ties(self, by: list[str], seen: frozenset[str]) -> list[str]:
+        """Return what breaks ties: one order of a person's rows for all windows of a query.
+
+        It is that of all columns which the query names, and goes with the rows, as a place, to
+        whatever is selected from them.
+        """
+        place = self._place_inside()
+        if place and len(self.scope.sources) == 1:
+            return [place]
+        breakers = self._tie_breakers(by, seen)
+        self.orders[(*by, *breakers)] = self._tie_breakers([], seen)
+        return [place, *breakers] if place else breakers
+
+    def _place_inside(self) -> str:
+        """Return SQL of the place that a row had in a subquery; "": it had none."""
+        only = self.scope.private[0] if len(self.scope.private) == 1 else None
+        if only is None or not only.placed:
+            return ""
+        return exp.column(PLACE, only.alias, quoted=True).sql("duckdb")
+
+    def _place(self) -> list[str]:
+        """Return a row's place among the person's as a column, where windows have looked at it."""
+        if self.grouped or not self.private or self.select.args.get("distinct"):
+            return []
+        place = self._place_inside()
+        if not place and self.orders:
+            ((own, common), *others) = self.orders.items()
+            by = ", ".join(common if others else own)
+            place = f"row_number() OVER (PARTITION BY {self.scope.user} ORDER BY {by})"
+        return [f"{place} AS {quoted(PLACE)}"] if place else []
+
+    def _tie_breakers(self, by: list[str], seen: frozenset[str]) -> list[str]:
+        """Every column that the query names: rows alike in all of them may change places.
 
         What they are ordered by already need not come again.
         """
+        columns = [
+            exp.column(name, source.alias, quoted=True)
+            for source in self.scope.sources.values()
+            for name in source.columns
+            if name in seen and name not in source.users and T.type_named(source.columns[name].type)
+        ]
         found = {c.sql(): c for e in self.select.expressions for c in e.find_all(exp.Column)}
-        columns = [c for c in found.values() if not self._is_user(c)]
-        breakers = [self.scope.term(c) for c in columns]
+        columns += [c for c in found.values() if not self._is_user(c)]
+        breakers = list(dict.fromkeys(self.scope.term(c) for c in columns))
         several = [b for b in breakers if b.type.family is Family.DOUBLE]
         signs = [f"signbit({b.sql}) DESC" for b in several]  # equal zeros and NaNs differ in it
         known = {o.removesuffix(f" NULLS {n}").removesuffix(" DESC") for o in by for n in _NULLS}

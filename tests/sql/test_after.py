@@ -143,7 +143,7 @@ def test_several_questions_are_charged_as_one_vector() -> None:
     units = con.stream.accounts.spent / 2**24
     assert units.tolist() == [1 + 1 + 4, 1 + 1]
     release = con.releases()[-1]
-    assert release.coordinates == 3
+    assert release.coordinates == 4
 
 
 def test_an_answer_is_read_back_and_asked_with_noise(con: sparseq.Store) -> None:

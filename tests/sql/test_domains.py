@@ -27,9 +27,11 @@ def days(first: int, last: int) -> list[dt.date]:
 
 
 DOMAINS: list[tuple[str, str, list[Any]]] = [
-    ("kind", "", ["book", "o'brien", 'née "x"', "", "日本", "no rows"]),
+    ("kind", "", ["book", "o'brien", 'née "x"', "", "日本", "no rows", None]),
+    ("kind", "kind IS NOT NULL", ["book", "o'brien", 'née "x"', "", "日本", "no rows"]),
+    ("kind", "kind IS NULL", ["book", "o'brien", 'née "x"', "", "日本", "no rows", None]),
     ("kind", "kind IN ('z', 'a', 'z', NULL)", ["z", "a"]),
-    ("due", "", list(DUE)),
+    ("due", "", [*DUE, None]),
     ("code", "code = 'x' OR (code = 'y' OR 'z' = code)", ["x", "y", "z"]),
     ("code", "code IN ('a', 'b') AND qty > 3", ["a", "b"]),
     ("code", "'a' = code", ["a"]),
@@ -64,12 +66,15 @@ DOMAINS: list[tuple[str, str, list[Any]]] = [
         "seen >= '1997-03-01 02:00:00' AND seen < '1997-04-01 03:00:00'",
         [dt.date(1997, 3, 1), dt.date(1997, 4, 1)],
     ),
-    ("gift", "", [False, True]),
-    ("amount > 3", "", [False, True]),
-    ("month(day)", "", list(range(1, 13))),
-    ("hour(seen)", "", list(range(24))),
-    ("isodow(day)", "", list(range(1, 8))),
-    ("extract(quarter FROM day)", "", [1, 2, 3, 4]),
+    ("gift", "", [False, True, None]),
+    ("gift IS TRUE", "", [False, True]),
+    ("gift AND qty > 1", "qty IS NOT NULL", [False, True, None]),
+    ("qty > 1", "qty < 5", [False, True]),
+    ("amount > 3", "", [False, True, None]),
+    ("month(day)", "", [*range(1, 13), None]),
+    ("hour(seen)", "", [*range(24), None]),
+    ("isodow(day)", "", [*range(1, 8), None]),
+    ("extract(quarter FROM day)", "", [1, 2, 3, 4, None]),
     ("month(day)", "day BETWEEN '1997-02-01' AND '1997-04-30'", [2, 3, 4]),
     (
         "date_trunc('month', day)",
@@ -80,7 +85,7 @@ DOMAINS: list[tuple[str, str, list[Any]]] = [
     ("CAST(seen AS DATE)", "seen >= '1997-03-01' AND seen < '1997-03-03'", days(1, 2)),
     ("upper(kind)", "kind IN ('b', 'a', 'A')", ["A", "B"]),
     ("length(code)", "code IN ('aa', 'b', 'cc')", [1, 2]),
-    ("CASE WHEN qty > 3 THEN 'many' WHEN gift THEN 'gift' END", "", ["many", "gift"]),
+    ("CASE WHEN qty > 3 THEN 'many' WHEN gift THEN 'gift' END", "", ["many", "gift", None]),
     ("if(gift, 1, 0)", "", [1, 0]),
     ("CASE WHEN gift THEN CASE WHEN qty > 1 THEN 2 ELSE 1 END ELSE 0 END", "", [2, 1, 0]),
 ]
@@ -143,18 +148,18 @@ def test_several_keys_make_every_combination(con: sparseq.Store) -> None:
         "SELECT gift, month(day) m, count(*) n, sum(qty) FROM events WHERE qty IN (1, 2) "
         "GROUP BY gift, m, qty"
     )
-    assert [len(d.values) for d in query.domains] == [2, 12, 2]
-    assert query.groups == 48
-    assert query.coordinates == 96
+    assert [len(d.values) for d in query.domains] == [3, 13, 2]
+    assert query.groups == 78
+    assert query.coordinates == 156
 
 
 def test_keys_in_no_row_appear_in_order(con: sparseq.Store) -> None:
     kinds = exact(con, "SELECT kind, count(*) AS n FROM events GROUP BY kind")
-    assert [r["kind"] for r in kinds] == ["book", "o'brien", 'née "x"', "", "日本", "no rows"]
-    assert kinds[-1]["n"] == 0
+    assert [r["kind"] for r in kinds] == ["book", "o'brien", 'née "x"', "", "日本", "no rows", None]
+    assert [r["n"] for r in kinds if r["kind"] == "no rows"] == [0]
     days = exact(con, "SELECT due, sum(amount) AS s FROM events GROUP BY due")
-    assert [r["due"] for r in days] == list(DUE)
-    assert days[-1]["s"] == 0
+    assert [r["due"] for r in days] == [*DUE, None]
+    assert days[-2]["s"] == 0
 
 
 @pytest.mark.parametrize(
@@ -169,10 +174,10 @@ def test_keys_in_no_row_appear_in_order(con: sparseq.Store) -> None:
     ],
 )
 def test_parts_of_a_date_are_all_there(con: sparseq.Store, key: str, values: range) -> None:
-    rows = exact(con, f"SELECT {key} k, count(*) n FROM events WHERE day IS NOT NULL GROUP BY k")
+    rows = exact(con, f"SELECT {key} k, count(*) n FROM events WHERE seen IS NOT NULL GROUP BY k")
     assert [r["k"] for r in rows] == list(values)
     known = [
-        r for r in PRIVATE["events"].to_pylist() if None not in (r["who"], r["day"], r["seen"])
+        r for r in PRIVATE["events"].to_pylist() if None not in (r["who"], r["seen"])
     ]
     assert sum(r["n"] for r in rows) == len(known)
 

@@ -405,7 +405,8 @@ class Reader:
             f"SELECT code, value FROM {dictionary_table(*domain.dictionary)}"
         ).fetchall()
         place = {value: i for i, value in enumerate(domain.values)}
-        lookup = np.full(max((c for c, _ in codes), default=-1) + 2, -1, np.int32)  # -1: no string
+        lookup = np.full(max((c for c, _ in codes), default=-1) + 2, -1, np.int32)
+        lookup[-1] = place.get(None, -1)  # of no string
         for code, value in codes:
             lookup[code] = place.get(value, -1)
         return lookup[as_index(position)]
