@@ -17,7 +17,8 @@ from sparseq.load.file_patterns import table_name
 from sparseq.load.read_schema import Declarations, order_of_dates, text_files, types_apart
 from sparseq.sql.catalog import WINDOWS, Bound
 from sparseq.sql.plan import check_most
-from sparseq.store.address import backend_at, lake_folder
+from sparseq.store.address import address, backend_at, lake_folder
+from sparseq.store.population import linked, settle
 from sparseq.store.store import Store
 from sparseq.stream.stream_progress import norm_budget_for, tau_for
 
@@ -50,6 +51,8 @@ def create(
     dates: str | Mapping[str, str] = "",
     most: Mapping[str, int] | None = None,
     buckets: int | None = None,
+    population: str | Path | None = None,
+    draw: float = 1.0,
     seed: int | None = None,
 ) -> Store:
     """Create a store from events, and return it open. The file appears whole, or not at all.
@@ -110,6 +113,10 @@ def create(
             of that join, and pays nothing (see `sparseq.sql.from_clause`).
         buckets: Of a lake: how many small stores people lie in, 5 to 20 million rows each. It
             stays.
+        population: A population, from which the accounts of this store are drawn: see
+            `sparseq.create_population`. `kappa`, or `epsilon`, is then the most that the store may
+            ever draw of what everybody has there.
+        draw: Share of it that is drawn now; `Store.draw` draws more.
         seed: For tests and simulations only: repeatable noise, no privacy; every answer says so.
 
     Raises:
@@ -126,6 +133,12 @@ def create(
     by, lifetime = _pair("window", window or "")
     budget = _budget(kappa, epsilon, questions)
     weights = _weights(budget, budget_of, least) if questions.weighs else None
+    if population is not None:
+        _check_population(questions, by, budget_of, kappa, epsilon)
+        link = linked(population, address(path), budget, draw)
+        least, weights = 0.0, weights and {"tau": tau_for(budget.norm_budget * draw), "least": 0.0}
+    elif draw != 1.0:
+        raise ParameterError("a share is drawn from a population", "say which: population=…")
     if budget_of:
         least = 0.0 if weights is None else weights["least"]
     parts = made(series, budget, sum(shares.values()), least)
@@ -167,6 +180,8 @@ def create(
         False,
         purposes=parts,
         lifetime_kappa=lifetime,
+        population=None if population is None else link,
+        marks="" if population is None or path is None else link["marks"],
     )
     folder = lake_folder(path)
     if (buckets is None) != (folder is None):
@@ -181,7 +196,7 @@ def create(
         create_lake(folder, declaration, buckets)
         return connect(folder)
     if path is None:
-        return Store(in_memory(declaration))
+        return _settled(Store(in_memory(declaration)))
     create_file(Path(path), declaration)
     return connect(path)
 
@@ -233,7 +248,44 @@ def connect(
         return Remote(path, token)
     if token is not None:
         raise ParameterError("a token is for a server", "its address begins with https://")
-    return Store(backend_at(path, cache_bytes, accept_loss, fleet))
+    return _settled(Store(backend_at(path, cache_bytes, accept_loss, fleet)))
+
+
+def _settled(store: Store) -> Store:
+    """Return a store whose draws from its population are done."""
+    try:
+        settle(store.stream, store.backend)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def _check_population(
+    questions: Questions,
+    window: str,
+    budget_column: str,
+    kappa: float | None,
+    epsilon: tuple[float, float] | None,
+) -> None:
+    if kappa is None and epsilon is None:
+        raise ParameterError(
+            "a store of a population says the most that it may ever draw",
+            "--kappa, or --epsilon: a part of what the population has",
+        )
+    without = {
+        "windows": window,
+        "a column of budgets": budget_column,
+        "halt": questions.halt,
+        "a watch": questions.watch,
+        "keys_delta": questions.keys_delta,
+    }
+    for name, there in without.items():
+        if there:
+            raise ParameterError(
+                f"a store of a population has not {name}",
+                "leave it out, or give the store a budget of its own",
+            )
 
 
 def _pair(name: str, given: str | tuple[str, float]) -> tuple[str, float | None]:

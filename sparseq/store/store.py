@@ -32,6 +32,7 @@ from sparseq.sql.plan import ROWS, Options, Plan, Query, check_most
 from sparseq.store.answer import Answer
 from sparseq.store.ask import Asking
 from sparseq.store.backend import Backend
+from sparseq.store.population import check_reachable, draw, settle
 from sparseq.store.store_promise import StorePromise
 from sparseq.stream.draft import Participation, Terms
 from sparseq.stream.step import Mechanism, Outcome, Request, Stream, ask_many
@@ -377,8 +378,27 @@ class Store(Asking):
             target = self.catalog.table(table) if table else self.catalog.only_private()
             if not target.private:
                 raise ParameterError(f"{target.name} is a public table; it is set at creation")
+            check_reachable(self.backend)
             self.stream.rows_arrive(target, since)
-            return self.backend.ingest(target, source, once, note, late, again, since)
+            rows = self.backend.ingest(target, source, once, note, late, again, since)
+            settle(self.stream, self.backend)
+            return rows
+
+    @checked
+    def draw(self, share: float, population: str | None = None) -> None:
+        """Draw from the store's population, for everybody in it; durable when it returns.
+
+        Args:
+            share: Of the most that the store may ever draw, its kappa. Each person is given it, or
+                what that person has left in the population.
+            population: Where it lies now, if it was moved.
+
+        Raises:
+            ParameterError: The store has no population, or has drawn the rest already.
+            StoreError: There is no population, or another.
+            StoreInUse: Others have it for too long; the draw is done when the store is opened next.
+        """
+        draw(self.stream, self.backend, share, population)
 
     @checked
     def remember(self, key: str, note: str) -> None:

@@ -16,7 +16,7 @@ from sparseq.ledger._duckdb.notes import DuckNotes, not_written
 from sparseq.ledger.accounts import Departures, unpack, unpack_set
 from sparseq.ledger.lifetimes import LIFETIMES, Lifetimes
 from sparseq.ledger.notes import CuratorLine, Note, NoteTable
-from sparseq.ledger.purposes import PURPOSES, Pot, Pots, Purpose, read
+from sparseq.ledger.purposes import DRAWS, PURPOSES, Pot, Pots, Purpose, read
 
 if TYPE_CHECKING:
     from sparseq.ledger._duckdb.session import StoreSession
@@ -38,6 +38,7 @@ class DuckLedger(Journal):
         budget: The store's.
         in_transaction: Runs what writes, all or none.
         lifetime: Everybody's budget over all windows, in ledger units; None: there is no such cap.
+        draws: Budgets are what was drawn from a population.
 
     Raises:
         StoreError: The ledger contradicts itself.
@@ -54,12 +55,15 @@ class DuckLedger(Journal):
         lifetime: int | None = None,
         purposes: Sequence[Purpose] = (),
         budget: Budget | None = None,
+        draws: bool = False,
     ) -> None:
         super().__init__(connection, former, session)
         self._in_transaction = in_transaction
         all_of_them = (*purposes, *read(self.fact(PURPOSES)))
         moves = {p.number: self.charges(p.came) for p in all_of_them if p.came}
         self.pots = Pots(self._budgets(), reserves, halt, all_of_them, budget, moves)
+        if draws:
+            self.pots.restore_draws(self.notes(DRAWS))
         self.restore(self.pots)
         self.departures = Departures()
         self.departures.add_users(len(self.pots))

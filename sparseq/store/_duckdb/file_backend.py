@@ -128,6 +128,8 @@ def held_bytes() -> int:
 
 FORMAT, FORMAT_WITH_KEYS = 4, 5
 """Of a store; and of one with keys_delta, so that no version that can't tell of it opens it."""
+POPULATION_FORMAT = 6
+"""Of a file that is a population's, and no store: see `sparseq.store.population`."""
 UPGRADED_FROM = (3,)
 """Formats that `sparseq upgrade` makes this one."""
 _open: weakref.WeakSet[DuckBackend] = weakref.WeakSet()
@@ -209,6 +211,7 @@ class DuckBackend:
             self.settings.get("lifetime"),
             read(self.settings.get("purposes")),
             Budget(self.settings["kappa"], self.settings["norm_budget"]),
+            self.settings.get("population") is not None,
         )
 
     @cached_property
@@ -295,7 +298,8 @@ class DuckBackend:
         files = FilesSeen(self.storage, table.name, rows)
         if not again and once is None and not table.row_key:
             files.check()
-        units = budget_units(self.settings["norm_budget"])
+        own_budget = self.settings.get("population") is None
+        units = budget_units(self.settings["norm_budget"]) if own_budget else 0
         column = self.settings["budget_column"]
         own = column if column and rows.has(column) else ""
 
