@@ -241,6 +241,24 @@ class Population:
         self._ledger.commit([Entry(release, users, units, notes=(Fact(_STORES, stores),))])
         return release
 
+    def forget(self, identifiers: Sequence[str]) -> int:
+        """Put keyed hashes in the place of identifiers; return how many were there.
+
+        Accounts stay, with what they have given: who comes back has the same one.
+
+        Raises:
+            ParameterError: Nobody has one of them; nothing was erased.
+        """
+        found = {one: self._backend.find(one) for one in identifiers}
+        for identifier, person in found.items():
+            if person is None:
+                raise ParameterError(
+                    f"nobody has the identifier {identifier!r}", "nothing was erased"
+                )
+        users = sorted({p.user for p in found.values() if p is not None and not p.erased})
+        self._backend.forget(users, lambda: None)
+        return len(users)
+
     def _check_kind(self, asked: Asked) -> None:
         """Refuse identifiers of another kind, by which nobody would be found again."""
         kind = kind_of(asked.kind)
