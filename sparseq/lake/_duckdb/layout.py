@@ -319,6 +319,7 @@ class NewBuckets:
                     read_as=Declarations(schemas=self._types),
                     again=True,
                     coded=self._coded,
+                    marks="",  # it is the lake's
                 )
                 working = self._folder / f".bucket-{secrets.token_hex(8)}"
                 create_file(working, small)
