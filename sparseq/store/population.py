@@ -339,14 +339,14 @@ def population_facts(path: str | Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def opened(
-    path: str | Path, id: str = "", patience: float = PATIENCE
+    path: str | Path, id: str = "", patience: float | None = None
 ) -> Iterator[Population]:
     """Open a population for a moment; others wait.
 
     Args:
         path: Of its file.
         id: Which it must be; "": any.
-        patience: Seconds to wait while others have it open.
+        patience: Seconds to wait while others have it open; None: `PATIENCE`.
 
     Raises:
         StoreError: There is none, it is another, or it lacks what was drawn from it.
@@ -354,7 +354,7 @@ def opened(
     """
     path = Path(path)
     _check_there(path)
-    lock = _locked(path, patience)
+    lock = _locked(path, PATIENCE if patience is None else patience)
     try:
         backend = _backend_at(path)
         try:
