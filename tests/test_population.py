@@ -17,6 +17,7 @@ import pytest
 import receipt_check
 
 import sparseq
+from benchmarks import population_kills
 from benchmarks.population_kills import audited, worth
 from sparseq.base.errors import ParameterError, StoreError, StoreInUse
 from sparseq.cli.app import sparseq as command
@@ -75,6 +76,7 @@ def test_each_is_given_the_amount_or_what_is_left_and_all_of_it_is_charged(place
         assert budget(b)["20"] == whole
 
 
+@pytest.mark.deep
 def test_amounts_are_rounded_so_that_no_store_is_worth_more_than_it_has_drawn(place: Path) -> None:
     """In exact fractions, for levels and shares that no whole units fit."""
     with store(place, "a", [1, 2], 0.3, draw=1 / 3) as a, store(place, "b", [2, 3], 0.2 + 1e-9) as b:
@@ -116,7 +118,7 @@ SEAMS: dict[str, tuple[Any, str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("newcomers", [False, True])
+@pytest.mark.parametrize("newcomers", [False, pytest.param(True, marks=pytest.mark.deep)])
 def test_a_draw_that_stops_between_its_phases_is_done_once(
     place: Path, monkeypatch: pytest.MonkeyPatch, newcomers: bool
 ) -> None:
@@ -187,6 +189,7 @@ def test_a_population_that_was_put_back_is_refused(place: Path) -> None:
         assert set(budget(a).values()) == {int(0.875 * (48 << 24))}
 
 
+@pytest.mark.deep
 def test_what_is_told_where_it_can_not_be(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with store(place, "a", range(3), draw=0.5) as a:
         for share in (0.75, 0.0, 1.5):
@@ -215,6 +218,7 @@ def test_what_is_told_where_it_can_not_be(place: Path, monkeypatch: pytest.Monke
         sparseq.population_facts(place / "a")
 
 
+@pytest.mark.deep
 def test_series_and_training_are_paid_from_what_was_drawn(place: Path) -> None:
     """A part for a series and a run: no account has more than was drawn, and each pays of it."""
     part = Purpose("daily", 0.25, 4)
@@ -239,7 +243,8 @@ def test_series_and_training_are_paid_from_what_was_drawn(place: Path) -> None:
         audited(place / "people", [con])
 
 
-@pytest.mark.parametrize("steps", [25, pytest.param(400, marks=pytest.mark.deep)])
+@pytest.mark.deep
+@pytest.mark.parametrize("steps", [25, 200])
 def test_random_lives_of_three_stores(place: Path, steps: int) -> None:
     """Draws, people who come and go, questions, reopening: nobody is above the budget, ever."""
     rng = random.Random(steps)
@@ -267,6 +272,7 @@ def test_random_lives_of_three_stores(place: Path, steps: int) -> None:
         con.close()
 
 
+@pytest.mark.deep
 def test_a_lake_draws_and_a_copy_of_it_is_refused(place: Path) -> None:
     rows = pa.table({"who": list(range(20))})
     how = {"user": "who", "population": place / "people", "kappa": 0.25, "draw": 0.5, "buckets": 2}
@@ -285,6 +291,7 @@ def test_a_lake_draws_and_a_copy_of_it_is_refused(place: Path) -> None:
     assert set(given(place).values()) == {int(0.375 * UNITS)}
 
 
+@pytest.mark.deep
 def test_of_two_copies_of_a_lake_that_are_both_open_one_answers(place: Path) -> None:
     rows = pa.table({"who": list(range(20))})
     how = {"user": "who", "population": place / "people", "kappa": 0.25, "buckets": 1}
@@ -297,6 +304,7 @@ def test_of_two_copies_of_a_lake_that_are_both_open_one_answers(place: Path) -> 
         assert one.sql(COUNT, fresh=True).facts.release == 2
 
 
+@pytest.mark.deep
 def test_a_receipt_says_which_population_and_holds_after_more_is_drawn(place: Path) -> None:
     with store(place, "a", ["x", "y"], draw=0.5) as con:
         con.sql(COUNT)
@@ -313,6 +321,7 @@ def test_a_receipt_says_which_population_and_holds_after_more_is_drawn(place: Pa
             receipt_check.check(found, roots)
 
 
+@pytest.mark.deep
 def test_the_commands(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def run(*words: str) -> str:
         command.main([str(w) for w in words], standalone_mode=False)
@@ -335,3 +344,12 @@ def test_the_commands(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     facts = json.loads(run("budget", shop, "--format", "json"))["population"]
     assert (facts["place"], facts["drawn"], facts["draws"]) == (moved, 0.75, 2)
     assert math.isclose(json.loads(run("population", "show", moved, "--format", "json"))["kappa"], 0.5)
+
+
+@pytest.mark.deep
+def test_three_stores_are_killed_200_times() -> None:
+    report = population_kills.run(200, seed=2)
+    assert report.ok, report
+    assert report.kills >= 200
+    assert report.answers
+    assert report.refused
