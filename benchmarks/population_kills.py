@@ -159,7 +159,8 @@ def audited(population: Path, stores: Sequence[sparseq.Store]) -> None:
             each = worth(con, pot)
             for user, name in names.items():
                 if name is not None:
-                    held[str(name)] += each * int(accounts.budgets[user])
+                    moved = con.stream.pots.moved(user) if pot is Pot.QUERIES else 0
+                    held[str(name)] += each * (int(accounts.budgets[user]) - moved)
         reserved(con)
     with opened(population) as people:
         ledger, kappa = people._ledger, Fraction(people.kappa)

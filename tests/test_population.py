@@ -29,6 +29,7 @@ from sparseq.store import population as populations
 from sparseq.store.curator import forget
 from sparseq.store.population import UNITS, Population, opened
 from sparseq.store.receipt import publish_root, published_roots, receipt
+from sparseq.stream.new_purpose import add_purpose
 from sparseq.training import ClosedForm, PrivateGD, family
 
 COUNT = "SELECT count(*) AS n FROM t"
@@ -51,6 +52,24 @@ def budget(con: sparseq.Store) -> dict[str, int]:
     """Units of questions, by person."""
     names = con.stream.ledger.identifiers(con.backend.people().tolist())
     return {str(n): int(con.stream.accounts.budgets[u]) for u, n in names.items() if n is not None}
+
+
+@pytest.mark.deep
+def test_what_is_public_does_not_tell_whether_anybody_came(place: Path) -> None:
+    """Neighbours: rows of somebody new, or of nobody new; another store has drawn in between."""
+    seen = []
+    for name, who in (("a", 2), ("b", 99)):
+        sparseq.create_population(place / f"{name}.people", kappa=0.5)
+        more = {"population": place / f"{name}.people"}
+        with store(place, name, range(3), 0.375, draw=0.5, **more) as con:
+            store(place, None, [7], 0.5, **more).close()
+            con.ingest(pa.table({"who": [who]}))
+            facts = con.budget()
+            facts["population"] |= {"id": "", "place": ""}
+            people = sparseq.population_facts(place / f"{name}.people")
+            seen.append((facts, con.stream.course, people["least_left"],
+                         [(s["share"], s["draws"]) for s in people["stores"]]))  # fmt: skip
+    assert seen[0] == seen[1]
 
 
 def given(place: Path) -> dict[str, int]:
@@ -196,7 +215,8 @@ def test_what_is_told_where_it_can_not_be(place: Path, monkeypatch: pytest.Monke
             with pytest.raises(ParameterError, match="may draw 50.0000% more|more than 0"):
                 a.draw(share)
         with pytest.raises(ParameterError, match="identifiers are text in .*, and whole numbers"):
-            store(place, None, ["x"])
+            store(place, "text", ["x"])
+        assert not (place / "text").exists()
         sparseq.create_population(place / "other")
         with pytest.raises(StoreError, match="another population"):
             a.draw(0.1, str(place / "other"))
@@ -233,13 +253,20 @@ def test_series_and_training_are_paid_from_what_was_drawn(place: Path) -> None:
         assert held <= 36 << 24
         query = con.lower("SELECT count(DISTINCT who) AS n FROM t")
         con.ask(query, pot=own)
+        add_purpose(con.stream, Purpose("later", 0.5, 3))
+        con.draw(0.125)
+        con.ingest(pa.table({"who": [100]}))
+        later = Pot(pots.purposes[1].answers)
+        assert pots[later].budgets[-1] > 0  # a newcomer has a part in it, as everybody
         engine = ClosedForm(family("linear"), np.arange(40), np.zeros((40, 1)), np.ones(40), bound=1.0)
         PrivateGD(steps=2, most=2, rate=0.0, people=40).fit(con, engine, run="a")
         assert pots[own].spent.max() > 0
         assert con.stream.accounts.spent.max() > 0
         assert np.all(con.stream.accounts.spent <= con.stream.accounts.budgets)
-    assert set(given(place).values()) == {int(0.75 * UNITS) // 2}
+        then = {pot: accounts.budgets.tolist() for pot, accounts in pots.items()}
+    assert set(given(place).values()) == {int(0.875 * UNITS) // 2}
     with sparseq.connect(place / "a") as con:
+        assert then == {pot: of.budgets.tolist() for pot, of in con.stream.pots.items()}
         audited(place / "people", [con])
 
 
@@ -342,7 +369,7 @@ def test_the_commands(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run("ingest", shop, str(place / "t.csv"), "--again")
     assert "erased 1" in run("population", "forget", moved, "1")
     facts = json.loads(run("budget", shop, "--format", "json"))["population"]
-    assert (facts["place"], facts["drawn"], facts["draws"]) == (moved, 0.75, 2)
+    assert (facts["place"], facts["drawn"], facts["draws"]) == (moved, 0.75, 3)
     assert math.isclose(json.loads(run("population", "show", moved, "--format", "json"))["kappa"], 0.5)
 
 

@@ -37,7 +37,7 @@ from sparseq.accounting.budget import Budget
 from sparseq.accounting.charge import UNITS_PER_NORM, budget_units
 from sparseq.accounting.strategies import Strategy
 from sparseq.base.errors import ParameterError, StoreError, did_you_mean
-from sparseq.ledger.accounts import Accounts, Index, Ints, Mask, unpack, unpack_set
+from sparseq.ledger.accounts import Accounts, Index, Ints, unpack, unpack_set
 from sparseq.ledger.notes import NoteTable
 
 # -- purposes: what parts of everybody's budget are for beside questions; public -------------------
@@ -361,8 +361,7 @@ class Pots:
         none = np.zeros(0, np.int64)
         pots = sorted({Pot.QUERIES, *self._shares})
         self._accounts = {pot: Accounts(none, halt and pot is Pot.QUERIES) for pot in pots}
-        self.drawn: Ints = none
-        self._asked_for = np.zeros(0, np.bool_)
+        self._drawn: Ints = none  # -1: nothing was asked for; shorter than it might be
         for purpose in purposes:
             self._open(purpose)
         self.add_users(budgets)
@@ -392,9 +391,7 @@ class Pots:
 
     def add_users(self, budgets: Ints) -> None:
         """Open accounts for new users, with nothing spent."""
-        first, nothing = len(self), np.zeros(len(budgets), np.int64)
-        self.drawn = np.concatenate([self.drawn, nothing])
-        self._asked_for = np.concatenate([self._asked_for, nothing.astype(np.bool_)])
+        first = len(self)
         different, which = np.unique(budgets, return_inverse=True)
         left = different.copy()
         for pot, share in self._shares.items():
@@ -467,8 +464,15 @@ class Pots:
         """
         for pot, part in self.split(units, release).items():
             self._accounts[pot].grant(users, part)
-        self.drawn[users] += units
-        self._asked_for[users] = True
+        self._drawn = np.append(self._drawn, np.full(len(self) - len(self._drawn), -1))
+        self._drawn[users] = np.maximum(self._drawn[users], 0) + units
+
+    def drawn(self, users: Index) -> Ints:
+        """Return what users were given from a population so far; -1: nothing was asked for them."""
+        known = np.full(len(users), -1)
+        there = users < len(self._drawn)
+        known[there] = self._drawn[users[there]]
+        return known
 
     def restore_draws(self, notes: pa.Table) -> None:
         """Draw what was written (`DRAWS`).
@@ -483,11 +487,6 @@ class Pots:
                     "the ledger has a draw for a person who has no account", "restore a copy"
                 )
             self.draw(users, units, row["release"])
-
-    def without_draw(self, users: Index) -> Mask:
-        """Tell for whom nothing was ever asked of the population."""
-        asked_for: Mask = self._asked_for[users]
-        return ~asked_for
 
     def split(self, units: Ints, release: int) -> dict[Pot, Ints]:
         """Return the parts of budgets, by pot, in units of each; see `draw`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -194,11 +195,20 @@ def create(
         if by:
             raise ParameterError("a lake has no windows", "leave window out, or make one file")
         create_lake(folder, declaration, buckets)
-        return connect(folder)
+        return _first_opened(folder)
     if path is None:
         return _settled(Store(in_memory(declaration)))
     create_file(Path(path), declaration)
-    return connect(path)
+    return _first_opened(Path(path))
+
+
+def _first_opened(path: Path) -> Store:
+    """Open a store that was just made; one that its population refuses is removed again."""
+    try:
+        return connect(path)
+    except ParameterError:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        raise
 
 
 @overload

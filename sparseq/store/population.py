@@ -493,7 +493,7 @@ def linked(place: str | Path, name: str, budget: Budget, draw: float) -> dict[st
 
 
 def settle(stream: Stream, backend: Backend) -> None:
-    """Finish what was begun: draws, also for people who are new; and write off what was lost.
+    """Finish a draw that was begun, and write off what was lost.
 
     Raises:
         StoreError: The population is needed for it, and can't be opened.
@@ -506,21 +506,33 @@ def settle(stream: Stream, backend: Backend) -> None:
         if len(backend.losses) > drawn.losses:
             drawn = _written_off(stream, backend, drawn)
         if drawn.begun is not None:
-            drawn = _finished(stream, backend, drawn)
-        new = _newcomers(stream, backend)
-        if new:
-            begun = Begun(secrets.token_hex(16), drawn.share, newcomers=True)
-            _finished(stream, backend, _noted(stream.ledger, replace(drawn, begun=begun)))
+            _finished(stream, backend, drawn)
 
 
-def check_reachable(backend: Backend) -> None:
-    """Refuse where a store's population is not where it was: people who come need it.
+@contextlib.contextmanager
+def newcomers(stream: Stream, backend: Backend) -> Iterator[None]:
+    """Have a block in which people may come to a store; then they are given what others were.
+
+    The draw is begun before, and is one whether anybody is new or not: that rows have come is
+    public, and who is in them is not.
 
     Raises:
-        StoreError: It is not there.
+        StoreError: The population is not where it was: nobody comes.
     """
-    if backend.settings.get("population") is not None:
-        _check_there(Path(Drawn.by(backend).place))
+    if backend.settings.get("population") is None:
+        yield
+        return
+    with stream.lock:
+        settle(stream, backend)
+        drawn = Drawn.by(backend)
+        _check_there(Path(drawn.place))
+        begun = Begun(secrets.token_hex(16), drawn.share, newcomers=True)
+        _noted(stream.ledger, replace(drawn, begun=begun))
+        try:
+            yield
+        finally:
+            if backend.database is not None:
+                settle(stream, backend)
 
 
 def draw(stream: Stream, backend: Backend, share: float, place: str | Path | None = None) -> None:
@@ -588,7 +600,7 @@ def _noted(ledger: Ledger, drawn: Drawn) -> Drawn:
 def _newcomers(stream: Stream, backend: Backend) -> dict[int, str]:
     """Return people for whom nothing was drawn yet, with their identifiers: private."""
     people = backend.people()
-    return _names(stream, people[stream.pots.without_draw(people)])
+    return _names(stream, people[stream.pots.drawn(people) < 0])
 
 
 def _names(stream: Stream, users: Index) -> dict[int, str]:
@@ -629,7 +641,7 @@ def _added(
     begun, ledger, pots = drawn.begun, stream.ledger, stream.pots
     assert begun is not None
     rate, cap = _rate(backend.settings), budget_units(backend.settings["norm_budget"])
-    units = np.minimum(_converted(given.units, rate), np.maximum(cap - pots.drawn[users], 0))
+    units = np.minimum(_converted(given.units, rate), cap - np.maximum(pots.drawn(users), 0))
     before = 0 if begun.newcomers else drawn.units
     least = np.array([min(int(rate * given.least), cap - before)])
     release = stream.next_release

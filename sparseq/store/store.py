@@ -32,7 +32,7 @@ from sparseq.sql.plan import ROWS, Options, Plan, Query, check_most
 from sparseq.store.answer import Answer
 from sparseq.store.ask import Asking
 from sparseq.store.backend import Backend
-from sparseq.store.population import check_reachable, draw, settle
+from sparseq.store.population import draw, newcomers
 from sparseq.store.store_promise import StorePromise
 from sparseq.stream.draft import Participation, Terms
 from sparseq.stream.step import Mechanism, Outcome, Request, Stream, ask_many
@@ -378,14 +378,12 @@ class Store(Asking):
             target = self.catalog.table(table) if table else self.catalog.only_private()
             if not target.private:
                 raise ParameterError(f"{target.name} is a public table; it is set at creation")
-            check_reachable(self.backend)
-            self.stream.rows_arrive(target, since)
-            rows = self.backend.ingest(target, source, once, note, late, again, since)
-            settle(self.stream, self.backend)
-            return rows
+            with newcomers(self.stream, self.backend):
+                self.stream.rows_arrive(target, since)
+                return self.backend.ingest(target, source, once, note, late, again, since)
 
     @checked
-    def draw(self, share: float, population: str | None = None) -> None:
+    def draw(self, share: float, population: str | Path | None = None) -> None:
         """Draw from the store's population, for everybody in it; durable when it returns.
 
         Args:
