@@ -27,7 +27,7 @@ from sparseq.ledger.purposes import Pot, Purpose
 from sparseq.series import Monitor, QuerySeries, QueryText, Ticks
 from sparseq.store import population as populations
 from sparseq.store.curator import forget
-from sparseq.store.population import UNITS, Population, opened
+from sparseq.store.population import UNITS, Population, newcomers, opened
 from sparseq.store.receipt import publish_root, published_roots, receipt
 from sparseq.stream.new_purpose import add_purpose
 from sparseq.training import ClosedForm, PrivateGD, family
@@ -206,6 +206,28 @@ def test_a_population_that_was_put_back_is_refused(place: Path) -> None:
     shutil.copy(now, place / "people")
     with sparseq.connect(place / "a") as a:
         assert set(budget(a).values()) == {int(0.875 * (48 << 24))}
+
+
+@pytest.mark.deep
+def test_a_store_goes_on_without_a_population_that_is_gone(place: Path) -> None:
+    con = store(place, "a", range(3), draw=0.5)
+    gone = place / "people"
+    rows, now = pa.table({"who": [7]}), place / "now"
+    with pytest.raises(ZeroDivisionError), newcomers(con.stream, con.backend):
+        con.backend.ingest(con.catalog.only_private(), rows, None, "", True, False)
+        gone.rename(now)
+        con.backend.abandon()
+        raise ZeroDivisionError
+    with pytest.raises(StoreError, match="there is no population"):
+        sparseq.connect(place / "a")
+    with sparseq.connect(place / "a", accept_loss=True) as con:
+        assert budget(con) == {"0": 24 << 24, "1": 24 << 24, "2": 24 << 24, "7": 0}
+        assert con.stream.course is not None
+        assert con.stream.course.least == 0
+        assert not con.losses
+        now.rename(gone)
+        con.draw(0.25)
+        assert budget(con)["7"] == 12 << 24
 
 
 @pytest.mark.deep

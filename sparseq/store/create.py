@@ -242,7 +242,9 @@ def connect(
         cache_bytes: Memory for decoded columns; by default a quarter of what SPARSEQ_MEMORY
             says, or of the machine's.
         accept_loss: Open it even if a part of it is missing, and charges with it. The guarantee
-            then has a hole, and the store says so for ever (`Store.losses`).
+            then has a hole, and the store says so for ever (`Store.losses`). A store of a
+            population has none: all that it had drawn counts as spent. It then opens without a
+            population that is gone, too; a draw that was begun gives nothing.
         token: For a server; by default the one in the environment's SPARSEQ_TOKEN.
         fleet: Of a lake: does its tasks, such as `sparseq.lake.fleets.SparkFleet`. By default
             processes of this machine do, or this one alone where there are few rows.
@@ -258,13 +260,13 @@ def connect(
         return Remote(path, token)
     if token is not None:
         raise ParameterError("a token is for a server", "its address begins with https://")
-    return _settled(Store(backend_at(path, cache_bytes, accept_loss, fleet)))
+    return _settled(Store(backend_at(path, cache_bytes, accept_loss, fleet)), accept_loss)
 
 
-def _settled(store: Store) -> Store:
-    """Return a store whose draws from its population are done."""
+def _settled(store: Store, without: bool = False) -> Store:
+    """Return a store whose draws from its population are done; see `settle`."""
     try:
-        settle(store.stream, store.backend)
+        settle(store.stream, store.backend, without)
     except BaseException:
         store.close()
         raise

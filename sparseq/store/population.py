@@ -110,12 +110,12 @@ class Given:
     """A draw that is durable in the population.
 
     Attributes:
-        number: Of the store's draws, from 1.
+        number: Of the store's draws, from 1; None: it is not known.
         least: That everybody was given at least, whichever stores they are in: public.
         units: Of each person, in the order in which they were asked for: private.
     """
 
-    number: int
+    number: int | None
     least: int
     units: Ints
 
@@ -492,8 +492,12 @@ def linked(place: str | Path, name: str, budget: Budget, draw: float) -> dict[st
         }
 
 
-def settle(stream: Stream, backend: Backend) -> None:
+def settle(stream: Stream, backend: Backend, without: bool = False) -> None:
     """Finish a draw that was begun, and write off what was lost.
+
+    Args:
+        stream, backend: Of the store.
+        without: Go on without the population, if it is not there: nobody is given anything.
 
     Raises:
         StoreError: The population is needed for it, and can't be opened.
@@ -505,7 +509,9 @@ def settle(stream: Stream, backend: Backend) -> None:
         drawn = Drawn.by(backend)
         if len(backend.losses) > drawn.losses:
             drawn = _written_off(stream, backend, drawn)
-        if drawn.begun is not None:
+        if drawn.begun is not None and without and not Path(drawn.place).is_file():
+            _given_up(stream, backend, drawn)
+        elif drawn.begun is not None:
             _finished(stream, backend, drawn)
 
 
@@ -597,18 +603,13 @@ def _noted(ledger: Ledger, drawn: Drawn) -> Drawn:
     return drawn
 
 
-def _newcomers(stream: Stream, backend: Backend) -> dict[int, str]:
-    """Return people for whom nothing was drawn yet, with their identifiers: private."""
-    people = backend.people()
-    return _names(stream, people[stream.pots.drawn(people) < 0])
-
-
-def _names(stream: Stream, users: Index) -> dict[int, str]:
-    """Return what people are called, but those who were erased: private."""
-    if not len(users):
-        return {}
+def _whom(stream: Stream, backend: Backend, begun: Begun) -> dict[int, str]:
+    """Return whom a draw is for, with their identifiers, but who was erased: private."""
+    users = backend.people()
+    if begun.newcomers:
+        users = users[stream.pots.drawn(users) < 0]
     known = stream.ledger.identifiers(users.tolist())
-    return {user: str(name) for user, name in sorted(known.items()) if name is not None}
+    return {user: str(name) for user in users.tolist() if (name := known[user]) is not None}
 
 
 def _finished(stream: Stream, backend: Backend, drawn: Drawn) -> Drawn:
@@ -617,7 +618,7 @@ def _finished(stream: Stream, backend: Backend, drawn: Drawn) -> Drawn:
     assert begun is not None
     if backend.ledger.fact(_DRAWN) is None:
         _noted(stream.ledger, drawn)  # of the first one: its nonce, before anybody is asked
-    whom = _newcomers(stream, backend) if begun.newcomers else _names(stream, backend.people())
+    whom = _whom(stream, backend, begun)
     table = backend.catalog.private[0]
     asked = Asked(
         backend.settings["store"],
@@ -632,6 +633,15 @@ def _finished(stream: Stream, backend: Backend, drawn: Drawn) -> Drawn:
     with opened(drawn.place, link["id"]) as population:
         given = population.give(asked)
     return _added(stream, backend, drawn, np.array(list(whom), np.int32), given, asked.amount)
+
+
+def _given_up(stream: Stream, backend: Backend, drawn: Drawn) -> None:
+    """Let go of a draw that was begun: the population is gone, and whoever is new has nothing."""
+    assert drawn.begun is not None
+    begun = replace(drawn.begun, share=drawn.share if drawn.begun.newcomers else "0")
+    whom = np.array(list(_whom(stream, backend, begun)), np.int32)
+    nothing = Given(None, 0, np.zeros(len(whom), np.int64))
+    _added(stream, backend, replace(drawn, begun=begun), whom, nothing, 0)
 
 
 def _added(
@@ -657,7 +667,7 @@ def _added(
         most = min(drawn.units + int(rate * amount), cap)
         done = replace(done, share=str(share), units=most)
     packed = [bytes(pack_set(users))], [bytes(pack(units))]
-    rows = DRAWS.rows(number=given.number, release=release, users=packed[0], units=packed[1])
+    rows = DRAWS.rows(number=given.number or 0, release=release, users=packed[0], units=packed[1])
 
     def work() -> None:
         ledger.write(rows)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 WHOSE = "ledger.whose"
 """Of each window, the first window of the same person."""
+_THEM = "named_people"
 
 
 class DuckLedger(Journal):
@@ -112,10 +113,13 @@ class DuckLedger(Journal):
 
     def identifiers(self, users: Iterable[int]) -> dict[int, Any]:
         """See `Ledger`."""
-        rows = self._con.execute(
-            "SELECT _user, id FROM ledger.users WHERE _user IN (SELECT unnest(?::INTEGER[]))",
-            [list(users)],
-        ).fetchall()
+        self._con.register(_THEM, pa.table({"u": pa.array(list(users), pa.int32())}))
+        try:
+            rows = self._con.execute(
+                f"SELECT _user, id FROM ledger.users WHERE _user IN (SELECT u FROM {_THEM})"
+            ).fetchall()
+        finally:
+            self._con.unregister(_THEM)
         return dict(rows)
 
     def _notes(self, entry: Entry) -> list[Note]:
