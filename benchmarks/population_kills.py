@@ -163,7 +163,7 @@ def audited(population: Path, stores: Sequence[sparseq.Store]) -> None:
                     held[str(name)] += each * (int(accounts.budgets[user]) - moved)
         reserved(con)
     with opened(population) as people:
-        ledger, kappa = people._ledger, Fraction(people.kappa)
+        ledger, kappa = people.ledger, Fraction(people.kappa)
         again = np.zeros(people.people, np.int64)
         for release in ledger.releases():
             users, units = ledger.charges(release.id)

@@ -15,7 +15,6 @@ from sparseq.cli.options import (
     Group,
     NumberPair,
     Share,
-    command,
     facts_format_option,
     open_store,
     store_argument,

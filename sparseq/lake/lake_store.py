@@ -416,11 +416,12 @@ def _fill(folder: Path, declaration: Declaration, buckets: int) -> None:
     new = NewBuckets(folder / "buckets", key, buckets, declaration)
     laid = list(new.written())
     first = Bucket(str(folder / "buckets" / laid[0].file))
+    settings = declaration.settings()
     manifest = {
         "format": FORMAT,
         "buckets": buckets,
         "key": key.hex(),
-        "settings": declaration.settings(),
+        "settings": settings,
         "catalog": first.catalog.to_dict(),
         "schemas": {name: schema.to_dict() for name, schema in new.schemas.items()},
     }
@@ -432,8 +433,8 @@ def _fill(folder: Path, declaration: Declaration, buckets: int) -> None:
     if notes:
         files.append(log.put("notes", lake_ledger.table("notes", notes)))
     log.commit(files)
-    if declaration.marks:
-        log.begin_mark(LogMark(mark_at(_place(manifest["settings"])), manifest["settings"]["store"]))
+    if (mark := _mark_of(settings)) is not None:
+        log.begin_mark(mark)
     with whole_file(folder / MANIFEST, private=True) as file:
         file.write_text(json.dumps(manifest, indent=1), "utf-8")
 
@@ -442,11 +443,8 @@ def _mark_of(settings: Mapping[str, Any]) -> LogMark | None:
     """Return the mark of a lake that draws from a population; others have none."""
     if settings.get("population") is None:
         return None
-    return LogMark(mark_at(_place(settings)), settings["store"])
-
-
-def _place(settings: Mapping[str, Any]) -> str:
-    return f"{settings['population']['marks']}/{settings['store']}.mark"
+    place = f"{settings['population']['marks']}/{settings['store']}.mark"
+    return LogMark(mark_at(place), settings["store"])
 
 
 def _row(laid: Laid) -> list[Any]:

@@ -306,8 +306,8 @@ __all__ = [
 DRAWS = NoteTable(
     "draws", {"number": "BIGINT", "release": "BIGINT", "users": "BLOB", "units": "BLOB"}
 )
-"""What people were given from a population (`sparseq.store.population`): private. Each draw has its
-number, the release that came next, who was asked for, ascending, and how much each got."""
+"""Draws from a population (`sparseq.store.population`), and what each gave to whom: private. A row
+has the number, the release that came next, who was asked for, ascending, and the units of each."""
 
 
 class Pot(IntEnum):

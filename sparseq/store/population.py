@@ -53,7 +53,7 @@ from sparseq.accounting.budget import NORM_BUDGET_RANGE
 from sparseq.accounting.charge import UNITS_PER_NORM, budget_units
 from sparseq.base.arguments import checked
 from sparseq.base.defaults import CONFIDENCE, KAPPA
-from sparseq.base.errors import DataError, ParameterError, StoreError, StoreInUse
+from sparseq.base.errors import ParameterError, StoreError, StoreInUse
 from sparseq.engine._duckdb.people import kind_of
 from sparseq.ledger._duckdb.mark import Lock
 from sparseq.ledger.accounts import Index, Ints, pack, pack_set
@@ -126,10 +126,11 @@ class Population:
     Attributes:
         id: Which: no other population has the same.
         kappa: Of everything that all of its stores ever release.
+        ledger: Its accounts and draws: private.
     """
 
     def __init__(self, backend: DuckBackend) -> None:
-        self._backend, self._ledger = backend, backend.ledger
+        self._backend, self.ledger = backend, backend.ledger
         self.id: str = backend.settings["store"]
         self.kappa: float = backend.settings["kappa"]
 
@@ -141,16 +142,16 @@ class Population:
     @property
     def people(self) -> int:
         """Number of people who have an account: private."""
-        return len(self._ledger.pots)
+        return len(self.ledger.pots)
 
     @property
     def spent(self) -> Ints:
         """Units that each person has given to stores: private."""
-        return self._ledger.pots[Pot.QUERIES].spent
+        return self.ledger.pots[Pot.QUERIES].spent
 
     @property
     def _stores(self) -> dict[str, dict[str, Any]]:
-        return dict(self._ledger.fact(_STORES) or {})
+        return dict(self.ledger.fact(_STORES) or {})
 
     def facts(self) -> dict[str, Any]:
         """Return what is public of it, as plain data; shares are of everybody's whole budget."""
@@ -162,7 +163,7 @@ class Population:
             "epsilon": budget.epsilon(1e-6),
             "delta": 1e-6,
             "marks": self.marks,
-            "identifiers": self._ledger.fact(_KIND),
+            "identifiers": self.ledger.fact(_KIND),
             "least_left": self._left_for_sure() / UNITS,
             "stores": [
                 {
@@ -183,7 +184,7 @@ class Population:
             besides: A store whose draws are not counted.
         """
         amounts = [one["amount"] for store, one in self._stores.items() if store != besides]
-        return max(UNITS - sum(amounts), 0)
+        return max(UNITS - sum(map(int, amounts)), 0)
 
     def give(self, asked: Asked) -> Given:
         """Charge a draw, and return it; durable when it returns. The same nonce gets the same.
@@ -193,11 +194,11 @@ class Population:
             StoreError: Another copy of the store has drawn since.
         """
         request = RequestId.of(Asker.CLIENT, asked.store, asked.nonce)
-        known = self._ledger.under(request)
+        known = self.ledger.under(request)
         if known is None:
             known = self._new(asked, request)
         said = json.loads(known.answer)
-        users, units = self._ledger.charges(known.id)
+        users, units = self.ledger.charges(known.id)
         given = np.zeros(len(asked.people), np.int64)
         if len(users):
             numbers = self._numbers(asked.people)
@@ -215,22 +216,20 @@ class Population:
                 "go on with the copy that was asked last",
             )
         self._check_kind(asked)
-        self._ledger.in_transaction(partial(self._open_accounts, asked))
-        self._ledger.people_arrived()
+        self.ledger.in_transaction(partial(self._open_accounts, asked))
+        self.ledger.people_arrived()
         besides = asked.store if asked.newcomers else ""
         least = min(asked.amount, self._left_for_sure(besides))
         numbers = self._numbers(asked.people)
         users = np.sort(numbers).astype(np.int32)
-        accounts = self._ledger.pots[Pot.QUERIES]
+        accounts = self.ledger.pots[Pot.QUERIES]
         units = np.minimum(asked.amount, accounts.left(users))
         now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
         number = before["draws"] + 1
         whom = "people who are new" if asked.newcomers else "everybody"
         words = f"draw {number} of {asked.name}: {asked.amount / UNITS:.6g} of all for {whom}"
         answer = json.dumps({"number": number, "least": least}).encode()
-        release = Release(
-            self._ledger.next_id, request, now, words, 0, (), (), CONFIDENCE, answer
-        )
+        release = Release(self.ledger.next_id, request, now, words, 0, (), (), CONFIDENCE, answer)
         stores[asked.store] = {
             "name": asked.name,
             "draws": number,
@@ -238,7 +237,7 @@ class Population:
             "at": now.isoformat(timespec="seconds") + "Z",
         }
         accounts.charge(users, units)
-        self._ledger.commit([Entry(release, users, units, notes=(Fact(_STORES, stores),))])
+        self.ledger.commit([Entry(release, users, units, notes=(Fact(_STORES, stores),))])
         return release
 
     def forget(self, identifiers: Sequence[str]) -> int:
@@ -263,7 +262,7 @@ class Population:
         """Refuse identifiers of another kind, by which nobody would be found again."""
         kind = kind_of(asked.kind)
         kind = "whole numbers" if kind in _WHOLE_NUMBERS else {"VARCHAR": "text"}.get(kind, kind)
-        known = self._ledger.fact(_KIND)
+        known = self.ledger.fact(_KIND)
         if known not in (None, kind):
             raise ParameterError(
                 f"identifiers are {kind} in {asked.name}, and {known} in the population",
@@ -271,7 +270,7 @@ class Population:
                 "text of numbers, --type COL=BIGINT numbers of text",
             )
         if known is None:
-            self._ledger.in_transaction(lambda: self._ledger.write(Fact(_KIND, kind)))
+            self.ledger.in_transaction(lambda: self.ledger.write(Fact(_KIND, kind)))
 
     def _open_accounts(self, asked: Asked) -> None:
         """Open accounts for people who have none, in a transaction of the caller."""
@@ -310,8 +309,9 @@ def create_population(
         >>> import sparseq, tempfile, pyarrow as pa
         >>> folder = tempfile.mkdtemp()
         >>> sparseq.create_population(folder + "/people", kappa=0.5)
-        >>> rows, half = pa.table({"who": [7, 8]}), {"population": folder + "/people", "kappa": 0.25}
-        >>> with sparseq.create(folder + "/visits", rows, user="who", **half) as con:
+        >>> rows, half = pa.table({"who": [7, 8]}), {"user": "who", "kappa": 0.25}
+        >>> place = folder + "/visits"
+        >>> with sparseq.create(place, rows, population=folder + "/people", **half) as con:
         ...     con.sql("SELECT count(*) AS n FROM events").facts.release
         1
         >>> sparseq.population_facts(folder + "/people")["least_left"]
@@ -338,9 +338,7 @@ def population_facts(path: str | Path) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def opened(
-    path: str | Path, id: str = "", patience: float | None = None
-) -> Iterator[Population]:
+def opened(path: str | Path, id: str = "", patience: float | None = None) -> Iterator[Population]:
     """Open a population for a moment; others wait.
 
     Args:
@@ -625,7 +623,9 @@ def _finished(stream: Stream, backend: Backend, drawn: Drawn) -> Drawn:
         link["name"],
         begun.nonce,
         drawn.draws,
-        math.ceil(UNITS * Fraction(begun.share) * Fraction(_kappa(backend)) / Fraction(link["kappa"])),
+        math.ceil(
+            UNITS * Fraction(begun.share) * Fraction(_kappa(backend)) / Fraction(link["kappa"])
+        ),
         begun.newcomers,
         table.column(table.user).type,
         list(whom.values()),
@@ -688,7 +688,7 @@ def _rate(settings: Mapping[str, Any]) -> Fraction:
     """Return how many units of a store one unit of its population is worth, exactly."""
     link = settings["population"]
     own = Fraction(settings["kappa"]) / Fraction(settings["norm_budget"]) / UNITS_PER_NORM
-    return Fraction(link["kappa"]) / link["units"] / own
+    return Fraction(link["kappa"]) / int(link["units"]) / own
 
 
 def _converted(units: Ints, rate: Fraction) -> Ints:

@@ -141,7 +141,10 @@ def create_population_file(path: Path, budget: Budget, marks: str) -> None:
         StoreError: Something is there already.
     """
     check_free(path)
-    with private_folder(path) as folder, told_where_not_written(f"there is no population at {path}"):
+    with (
+        private_folder(path) as folder,
+        told_where_not_written(f"there is no population at {path}"),
+    ):
         working = folder / "population"
         connection = connected(working, locked=True)
         try:
