@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sparseq.store.answer import Answer
     from sparseq.store.ask import AnyStore
     from sparseq.store.create import connect, create
+    from sparseq.store.population import create_population, population_facts
     from sparseq.store.remote import Remote
     from sparseq.store.store import Store
 
@@ -53,6 +54,8 @@ __all__ = [
     "backup",
     "connect",
     "create",
+    "create_population",
+    "population_facts",
     "upgrade",
 ]
 __getattr__ = lazy(
@@ -69,6 +72,8 @@ __getattr__ = lazy(
         "backup": "sparseq.store._duckdb.backup",
         "connect": "sparseq.store.create",
         "create": "sparseq.store.create",
+        "create_population": "sparseq.store.population",
+        "population_facts": "sparseq.store.population",
         "upgrade": "sparseq.store._duckdb.backup",
     },
 )

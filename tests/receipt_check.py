@@ -30,7 +30,7 @@ def leaf(account, proof):
         question = sha(json.dumps(said, separators=(",", ":")).encode())
         chain = sha(chain, struct.pack(">QBQ", one["release"], one["pot"], one["units"]), question)
     parts = [p for p in account["parts"] if p["since"] <= proof["release"]]
-    budgets = [struct.pack(">BQ", part["pot"], part["budget"]) for part in parts]
+    budgets = [struct.pack(">BQ", p["pot"], p["budget"] - p.get("drawn", 0)) for p in parts]
     name = sha(bytes.fromhex(account["name_salt"]), account["name"].encode())
     return sha(b"\0", bytes.fromhex(proof["salt"]), name, chain, *budgets)
 

@@ -27,6 +27,7 @@ COMMANDS = {
     "train": ("train", "Train a model on the rows, privately."),
     "plan": ("plan", "Say how a series is to be asked, from public or historical data."),
     "purpose": ("purpose", "Give a series a part of every budget for itself."),
+    "population": ("population", "One budget for everybody, which several stores draw on."),
     "ingest": ("create", "Add rows, and people that are new."),
     "keys": ("keys", "Find the keys of a column privately, and list those that were found."),
     "budget": ("budget", "Show the guarantee, and what it buys."),

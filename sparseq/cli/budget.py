@@ -65,6 +65,7 @@ def budget_text(facts: dict[str, Any]) -> str:
         ("noise", f"sigma_0 {number(facts['sigma_0'])}: the noise of a query of scale 1"),
         *_least_lines(facts["least_people"]),
         ("budget", budget),
+        *population_lines(facts["population"]),
         *purpose_lines(facts["purposes"]),
         *aside_lines(facts),
         *_watch_lines(facts["watch"]),
@@ -99,6 +100,21 @@ def aside_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     left = f"{number(round(parts['queries'], 6))} of {number(whole)} are left for questions"
     lines += [left] * bool(lines or facts["purposes"])
     return [("set aside" if i == 0 else "", line) for i, line in enumerate(lines)]
+
+
+def population_lines(drawn: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """Return what a store has drawn from its population: public."""
+    if drawn is None:
+        return []
+    began = "; a draw was begun, and is not done" * drawn["begun"]
+    return [
+        (
+            "population",
+            f"{shown(drawn['place'])} (kappa {number(drawn['kappa'])}, for all of its stores "
+            f"together):\n{percent(round(drawn['drawn'], 6))} of the most that this one may draw "
+            f"is drawn{began}",
+        )
+    ]
 
 
 def purpose_lines(purposes: list[dict[str, Any]]) -> list[tuple[str, str]]:

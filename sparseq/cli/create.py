@@ -19,7 +19,7 @@ from sparseq.accounting import simultaneous_bound
 from sparseq.base.defaults import BETA, CONFIDENCE, DELTA, DELTA_TEXT, KAPPA
 from sparseq.base.errors import ParameterError
 from sparseq.base.texts import shown
-from sparseq.cli.budget import aside_lines, purpose_lines
+from sparseq.cli.budget import aside_lines, population_lines, purpose_lines
 from sparseq.cli.declare import (
     bounds_of,
     csv_of,
@@ -36,8 +36,10 @@ from sparseq.cli.declare import (
 )
 from sparseq.cli.options import (
     Command,
+    FilePath,
     NameAndNumber,
     NumberPair,
+    Share,
     bounds_option,
     command,
     dates_option,
@@ -339,6 +341,20 @@ def _ask(question: str, default: str | None = None, among: Mapping[int, str] | N
     metavar="N",
     help="With lake://FOLDER: so many small stores, 5 to 20 million rows each; see docs/lake.md.",
 )
+@click.option(
+    "--population",
+    type=FilePath(),
+    metavar="FILE",
+    help="One budget for everybody that several stores draw on (`sparseq population create`). "
+    "--kappa, or --epsilon, is then the most that this one may ever draw.",
+)
+@click.option(
+    "--draw",
+    type=Share(),
+    default=1.0,
+    metavar="SHARE",
+    help="Of that, what is drawn now; `sparseq population draw` draws more. [default: 100%]",
+)
 @seed_option
 def create(
     store: Path | str, files: tuple[str, ...], dry_run: bool, print_schema: bool, **options: Any
@@ -604,6 +620,7 @@ def guarantee_lines(store: Store) -> list[tuple[str, str]]:
             f"({percent(CONFIDENCE)})",
         ),
         ("budget", _budget_text(store, queries)),
+        *population_lines(facts["population"]),
         *purpose_lines(facts["purposes"]),
         *aside_lines(facts),
     ]

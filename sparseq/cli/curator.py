@@ -14,6 +14,7 @@ from sparseq.accounting import UNITS_PER_NORM
 from sparseq.base.defaults import DELTA_TEXT
 from sparseq.base.errors import ParameterError
 from sparseq.base.texts import json_text, shown
+from sparseq.cli.budget import population_lines
 from sparseq.cli.options import (
     Group,
     facts_format_option,
@@ -318,6 +319,7 @@ def receipt_text(found: dict[str, Any]) -> str:
         *([("erased", "rows and identifier are erased; the account stays")] * found["erased"]),
         ("used for", f"{len(used):,} of {found['answers']:,} answers"),
         ("privacy spent", f"kappa {upper(means['kappa'])}{of}"),
+        *population_lines(found["population"]),
         *_meaning_lines(means, promise),
     ]
     texts = [labelled(lines)]

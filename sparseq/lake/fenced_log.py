@@ -17,8 +17,8 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sparseq.base.errors import StoreError
+from sparseq.base.errors import StoreError, StoreInUse
 from sparseq.base.whole_files import make_durable
+from sparseq.ledger._duckdb.mark import HighWaterMark, Record, StoreMark
 
 # -- delta tables by delta-rs (PyPI: deltalake), an optional package: what a log needs of it -------
 
@@ -102,6 +103,7 @@ def _deltalake() -> Any:
 
 # -- a log of files in a folder --------------------------------------------------------------------
 
+_PATIENCE, _PAUSE = 60.0, 0.01  # seconds to wait for a mark that others write
 _NUMBER = "commit"
 _ROW_GROUP = 64
 
@@ -135,25 +137,97 @@ class LogHead:
         return [file for file in self.files if file.kind == kind]
 
 
+class LogMark:
+    """The high-water mark of a log that lies in a folder which may be copied or put back.
+
+    It has the last version that was told of, and the number of that version's commit, which no
+    other copy's commit has. Each commit is told of before its answers leave, and a log is refused
+    that has not the entry which the mark tells of.
+
+    Claim: of all copies of a log none is read or written that lacks a commit whose answer has left
+    any of them. Proof. The mark was told of that commit, or of a later one of the same log, whose
+    entry a copy lacks that lacks the commit; and it is told of another copy's only if that has it.
+
+    Several drivers of one log may write at a time; whoever is late does not put the mark back.
+
+    Args:
+        mark: Where it lies.
+        store: Whose.
+    """
+
+    def __init__(self, mark: StoreMark, store: str) -> None:
+        self._mark, self._store = mark, store
+
+    def begin(self, version: int, number: str) -> None:
+        """Make the mark."""
+        self._mark.write(Record(self._store, number, HighWaterMark(0, version)))
+        self._mark.release()
+
+    def tell(self, version: int, number: str, number_of: Callable[[int], str]) -> None:
+        """Say that a version is durable.
+
+        Args:
+            version, number: Which, and of which commit.
+            number_of: Says of which commit a version of the log is.
+
+        Raises:
+            StoreError: The mark is missing, or tells of what the log has not.
+            StoreInUse: Others have had it for too long.
+        """
+        record = self._taken()
+        try:
+            if record is None or record.store != self._store:
+                raise StoreError(
+                    f"the high-water mark of the lake, {self._mark.place}, is missing or damaged: "
+                    "nobody can tell what this copy lacks",
+                    "bring it back",
+                )
+            if number_of(record.reached.writes) != record.session:
+                raise StoreError(
+                    "the lake is not the copy that was asked last: its high-water mark, "
+                    f"{self._mark.name}, tells of answers that this one lacks",
+                    "go on with the copy that was asked last",
+                )
+            if version > record.reached.writes:
+                reached = HighWaterMark(0, version)
+                self._mark.write(replace(record, session=number, reached=reached))
+        finally:
+            self._mark.release()
+
+    def _taken(self) -> Record | None:
+        until = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                return self._mark.take()
+            except StoreInUse:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(_PAUSE)
+
+
 class FencedLog:
     """A log that one writer at a time can extend.
 
     Args:
         folder: Of the log.
         key: Of the digests in names of files, which tell nothing of what is in them.
+        mark: A high-water mark outside of the folder; None: there is none.
 
     Raises:
-        StoreError: There is no log in the folder, or it can't be read.
+        StoreError: There is no log in the folder, it can't be read, or it is not the copy that was
+            written to last.
 
     Attributes:
         head: The version that the next commit builds on.
     """
 
-    def __init__(self, folder: Path, key: bytes) -> None:
-        self.folder, self._key = folder, key
+    def __init__(self, folder: Path, key: bytes, mark: LogMark | None = None) -> None:
+        self.folder, self._key, self._mark = folder, key, mark
         self._table = opened(folder)
         current = sorted(files(self._table))
         self.head = LogHead(self._table.version(), tuple(LogFile(*one) for one in current))
+        if mark is not None:
+            self._tell(mark)
 
     @classmethod
     def create(cls, folder: Path, key: bytes, columns: pa.Schema) -> FencedLog:
@@ -197,6 +271,25 @@ class FencedLog:
         self._table.update_incremental()
         if self._table.version() != wanted:  # another has gone on from there already
             self._table = opened(self.folder, wanted)
+        if self._mark is not None:
+            self._tell(self._mark)
+
+    def begin_mark(self, mark: LogMark) -> None:
+        """Have a high-water mark from now on."""
+        mark.begin(self.head.version, self._number_of(self.head.version))
+
+    def _tell(self, mark: LogMark) -> None:
+        """Tell the mark how far the log has come: only then may an answer leave."""
+        version = self.head.version
+        mark.tell(version, self._number_of(version), self._number_of)
+
+    def _number_of(self, version: int) -> str:
+        """Return the number of the commit that an entry is; "": it is none, or not there."""
+        if not self._entry(version).exists():
+            return ""
+        lines = self._entry(version).read_text().splitlines()
+        infos = [json.loads(line).get("commitInfo", {}) for line in lines]
+        return next((str(info[_NUMBER]) for info in infos if _NUMBER in info), "")
 
     def rows(
         self,
@@ -299,11 +392,7 @@ class FencedLog:
 
     def _is_entry(self, version: int, number: str) -> bool:
         """Tell whether a version's entry is this commit's."""
-        if not self._entry(version).exists():
-            return False
-        lines = self._entry(version).read_text().splitlines()
-        infos = [json.loads(line).get("commitInfo", {}) for line in lines]
-        return any(info.get(_NUMBER) == number for info in infos)
+        return self._number_of(version) == number
 
     def _entry(self, version: int) -> Path:
         return self.folder / "_delta_log" / f"{version:020d}.json"

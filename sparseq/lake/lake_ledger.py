@@ -25,7 +25,7 @@ from sparseq.ledger.accounts import Departures, Index, Ints, pack, pack_set, unp
 from sparseq.ledger.lifetimes import Lifetimes
 from sparseq.ledger.notes import USER, CuratorLine, Fact, LoggedLine, Note, NoteTable, RequestId
 from sparseq.ledger.protocol import Entry, Release
-from sparseq.ledger.purposes import PURPOSES, Pot, Pots, Purpose, read
+from sparseq.ledger.purposes import DRAWS, PURPOSES, Pot, Pots, Purpose, read
 
 # -- rows of a lake's ledger: releases, charges by bucket, notes, and sums of what was spent -------
 
@@ -328,7 +328,9 @@ class LakeLedger:
     def _pots(self, budgets: Ints) -> Pots:
         purposes = (*self._purposes, *read(self.fact(PURPOSES)))
         moves = {p.number: self.charges(p.came) for p in purposes if p.came}
-        return Pots(budgets, self._reserves, self._halt, purposes, self._budget, moves)
+        pots = Pots(budgets, self._reserves, self._halt, purposes, self._budget, moves)
+        pots.restore_draws(self.notes(DRAWS))
+        return pots
 
     def _index(self) -> None:
         """Know which releases there are, what they are called, and in which file each is."""

@@ -40,10 +40,11 @@ from sparseq.lake._duckdb.layout import (
     homes,
     rewritten,
 )
-from sparseq.lake.fenced_log import FencedLog
+from sparseq.lake.fenced_log import FencedLog, LogMark
 from sparseq.lake.fleets import Fleet, Here, Processes, SparkFleet
 from sparseq.lake.lake_engine import LakeEngine
 from sparseq.lake.lake_ledger import LakeLedger, manifest_of
+from sparseq.ledger._duckdb.mark import mark_at
 from sparseq.ledger._duckdb.notes import told_where_not_written
 from sparseq.ledger.accounts import Person
 from sparseq.ledger.notes import CuratorLine, Fact, LoggedLine, Note
@@ -86,7 +87,7 @@ class LakeBackend:
         self.settings: Mapping[str, Any] = self._said["settings"]
         self.losses: tuple[Loss, ...] = ()
         self.catalog = Catalog.from_dict(self._said["catalog"])
-        log = FencedLog(folder / "ledger", self._key)
+        log = FencedLog(folder / "ledger", self._key, _mark_of(self.settings))
         manifest = manifest_of(log)
         self._files = [row["file"] for row in manifest]
         reserves = {Pot[k.upper()]: float(v) for k, v in self.settings["reserves"].items()}
@@ -469,11 +470,12 @@ def _fill(folder: Path, declaration: Declaration, buckets: int) -> None:
     laid = list(new.written())
     first = Bucket(str(folder / "buckets" / laid[0].file))
     tables = (replace(t, link=new.links.get(t.name)) for t in first.catalog.tables)
+    settings = declaration.settings()
     manifest = {
         "format": FORMAT_WITH_LINKS if new.links else FORMAT,
         "buckets": buckets,
         "key": key.hex(),
-        "settings": declaration.settings(),
+        "settings": settings,
         "catalog": Catalog(tuple(tables)).to_dict(),
         "schemas": {name: schema.to_dict() for name, schema in new.schemas.items()},
     }
@@ -486,8 +488,18 @@ def _fill(folder: Path, declaration: Declaration, buckets: int) -> None:
     if notes:
         files.append(log.put("notes", lake_ledger.table("notes", notes)))
     log.commit(files)
+    if (mark := _mark_of(settings)) is not None:
+        log.begin_mark(mark)
     with whole_file(folder / MANIFEST, private=True) as file:
         file.write_text(json.dumps(manifest, indent=1), "utf-8")
+
+
+def _mark_of(settings: Mapping[str, Any]) -> LogMark | None:
+    """Return the mark of a lake that draws from a population; others have none."""
+    if settings.get("population") is None:
+        return None
+    place = f"{settings['population']['marks']}/{settings['store']}.mark"
+    return LogMark(mark_at(place), settings["store"])
 
 
 def _row(laid: Laid) -> list[Any]:

@@ -138,6 +138,14 @@ class Accounts:
         self.spent = np.concatenate([self.spent, np.zeros(len(budgets), np.int64)])
         if self._held is not None:
             self._held = np.concatenate([self._held, np.zeros(len(budgets), np.int64)])
+        self._look()
+
+    def grant(self, users: Index, units: Ints) -> None:
+        """Give users more to spend; they are distinct."""
+        self.budgets[users] += units
+        self._look()
+
+    def _look(self) -> None:
         same = len(self.budgets) > 0 and bool(np.all(self.budgets == self.budgets[0]))
         self.same_budget = int(self.budgets[0]) if same else None
 

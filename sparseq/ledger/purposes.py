@@ -30,13 +30,15 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from sparseq.accounting._numbers import count, in_range, round_down
 from sparseq.accounting.budget import Budget
 from sparseq.accounting.charge import UNITS_PER_NORM, budget_units
 from sparseq.accounting.strategies import Strategy
-from sparseq.base.errors import ParameterError, did_you_mean
-from sparseq.ledger.accounts import Accounts, Index, Ints
+from sparseq.base.errors import ParameterError, StoreError, did_you_mean
+from sparseq.ledger.accounts import Accounts, Index, Ints, unpack, unpack_set
+from sparseq.ledger.notes import NoteTable
 
 # -- purposes: what parts of everybody's budget are for beside questions; public -------------------
 
@@ -301,6 +303,12 @@ __all__ = [
 
 # -- every user's budget in parts ------------------------------------------------------------------
 
+DRAWS = NoteTable(
+    "draws", {"number": "BIGINT", "release": "BIGINT", "users": "BLOB", "units": "BLOB"}
+)
+"""Draws from a population (`sparseq.store.population`), and what each gave to whom: private. A row
+has the number, the release that came next, who was asked for, ascending, and the units of each."""
+
 
 class Pot(IntEnum):
     """The use of a part of the budget; each purpose has two of its own."""
@@ -353,6 +361,7 @@ class Pots:
         none = np.zeros(0, np.int64)
         pots = sorted({Pot.QUERIES, *self._shares})
         self._accounts = {pot: Accounts(none, halt and pot is Pot.QUERIES) for pot in pots}
+        self._drawn: Ints = none  # -1: nothing was asked for; shorter than it might be
         for purpose in purposes:
             self._open(purpose)
         self.add_users(budgets)
@@ -438,6 +447,64 @@ class Pots:
         self.purposes = (*self.purposes, purpose)
         self._moves[purpose.number] = users, moved
         self._give(purpose, given)
+
+    def draw(self, users: Index, units: Ints, release: int) -> None:
+        """Add what people were given from a population to their parts.
+
+        Args:
+            users: Who was asked for, ascending.
+            units: What each got, in units of the store.
+            release: The one that comes next: series that came before it have their shares.
+
+        Example:
+            >>> pots = Pots(np.zeros(2, np.int64), {Pot.WATCH: 0.25})
+            >>> pots.draw(np.array([1], np.int32), np.array([10]), 1)
+            >>> {pot.name: accounts.budgets.tolist() for pot, accounts in pots.items()}
+            {'QUERIES': [0, 8], 'WATCH': [0, 2]}
+        """
+        for pot, part in self.split(units, release).items():
+            self._accounts[pot].grant(users, part)
+        self._drawn = np.append(self._drawn, np.full(len(self) - len(self._drawn), -1))
+        self._drawn[users] = np.maximum(self._drawn[users], 0) + units
+
+    def drawn(self, users: Index) -> Ints:
+        """Return what users were given from a population so far; -1: nothing was asked for them."""
+        known = np.full(len(users), -1)
+        there = users < len(self._drawn)
+        known[there] = self._drawn[users[there]]
+        return known
+
+    def restore_draws(self, notes: pa.Table) -> None:
+        """Draw what was written (`DRAWS`).
+
+        Raises:
+            StoreError: It contradicts itself.
+        """
+        for row in notes.to_pylist():
+            users, units = unpack_set(row["users"]), unpack(row["units"])
+            if len(users) != len(units) or (len(users) and users[-1] >= len(self)):
+                raise StoreError(
+                    "the ledger has a draw for a person who has no account", "restore a copy"
+                )
+            self.draw(users, units, row["release"])
+
+    def split(self, units: Ints, release: int) -> dict[Pot, Ints]:
+        """Return the parts of budgets, by pot, in units of each; see `draw`."""
+        different, which = np.unique(units, return_inverse=True)
+        parts, left = dict[Pot, Ints](), different.copy()
+        for pot, share in self._shares.items():
+            parts[pot] = np.array([int(share * b) for b in different.tolist()], np.int64)
+            left -= parts[pot]
+        whole = left.copy()
+        for purpose in self.purposes:
+            if purpose.came >= release:
+                continue
+            given = purpose.given(whole if purpose.came else different)
+            whole -= given
+            assert self._budget is not None
+            both = purpose.units(self._budget, given)
+            parts |= dict(zip((Pot(purpose.answers), Pot(purpose.forecasts)), both, strict=True))
+        return {pot: part[which] for pot, part in (parts | {Pot.QUERIES: whole}).items()}
 
     def named(self) -> dict[str, Pot]:
         """Return the pots by what they are for, those that have anything."""

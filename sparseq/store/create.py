@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -17,8 +18,9 @@ from sparseq.load.file_patterns import table_name
 from sparseq.load.read_schema import Declarations, order_of_dates, text_files, types_apart
 from sparseq.sql.catalog import WINDOWS, Bound
 from sparseq.sql.plan import check_most
-from sparseq.store.address import backend_at, lake_folder
+from sparseq.store.address import address, backend_at, lake_folder
 from sparseq.store.found_bounds import Bounds
+from sparseq.store.population import linked, settle
 from sparseq.store.store import Store
 from sparseq.store.store_promise import checked_least
 from sparseq.stream.stream_progress import norm_budget_for, tau_for
@@ -57,6 +59,8 @@ def create(
     find_bounds: Sequence[str] = (),
     only_declared_bounds: bool = False,
     buckets: int | None = None,
+    population: str | Path | None = None,
+    draw: float = 1.0,
     seed: int | None = None,
 ) -> Store:
     """Create a store from events, and return it open. The file appears whole, or not at all.
@@ -132,6 +136,10 @@ def create(
         only_declared_bounds: They are not: sums of such columns are refused.
         buckets: Of a lake: how many small stores people lie in, 5 to 20 million rows each. It
             stays.
+        population: A population, from which the accounts of this store are drawn: see
+            `sparseq.create_population`. `kappa`, or `epsilon`, is then the most that the store may
+            ever draw of what everybody has there.
+        draw: Share of it that is drawn now; `Store.draw` draws more.
         seed: For tests and simulations only: repeatable noise, no privacy; every answer says so.
 
     Raises:
@@ -148,6 +156,12 @@ def create(
     by, lifetime = _pair("window", window or "")
     budget = _budget(kappa, epsilon, questions)
     weights = _weights(budget, budget_of, least) if questions.weighs else None
+    if population is not None:
+        _check_population(questions, by, budget_of, kappa, epsilon)
+        link = linked(population, address(path), budget, draw)
+        least, weights = 0.0, weights and {"tau": tau_for(budget.norm_budget * draw), "least": 0.0}
+    elif draw != 1.0:
+        raise ParameterError("a share is drawn from a population", "say which: population=…")
     if budget_of:
         least = 0.0 if weights is None else weights["least"]
     parts = made(series, budget, sum(shares.values()), least)
@@ -193,6 +207,8 @@ def create(
         ids=tuple(ids),
         least_people=checked_least(least_people),
         finds_bounds=not only_declared_bounds,
+        population=None if population is None else link,
+        marks="" if population is None or path is None else link["marks"],
     )
     if by and links:
         raise ParameterError(
@@ -208,11 +224,20 @@ def create(
         if by:
             raise ParameterError("a lake has no windows", "leave window out, or make one file")
         create_lake(folder, declaration, buckets)
-        return _with_bounds(connect(folder), find_bounds)
+        return _first_opened(folder, find_bounds)
     if path is None:
-        return _with_bounds(Store(in_memory(declaration)), find_bounds)
+        return _with_bounds(_settled(Store(in_memory(declaration))), find_bounds)
     create_file(Path(path), declaration)
-    return _with_bounds(connect(path), find_bounds)
+    return _first_opened(Path(path), find_bounds)
+
+
+def _first_opened(path: Path, columns: Sequence[str]) -> Store:
+    """Open a store that was just made, and find bounds; one that is refused is removed again."""
+    try:
+        return _with_bounds(connect(path), columns)
+    except ParameterError:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        raise
 
 
 def _with_bounds(store: Store, columns: Sequence[str]) -> Store:
@@ -262,7 +287,9 @@ def connect(
         cache_bytes: Memory for decoded columns; by default a quarter of what SPARSEQ_MEMORY
             says, or of the machine's.
         accept_loss: Open it even if a part of it is missing, and charges with it. The guarantee
-            then has a hole, and the store says so for ever (`Store.losses`).
+            then has a hole, and the store says so for ever (`Store.losses`). A store of a
+            population has none: all that it had drawn counts as spent. It then opens without a
+            population that is gone, too; a draw that was begun gives nothing.
         token: For a server; by default the one in the environment's SPARSEQ_TOKEN.
         fleet: Of a lake: does its tasks, such as `sparseq.lake.fleets.SparkFleet`. By default
             processes of this machine do, or this one alone where there are few rows.
@@ -278,7 +305,44 @@ def connect(
         return Remote(path, token)
     if token is not None:
         raise ParameterError("a token is for a server", "its address begins with https://")
-    return Store(backend_at(path, cache_bytes, accept_loss, fleet))
+    return _settled(Store(backend_at(path, cache_bytes, accept_loss, fleet)), accept_loss)
+
+
+def _settled(store: Store, without: bool = False) -> Store:
+    """Return a store whose draws from its population are done; see `settle`."""
+    try:
+        settle(store.stream, store.backend, without)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def _check_population(
+    questions: Questions,
+    window: str,
+    budget_column: str,
+    kappa: float | None,
+    epsilon: tuple[float, float] | None,
+) -> None:
+    if kappa is None and epsilon is None:
+        raise ParameterError(
+            "a store of a population says the most that it may ever draw",
+            "--kappa, or --epsilon: a part of what the population has",
+        )
+    without = {
+        "windows": window,
+        "a column of budgets": budget_column,
+        "halt": questions.halt,
+        "a watch": questions.watch,
+        "keys_delta": questions.keys_delta,
+    }
+    for name, there in without.items():
+        if there:
+            raise ParameterError(
+                f"a store of a population has not {name}",
+                "leave it out, or give the store a budget of its own",
+            )
 
 
 def _pair(name: str, given: str | tuple[str, float]) -> tuple[str, float | None]:

@@ -115,6 +115,7 @@ def _receipt(store: Store, person: str, users: Sequence[tuple[str, int, bool]]) 
         "erased": all(erased for _, _, erased in users),
         "answers": len(store.stream.ledger),
         "unit": "" if window is None else window.said,
+        "population": store.promise.population,
         "accounts": accounts,
         "means": _meaning(store, _kappa_of_all(store, accounts, users[0][1])),
         "promise": _meaning(store, store.guarantee.kappa) | {"lifetime_kappa": lifetime},
@@ -169,6 +170,7 @@ def _parts(store: Store, user: int) -> list[dict[str, Any]]:
     """Return what an account had and has, in ledger units, by what for."""
     pots, lifetimes = store.stream.pots, store.stream.ledger.lifetimes
     alone, parts = np.array([user], np.int32), []
+    drawn = store.promise.population is not None
     came = {n: p.came for p in pots.purposes for n in (p.answers, p.forecasts)}
     names = {pot: name for name, pot in pots.named().items()}
     for pot, accounts in sorted(pots.items()):
@@ -180,6 +182,7 @@ def _parts(store: Store, user: int) -> list[dict[str, Any]]:
                 "part": names.get(pot, pot.name.lower()),
                 "since": came.get(int(pot), 0),
                 "budget": budget,
+                **({"drawn": budget} if drawn else {}),
                 "spent": spent,
                 "held": budget - spent - left,
                 "left": left,
@@ -494,11 +497,15 @@ def _chains(store: Store, release: int, accounts: int) -> list[bytes]:
 
 
 def _budgets(store: Store, release: int, accounts: int) -> list[bytes]:
-    """Return each account's budgets of the pots that there were, as bytes."""
+    """Return each account's budgets of the pots that there were, as bytes.
+
+    What was drawn from a population is none of the store's: it grows, and is not under a root.
+    """
+    own = 0 if store.promise.population is not None else 1
     pots, lifetimes = store.stream.pots, store.stream.ledger.lifetimes
     later = {n for p in pots.purposes if p.came > release for n in (p.answers, p.forecasts)}
     known: list[tuple[Pot, list[int]]] = [
-        (pot, of.budgets[:accounts].tolist())
+        (pot, (own * of.budgets[:accounts]).tolist())
         for pot, of in sorted(pots.items())
         if pot not in later
     ]

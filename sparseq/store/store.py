@@ -34,6 +34,7 @@ from sparseq.store.answer import Answer
 from sparseq.store.ask import Asking
 from sparseq.store.backend import Backend
 from sparseq.store.found_bounds import kept_bounds, with_bounds
+from sparseq.store.population import draw, newcomers
 from sparseq.store.store_promise import StorePromise
 from sparseq.stream.draft import Participation, Terms
 from sparseq.stream.step import Mechanism, Outcome, Request, Stream, ask_many
@@ -393,8 +394,26 @@ class Store(Asking):
             if not target.private:
                 raise ParameterError(f"{target.name} is a public table; it is set at creation")
             below = bool(self.catalog.children(target))  # of any day, and perhaps asked about
-            self.stream.rows_arrive(target, None if below else since)
-            return self.backend.ingest(target, source, once, note, late or below, again, since)
+            late = late or below
+            with newcomers(self.stream, self.backend):
+                self.stream.rows_arrive(target, None if below else since)
+                return self.backend.ingest(target, source, once, note, late, again, since)
+
+    @checked
+    def draw(self, share: float, population: str | Path | None = None) -> None:
+        """Draw from the store's population, for everybody in it; durable when it returns.
+
+        Args:
+            share: Of the most that the store may ever draw, its kappa. Each person is given it, or
+                what that person has left in the population.
+            population: Where it lies now, if it was moved.
+
+        Raises:
+            ParameterError: The store has no population, or has drawn the rest already.
+            StoreError: There is no population, or another.
+            StoreInUse: Others have it for too long; the draw is done when the store is opened next.
+        """
+        draw(self.stream, self.backend, share, population)
 
     @checked
     def remember(self, key: str, note: str) -> None:

@@ -27,6 +27,7 @@ from sparseq.pictures.answer_texts import budget_of
 from sparseq.released.render import HIGH_SUFFIX, LOW_SUFFIX, columns_of
 from sparseq.store.address import backend_at
 from sparseq.store.answer import Answer
+from sparseq.store.population import population_of
 from sparseq.stream.stream_progress import COURSE, Course
 from sparseq.version import __version__
 
@@ -71,6 +72,7 @@ class StorePromise:
     def __init__(self, backend: Backend) -> None:
         settings = backend.settings
         self._ledger, self._weights = backend.ledger, settings.get("weights")
+        self._backend = backend
         self._lifetime: int | None = settings.get("lifetime")
         self._least: int = settings.get("least_people", 0)
         self.reserves = {Pot[k.upper()]: float(v) for k, v in settings["reserves"].items()}
@@ -86,6 +88,11 @@ class StorePromise:
         self.losses: tuple[Loss, ...] = backend.losses
         self.catalog: Catalog = backend.catalog
         self.window: AccountWindow | None = backend.catalog.window
+
+    @property
+    def population(self) -> dict[str, Any] | None:
+        """The draws from a population, as plain data; None: the budget is the store's own."""
+        return population_of(self._backend)
 
     @property
     def parts(self) -> dict[Pot, float]:
@@ -171,6 +178,7 @@ class StorePromise:
             "weighted": self.course_facts(),
             "unit": "" if window is None else window.said,
             "lifetime_kappa": None if window is None else window.lifetime,
+            "population": self.population,
             "seeded": self.seed is not None,
             "losses": [asdict(loss) for loss in self.losses],
         }

@@ -10,8 +10,9 @@ an account of the purpose is read back from them.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -81,10 +82,31 @@ def _entry(stream: Stream, purpose: Purpose, users: Index, moved: Ints) -> Entry
         f"{purpose.name} has {purpose.share:.0%} of what everybody had left for questions, "
         f"for {purpose.ticks} ticks"
     )
-    table = pa.table({"series": [purpose.name], "share": [purpose.share]})
+    told = {"series": purpose.name, "share": purpose.share}
+    release = quiet_release(stream, purpose.came, words, told)
+    later_ones: Sequence[Purpose] = [p for p in stream.pots.purposes if p.came]
+    notes: list[Note] = [Fact(PURPOSES, kept([*later_ones, purpose]))]
+    if stream.course is not None:
+        course = course_after_move(stream.course, purpose.share)
+        notes.append(Fact(stream.parts[Pot.QUERIES].key, course.to_dict()))
+    return Entry(release, users, moved, notes=tuple(notes))
+
+
+def quiet_release(
+    stream: Stream, number: int, words: str, told: Mapping[str, Any], pot: Pot = Pot.QUERIES
+) -> Release:
+    """Return a release without noise: there are public words in it, and nothing about anybody.
+
+    Args:
+        stream: Of the store.
+        number: Of the release.
+        words: What stands in the history.
+        told: What its answer's one row says.
+        pot: What people are charged for it from.
+    """
     budget = stream.terms.budget
     facts = Facts(
-        purpose.came,
+        number,
         None,
         words,
         (),
@@ -102,12 +124,6 @@ def _entry(stream: Stream, purpose: Purpose, users: Index, moved: Ints) -> Entry
         unit=stream.terms.unit,
         keys_delta=budget.keys_delta,
     )
-    answer = Answer(table, facts)
+    answer = Answer(pa.table({name: [value] for name, value in told.items()}), facts)
     at = dt.datetime.now(dt.UTC).replace(tzinfo=None)
-    release = Release(purpose.came, None, at, words, 0, (), (), CONFIDENCE, answer.to_bytes())
-    later_ones: Sequence[Purpose] = [p for p in stream.pots.purposes if p.came]
-    notes: list[Note] = [Fact(PURPOSES, kept([*later_ones, purpose]))]
-    if stream.course is not None:
-        course = course_after_move(stream.course, purpose.share)
-        notes.append(Fact(stream.parts[Pot.QUERIES].key, course.to_dict()))
-    return Entry(release, users, moved, notes=tuple(notes))
+    return Release(number, None, at, words, 0, (), (), CONFIDENCE, answer.to_bytes(), pot)

@@ -373,6 +373,7 @@ class NewBuckets:
                     coded=self._coded,
                     links={},
                     users=self._users,
+                    marks="",  # it is the lake's
                 )
                 working = self._folder / f".bucket-{secrets.token_hex(8)}"
                 create_file(working, small)

@@ -16,7 +16,7 @@ from sparseq.ledger._duckdb.notes import DuckNotes, not_written
 from sparseq.ledger.accounts import Departures, unpack, unpack_set
 from sparseq.ledger.lifetimes import LIFETIMES, Lifetimes
 from sparseq.ledger.notes import CuratorLine, Note, NoteTable
-from sparseq.ledger.purposes import PURPOSES, Pot, Pots, Purpose, read
+from sparseq.ledger.purposes import DRAWS, PURPOSES, Pot, Pots, Purpose, read
 
 if TYPE_CHECKING:
     from sparseq.ledger._duckdb.session import StoreSession
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 WHOSE = "ledger.whose"
 """Of each window, the first window of the same person."""
+_THEM = "named_people"
 
 
 class DuckLedger(Journal):
@@ -38,6 +39,7 @@ class DuckLedger(Journal):
         budget: The store's.
         in_transaction: Runs what writes, all or none.
         lifetime: Everybody's budget over all windows, in ledger units; None: there is no such cap.
+        draws: Budgets are what was drawn from a population.
 
     Raises:
         StoreError: The ledger contradicts itself.
@@ -54,12 +56,15 @@ class DuckLedger(Journal):
         lifetime: int | None = None,
         purposes: Sequence[Purpose] = (),
         budget: Budget | None = None,
+        draws: bool = False,
     ) -> None:
         super().__init__(connection, former, session)
         self._in_transaction = in_transaction
         all_of_them = (*purposes, *read(self.fact(PURPOSES)))
         moves = {p.number: self.charges(p.came) for p in all_of_them if p.came}
         self.pots = Pots(self._budgets(), reserves, halt, all_of_them, budget, moves)
+        if draws:
+            self.pots.restore_draws(self.notes(DRAWS))
         self.restore(self.pots)
         self.departures = Departures()
         self.departures.add_users(len(self.pots))
@@ -108,10 +113,13 @@ class DuckLedger(Journal):
 
     def identifiers(self, users: Iterable[int]) -> dict[int, Any]:
         """See `Ledger`."""
-        rows = self._con.execute(
-            "SELECT _user, id FROM ledger.users WHERE _user IN (SELECT unnest(?::INTEGER[]))",
-            [list(users)],
-        ).fetchall()
+        self._con.register(_THEM, pa.table({"u": pa.array(list(users), pa.int32())}))
+        try:
+            rows = self._con.execute(
+                f"SELECT _user, id FROM ledger.users WHERE _user IN (SELECT u FROM {_THEM})"
+            ).fetchall()
+        finally:
+            self._con.unregister(_THEM)
         return dict(rows)
 
     def _notes(self, entry: Entry) -> list[Note]:

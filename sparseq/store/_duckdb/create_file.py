@@ -19,7 +19,9 @@ from sparseq.engine._duckdb.connection import connected
 from sparseq.engine._duckdb.storage import FACTS, SCHEMAS, Storage
 from sparseq.ledger._duckdb import notes
 from sparseq.ledger._duckdb.journal import TABLES
+from sparseq.ledger._duckdb.mark import mark_at
 from sparseq.ledger._duckdb.notes import told_where_not_written
+from sparseq.ledger._duckdb.session import PLACE, StoreSession
 from sparseq.ledger.purposes import Purpose, kept
 from sparseq.load._duckdb.linked_rows import KeyIndex
 from sparseq.load._duckdb.load_tables import Outside
@@ -32,6 +34,7 @@ from sparseq.store._duckdb.file_backend import (
     FORMAT,
     FORMAT_WITH_KEYS,
     FORMAT_WITH_LINKS,
+    POPULATION_FORMAT,
     DuckBackend,
     held_bytes,
     loading_bytes,
@@ -49,6 +52,8 @@ class Declaration:
         users: The user column of each table, of rows for which links were followed already.
         coded: Of each table, the columns whose strings have codes; None: its rows decide.
         lifetime_kappa: Of all windows of a person together; None: there is no such cap.
+        population: That budgets are drawn from, as settings have it; None: people have their own.
+        marks: Where the high-water mark of the store lies from its beginning; "": it has none yet.
     """
 
     sources: Mapping[str, Any]
@@ -76,6 +81,8 @@ class Declaration:
     users: Mapping[str, str] | None = None
     least_people: int = 0
     finds_bounds: bool = True
+    population: Mapping[str, Any] | None = None
+    marks: str = ""
 
     def chains(self) -> KeyChains:
         """Return whom the rows of each table are about; raises `ParameterError`."""
@@ -101,6 +108,7 @@ class Declaration:
             "lifetime": self._lifetime(),
             "least_people": self.least_people,
             "finds_bounds": self.finds_bounds,
+            **({} if self.population is None else {"population": dict(self.population)}),
         }
 
     def _format(self) -> int:
@@ -136,10 +144,62 @@ def create_file(path: Path, declaration: Declaration) -> None:
         connection = connected(working, locked=True, memory=loading_bytes())
         try:
             _fill(connection, declaration)
+            if declaration.marks:
+                begin_mark(connection, declaration.marks)
             connection.execute("CHECKPOINT")
         finally:
             connection.close()
         publish(working, path)
+
+
+def create_population_file(path: Path, budget: Budget, marks: str) -> None:
+    """Create a population's file: accounts, and nothing that can be asked about.
+
+    Args:
+        path: Of the file.
+        budget: Of everybody, for all stores together.
+        marks: Where its high-water mark lies, and those of its stores.
+
+    Raises:
+        StoreError: Something is there already.
+    """
+    check_free(path)
+    with (
+        private_folder(path) as folder,
+        told_where_not_written(f"there is no population at {path}"),
+    ):
+        working = folder / "population"
+        connection = connected(working, locked=True)
+        try:
+            connection.execute(SCHEMAS + FACTS + TABLES + notes.TABLE)
+            storage = Storage(connection)
+            settings = {
+                "format": POPULATION_FORMAT,
+                "store": secrets.token_hex(16),
+                "kappa": budget.kappa,
+                "norm_budget": budget.norm_budget,
+                "halt": False,
+                "reserves": {},
+                "budget_column": "",
+                "marks": marks,
+            }
+            storage.put("settings", settings)
+            storage.put("catalog", Catalog(()).to_dict())
+            storage.identify_users("a population", "VARCHAR")
+            begin_mark(connection, marks)
+            connection.execute("CHECKPOINT")
+        finally:
+            connection.close()
+        publish(working, path)
+
+
+def begin_mark(connection: duckdb.DuckDBPyConnection, folder: str) -> None:
+    """Have the high-water mark of a file that is being made in a folder, or at an address."""
+    store = Storage(connection).get("settings")["store"]
+    mark = mark_at(f"{folder}/{store}.mark")
+    notes.put(connection, PLACE, mark.place)
+    StoreSession(connection, None, store).keep_mark(mark)
+    mark.release()
 
 
 def _fill(connection: duckdb.DuckDBPyConnection, made: Declaration) -> None:
@@ -232,7 +292,7 @@ def _load_private(
             table = replace(table, window=_window(made, types[time], row_key))
         storage.identify_users(name, types[user])
         storage.keep_schema(name, rows.schema)
-        units = budget_units(made.budget.norm_budget)
+        units = budget_units(made.budget.norm_budget) if made.population is None else 0
         coded = None if made.coded is None else made.coded[name]
         table, _ = storage.load(table, rows, units, column, True, coded, below)
         for keys in () if made.again else below:  # a part of a lake has some of the keys only

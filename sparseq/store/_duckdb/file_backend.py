@@ -130,6 +130,8 @@ FORMAT, FORMAT_WITH_KEYS, FORMAT_WITH_LINKS = 4, 5, 6
 FORMATS = (FORMAT, FORMAT_WITH_KEYS, FORMAT_WITH_LINKS)
 """Of a store; of one with keys_delta, and of one with links, with keys_delta or without: so no
 version that can't tell of them opens it."""
+POPULATION_FORMAT = 7
+"""Of a file that is a population's, and no store: see `sparseq.store.population`."""
 UPGRADED_FROM = (3,)
 """Formats that `sparseq upgrade` makes this one."""
 _open: weakref.WeakSet[DuckBackend] = weakref.WeakSet()
@@ -211,6 +213,7 @@ class DuckBackend:
             self.settings.get("lifetime"),
             read(self.settings.get("purposes")),
             Budget(self.settings["kappa"], self.settings["norm_budget"]),
+            self.settings.get("population") is not None,
         )
 
     @cached_property
@@ -299,7 +302,8 @@ class DuckBackend:
         files = FilesSeen(self.storage, table.name, rows)
         if not again and once is None and not table.row_key:
             files.check()
-        units = budget_units(self.settings["norm_budget"])
+        own_budget = self.settings.get("population") is None
+        units = budget_units(self.settings["norm_budget"]) if own_budget else 0
         column = self.settings["budget_column"]
         own = column if column and table.link is None and rows.has(column) else ""
 

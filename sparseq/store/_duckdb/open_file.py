@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -53,6 +53,7 @@ from sparseq.ledger._duckdb.session import (
 )
 from sparseq.store._duckdb.file_backend import (
     FORMATS,
+    POPULATION_FORMAT,
     UPGRADED_FROM,
     DuckBackend,
     limit_memory,
@@ -109,17 +110,19 @@ def open_backend(
     cache_bytes: int | None = None,
     accept_loss: bool = False,
     mark: StoreMark | None = None,
+    formats: Sequence[int] = FORMATS,
 ) -> DuckBackend:
     """Open a store's file: see `sparseq.connect`.
 
     Args:
         path, cache_bytes, accept_loss: See there.
         mark: Where the store's high-water mark lies now; None: where the store says.
+        formats: That it may have.
     """
     held = hold(path)
     try:
         connection, session = open_whole(
-            path.resolve(), lambda opened: _check(opened, path), accept_loss, mark
+            path.resolve(), lambda opened: _check(opened, path, formats), accept_loss, mark
         )
         try:
             _set_up(connection, path)
@@ -142,14 +145,22 @@ def open_backend(
         raise
 
 
-def _check(connection: duckdb.DuckDBPyConnection, path: Path) -> str:
+def _check(connection: duckdb.DuckDBPyConnection, path: Path, formats: Sequence[int]) -> str:
     """Check that there is a store of this version's format; return which store it is."""
     try:  # a look at the list of tables takes 9 ms
         connection.execute("FROM main.meta, ledger.users, ledger.snapshot LIMIT 0")
     except duckdb.CatalogException:
         raise StoreError(f"{path} is not a sparseq store", "`sparseq create` makes one") from None
     settings = Storage(connection).get("settings")
-    if settings is None or settings["format"] not in FORMATS:
+    if settings is None or settings["format"] not in formats:
+        if settings is not None and settings["format"] == POPULATION_FORMAT:
+            raise StoreError(
+                f"{path} is a population, and no store", f"`sparseq population show {path}`"
+            )
+        if POPULATION_FORMAT in formats:
+            raise StoreError(
+                f"{path} is a store, and no population", "`sparseq population create` makes one"
+            )
         older = settings is not None and settings["format"] in UPGRADED_FROM
         raise StoreError(
             f"{path} is not a store that this version of sparseq reads",
