@@ -43,12 +43,15 @@ def create(folder: Path, columns: pa.Schema) -> None:
 
 def opened(folder: Path, version: int | None = None) -> Any:
     """Return a table; raises `StoreError` if there is none, or it can't be read."""
-    if not _deltalake().DeltaTable.is_deltatable(str(folder)):
-        raise StoreError(f"there is no ledger in {folder}")
     try:
-        return _deltalake().DeltaTable(str(folder), version=version)
+        return table_at(folder, version)
     except Exception as error:
         raise StoreError(f"the ledger's log can't be read: {error}", "open it again") from None
+
+
+def table_at(folder: Path, version: int | None = None) -> Any:
+    """Return a table as delta-rs reads it; raise whatever it says."""
+    return _deltalake().DeltaTable(str(folder), version=version)
 
 
 def files(table: Any) -> list[tuple[str, str, int]]:
