@@ -154,6 +154,7 @@ class FencedLog:
 
     def __init__(self, folder: Path, key: bytes) -> None:
         self.folder, self._key = folder, key
+        self._named: set[Path] = set()  # folders in it whose own names are durable
         self._table = opened(folder)
         current = sorted(files(self._table))
         self.head = LogHead(self._table.version(), tuple(LogFile(*one) for one in current))
@@ -168,6 +169,7 @@ class FencedLog:
         """
         create(folder, columns)
         make_durable(folder / "_delta_log" / f"{0:020d}.json")
+        make_durable(folder / "_delta_log")
         return cls(folder, key)
 
     def put(self, kind: str, rows: pa.Table) -> LogFile:
@@ -267,7 +269,10 @@ class FencedLog:
 
     def _write(self, path: Path, data: bytes) -> None:
         """Write a file whole: another of the same name has the same bytes."""
-        path.parent.mkdir(exist_ok=True)
+        if path.parent not in self._named:  # whoever made it may have died before it was durable
+            path.parent.mkdir(exist_ok=True)
+            make_durable(path.parent)
+            self._named.add(path.parent)
         working = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         with open(working, "xb") as file:
             file.write(data)
