@@ -105,7 +105,7 @@ def _add(file: File) -> dict[str, Any]:
 def _write_checkpoint(table: Table) -> None:
     name = f"{table.number:020d}.checkpoint.parquet"
     whole = io.BytesIO()
-    parquet.write_table(pa.table({"files": [json.dumps(files(table))]}), whole)
+    parquet.write_table(pa.table({"files": [json.dumps(files(table))]}), whole, compression="zstd")
     hint = json.dumps({"version": table.number}).encode()
     for last, data in ((name, whole.getvalue()), ("_last_checkpoint", hint)):
         to = table.folder / "_delta_log" / last

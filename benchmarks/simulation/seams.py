@@ -198,7 +198,9 @@ class Seams:
         put(fenced, "extend", extending)
         put(fenced, "table_at", table_at)
 
-    def _read_table(self, path: Path, columns: Any, filters: Any, partitioning: None) -> pa.Table:
+    def _read_table(
+        self, path: Path, columns: Any = None, filters: Any = None, partitioning: None = None
+    ) -> pa.Table:
         """Read a file; what has been read once is not read again (files of a log are small)."""
         with open(path, "rb") as file:
             data = file.read()

@@ -18,6 +18,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -44,9 +45,42 @@ def create(folder: Path, columns: pa.Schema) -> None:
 def opened(folder: Path, version: int | None = None) -> Any:
     """Return a table; raises `StoreError` if there is none, or it can't be read."""
     try:
-        return table_at(folder, version)
+        try:
+            return table_at(folder, version)
+        except Exception:
+            if not _drop_torn(folder / "_delta_log"):
+                raise
+            return table_at(folder, version)
     except Exception as error:
         raise StoreError(f"the ledger's log can't be read: {error}", "open it again") from None
+
+
+def _drop_torn(log: Path) -> bool:
+    """Remove checkpoints that a loss of power has torn; the entries that they sum up are there.
+
+    delta-rs does not flush a checkpoint, and whoever trims the log does it first (`trim`).
+    """
+    names = os.listdir(log)
+    entries = {_version_of(Path(name)) for name in names if name.endswith(".json")}
+    whole, gone = -1, False
+    for path in sorted(log / name for name in names if ".checkpoint." in name):
+        if _is_readable(path):
+            whole = _version_of(path)
+        elif entries.issuperset(range(whole + 1, _version_of(path) + 1)):
+            path.unlink(missing_ok=True)
+            gone = True
+    hint = log / "_last_checkpoint"
+    if gone and hint.exists():
+        hint.unlink(missing_ok=True)  # checkpoints are found by their names
+    return gone
+
+
+def _is_readable(path: Path) -> bool:
+    try:
+        pq.read_table(path, partitioning=None)
+    except (OSError, pa.ArrowInvalid):
+        return False
+    return True
 
 
 def table_at(folder: Path, version: int | None = None) -> Any:
@@ -158,6 +192,13 @@ class FencedLog:
         self._table = opened(folder)
         current = sorted(files(self._table))
         self.head = LogHead(self._table.version(), tuple(LogFile(*one) for one in current))
+        try:
+            with suppress(FileNotFoundError):  # it was trimmed, or a checkpoint is all there is
+                make_durable(self._entry(self.head.version))  # whoever put it may have died before
+        except OSError as error:
+            raise StoreError(
+                f"the ledger's log can't be flushed: {error}", "open it again"
+            ) from None
 
     @classmethod
     def create(cls, folder: Path, key: bytes, columns: pa.Schema) -> FencedLog:
@@ -244,9 +285,14 @@ class FencedLog:
         folder = self.folder / "_delta_log"
         try:
             whole = int(json.loads((folder / "_last_checkpoint").read_text())["version"])
-        except FileNotFoundError:
-            return []
-        gone = [path for path in sorted(folder.glob("[0-9]*.*")) if _version_of(path) < whole]
+            found = sorted(folder.glob("[0-9]*.*"))
+            for path in found:
+                if ".checkpoint." in path.name and _version_of(path) == whole:
+                    make_durable(path)  # delta-rs does not
+            make_durable(folder / "_last_checkpoint")
+        except OSError:
+            return []  # there is none, or it can't be flushed
+        gone = [path for path in found if _version_of(path) < whole]
         for path in gone:
             path.unlink(missing_ok=True)
         return gone
