@@ -1,4 +1,4 @@
-"""`python -m simulation`, in the folder `tests`: see `README.md`."""
+"""`python -m benchmarks.simulation`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from benchmarks.simulation.checks import Finding
-from benchmarks.simulation.drivers import Lake, template
+from benchmarks.simulation.drivers import SETTINGS, template
 from benchmarks.simulation.seams import Seams
 from benchmarks.simulation.world import World, silence
 
@@ -36,6 +36,7 @@ def main() -> None:
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
     base = Path(tempfile.mkdtemp(prefix="sparseq-sim-", dir="/dev/shm"))
+    kinds = sys.argv[3].split(",")
     try:
         made = base / "made"
         made.mkdir()
@@ -47,7 +48,7 @@ def main() -> None:
             world = World(seed, root, rates(random.Random(seed)))
             with Seams(world).in_place():
                 try:
-                    Lake(world, made, query).live(3000)
+                    SETTINGS[kinds[seed % len(kinds)]](world, made, query).live(3000)
                 except Finding as f:
                     print(seed, "FOUND", f)
                 except BaseException as e:
@@ -57,7 +58,8 @@ def main() -> None:
                     print(seed, "ERROR", repr(e))
                     break
             steps += world.steps
-            print(seed, world.steps, world.digest, flush=True) if len(sys.argv) > 3 else 0
+            if len(sys.argv) > 4:
+                print(seed, world.steps, world.digest, flush=True)
             shutil.rmtree(root)
             seed += 1
         print(seed, steps, steps / (time.perf_counter() - begun) * 60)

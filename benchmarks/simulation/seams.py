@@ -219,6 +219,7 @@ class Seams:
             if at is None or more.get("read_only"):
                 return connected(database, *given, **more)
             self.world.step("open", at)
+            more = {"threads": "1"} | more
             return Connection(connected(database, *given, **more), self.world, at)
 
         for name in ("store._duckdb.open_file", "store._duckdb.backup"):
