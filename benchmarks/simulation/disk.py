@@ -15,6 +15,7 @@ more than `LARGE` bytes does not change after it was flushed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
@@ -73,7 +74,7 @@ class Disk:
     def begin(self) -> None:
         """Take all that is in the folder as durable."""
         self._nodes: dict[int, Node] = {}
-        self._logs: dict[str, int] = {}
+        self._log: int | None = None
         for folder, _, files in os.walk(self.root):
             for name in files:
                 self.flushed(os.path.join(folder, name))
@@ -100,16 +101,25 @@ class Disk:
             with open(path, "rb") as file:
                 node.durable = file.read()
 
-    def engine_flushed(self, database: str) -> None:
-        """Know that DuckDB has flushed a database's file and log, which is not the log's name."""
-        self._node(database).whole = True
-        log, now = f"{database}.wal", 0
-        if os.path.exists(log):
-            self._node(log).prefix, now = os.path.getsize(log), os.stat(log).st_ino
-        before = self._logs.get(database, now)
-        if before != now:  # it was removed, and its number may be another's soon
-            self._nodes.pop(before, None)
-        self._logs[database] = now
+    def engine_writes(self, database: str) -> None:
+        """Know that DuckDB is about to write; a checkpoint removes the log when it is done."""
+        with contextlib.suppress(FileNotFoundError):
+            self._log = os.open(f"{database}.wal", os.O_RDONLY)
+
+    def engine_wrote(self, database: str, flushed: bool) -> None:
+        """Know that it has, and whether all that is in its files is durable; names are not."""
+        log, number = f"{database}.wal", self._log
+        self._log = None
+        if number is not None:
+            status = os.fstat(number)
+            if not status.st_nlink:  # whatever it had is durable, and its name may come back
+                node = self._nodes.pop(status.st_ino, Node(False))
+                node.durable = os.pread(number, status.st_size, 0)
+            os.close(number)
+        if flushed:
+            self._node(database).whole = True
+            if os.path.exists(log):
+                self._node(log).prefix = os.path.getsize(log)
 
     def look(self, folder: str) -> None:
         """Find what has changed in a folder since it was looked at."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import sparseq
 from benchmarks.simulation.checks import COUNTS, KINDS, QUESTION, Finding, Witness, rows
-from benchmarks.simulation.world import Process, World
+from benchmarks.simulation.world import World
 from sparseq.base.errors import SparseqError
 from sparseq.sql.plan import Query
 from sparseq.store._duckdb.backup import keep_mark
@@ -102,14 +102,14 @@ class Setting(ABC):
         def life() -> None:
             try:
                 while self.world.steps < end:
-                    self._drive(process, name, place, end)
+                    self._drive(name, place, end)
             finally:
                 if process.dead and not self.world.lost_power and self.world.steps < end:
                     self._begin(name, place, end)
 
         self.world.task(name, process, life)
 
-    def _drive(self, process: Process, name: str, place: Path, end: int) -> None:
+    def _drive(self, name: str, place: Path, end: int) -> None:
         """Open a store, and use it until it has to be opened again."""
         self.world.step("connect")
         try:
@@ -123,9 +123,6 @@ class Setting(ABC):
             store.close()
         except SparseqError:
             store.close()
-        finally:
-            if process.dead:
-                put_down(store)
 
     def refused(self, place: Path, error: SparseqError) -> None:
         """Hear that a store does not open; another may have it, or the disk fails."""
@@ -311,14 +308,6 @@ class Marked(File):
             store.close()
         if len(refusals) == len(self._all):
             raise Finding(f"no copy opens: {refusals}")
-
-
-def put_down(store: Store) -> None:
-    """Do what the system does for a process that was killed: files are closed, locks are let go."""
-    backend = store.backend
-    if backend.database is not None and hasattr(backend, "session"):
-        backend.database.close()
-    backend.release()
 
 
 SETTINGS: dict[str, type[Setting]] = {"lake": Lake, "file": File, "marked": Marked}

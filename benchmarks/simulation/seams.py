@@ -26,6 +26,9 @@ import pyarrow.parquet as parquet
 
 from benchmarks.simulation import delta
 from benchmarks.simulation.world import World
+from sparseq.ledger._duckdb.mark import Lock
+from sparseq.ledger._duckdb.session import StoreSession
+from sparseq.store._duckdb.open_file import Hold
 
 _CLOCKS = ("stream.draft", "lake.lake_ledger", "ledger._duckdb.notes", "ledger._duckdb.session",
            "store._duckdb.backup", "stream.new_purpose")  # fmt: skip
@@ -224,6 +227,18 @@ class Seams:
 
         for name in ("store._duckdb.open_file", "store._duckdb.backup"):
             put(_module(name), "connected", connecting)
+        put(Hold, "__init__", self._held(Hold.__init__))
+        put(StoreSession, "__init__", self._held(StoreSession.__init__))
+        put(Lock, "__init__", self._held(Lock.__init__))
+
+    def _held(self, real: Any) -> Any:
+        """Have what a process holds be let go of when it dies."""
+
+        def call(this: Any, *given: Any, **more: Any) -> None:
+            real(this, *given, **more)
+            self.world.held(this.release)
+
+        return call
 
 
 _READ: dict[tuple[bytes, tuple[str, ...], str], pa.Table] = {}
@@ -235,6 +250,7 @@ class Connection:
     def __init__(self, real: duckdb.DuckDBPyConnection, world: World, path: str) -> None:
         self._real, self._world, self._path = real, world, path
         self._within = False  # a transaction
+        world.held(real.close)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
@@ -242,21 +258,30 @@ class Connection:
     def execute(self, sql: str, *given: Any) -> Any:
         """Run a statement."""
         found = _WRITES.match(sql)
-        if sql.startswith("ROLLBACK"):
-            self._within = False
         if found is None or self._world.current() is None:
             return self._real.execute(sql, *given)
         what = found[1].upper()
+        may = () if what == "BEGIN" else ("full", "broken")
         try:
-            self._world.step(what, self._path, ("full", "broken"))
+            self._world.step(what, self._path, may)
         except OSError as error:
             raise duckdb.IOException(f"IO Error: {error.strerror}") from None
-        done = self._real.execute(sql, *given)
+        disk = self._world.disk
+        self._world.unseen(disk.engine_writes, self._path)
+        try:
+            done = self._real.execute(sql, *given)
+        finally:
+            self._world.unseen(disk.engine_wrote, self._path, False)
         self._within = what == "BEGIN" or (self._within and what != "COMMIT")
         if not self._within:
             self._world.step(f"{what} done", self._path)
-            self._world.unseen(self._world.disk.engine_flushed, self._path)
+            self._world.unseen(disk.engine_wrote, self._path, True)
         return done
+
+    def rollback(self) -> None:
+        """Undo a transaction."""
+        self._within = False
+        self._real.rollback()
 
 
 class _Standing:

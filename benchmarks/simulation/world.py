@@ -44,10 +44,17 @@ class Process:
     Attributes:
         number: Its number, as `os.getpid` tells it.
         dead: It was killed.
+        held: Lets go of what it has open, as the system does for it.
     """
 
     def __init__(self, number: int) -> None:
         self.number, self.dead = number, False
+        self.held: list[Callable[[], Any]] = []
+
+    def put_down(self) -> None:
+        """Close its files and databases, and let go of its locks."""
+        while self.held:
+            self.held.pop()()
 
 
 class Task:
@@ -81,6 +88,8 @@ class Task:
             pass
         except BaseException as error:
             self.failed = error
+        if self.process.dead:
+            self.process.put_down()
         self.done = True
         self._world.pass_on(self)
 
@@ -239,6 +248,12 @@ class World:
         self.disk.lose_power(self.draw, mood)
         self.tell(f"power {mood}")
         return mood
+
+    def held(self, let_go: Callable[[], Any]) -> None:
+        """Know how to let go of something when the process that has it dies."""
+        task = getattr(self.here, "task", None)
+        if task is not None:
+            task.process.held.append(let_go)
 
     # -- what tasks see in place of the machine ----------------------------------------------------
 
