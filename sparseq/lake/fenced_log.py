@@ -56,22 +56,23 @@ def opened(folder: Path, version: int | None = None) -> Any:
 
 
 def _drop_torn(log: Path) -> bool:
-    """Remove checkpoints that a loss of power has torn; the entries that they sum up are there.
+    """Remove what a loss of power has left of checkpoints; the entries that they sum up are there.
 
     delta-rs does not flush a checkpoint, and whoever trims the log does it first (`trim`).
     """
     names = os.listdir(log)
     entries = {_version_of(Path(name)) for name in names if name.endswith(".json")}
     whole, gone = -1, False
-    for path in sorted(log / name for name in names if ".checkpoint." in name):
+    for path in sorted(log / name for name in names if name.endswith(".parquet")):
         if _is_readable(path):
             whole = _version_of(path)
         elif entries.issuperset(range(whole + 1, _version_of(path) + 1)):
             path.unlink(missing_ok=True)
             gone = True
     hint = log / "_last_checkpoint"
-    if gone and hint.exists():
-        hint.unlink(missing_ok=True)  # checkpoints are found by their names
+    if hint.exists():  # of one that is not there; others are found by their names
+        hint.unlink(missing_ok=True)
+        gone = True
     return gone
 
 
