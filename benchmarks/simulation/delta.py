@@ -120,7 +120,8 @@ def _checkpoint(folder: Path, most: int | None) -> Table | None:
     try:
         number = int(json.loads((log / "_last_checkpoint").read_text())["version"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
-        found = [int(name.split(".")[0]) for name in os.listdir(log) if "checkpoint.p" in name]
+        names = [name for name in os.listdir(log) if name.endswith(".checkpoint.parquet")]
+        found = [int(name.split(".")[0]) for name in names]
         number = max((n for n in found if most is None or n <= most), default=-1)
     if number < 0 or (most is not None and number > most):
         return None

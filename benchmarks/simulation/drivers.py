@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import shutil
 from abc import ABC, abstractmethod
-from functools import cache
+from contextlib import suppress
 from pathlib import Path
+from typing import ClassVar
+
+import duckdb
 
 import sparseq
 from benchmarks.simulation.checks import COUNTS, KINDS, QUESTION, Finding, Witness, rows
+from benchmarks.simulation.seams import Seams
 from benchmarks.simulation.world import World
 from sparseq.base.errors import SparseqError
 from sparseq.sql.plan import Query
@@ -25,18 +29,26 @@ LIVES = 8
 """Lives in one world, at most."""
 
 
-@cache
 def template(folder: Path) -> Query:
     """Make what all worlds begin with, in a folder; return the question, lowered."""
+    world = World(0, folder, {})
+    world.quiet = True
     more = {
         "user": "who",
         "keys": {"kind": list(KINDS)},
         "purposes": [sparseq.Questions(in_or_out=True, counts=COUNTS)],
     }
-    with sparseq.create(folder / "s.sparseq", {"visits": rows()}, **more) as made:
-        query = made.lower(QUESTION)
-    sparseq.create(f"lake://{folder / 'lake'}", {"visits": rows()}, buckets=1, **more).close()
-    return query
+    queries = []
+
+    def made() -> None:
+        with sparseq.create(folder / "s.sparseq", {"visits": rows()}, **more) as store:
+            queries.append(store.lower(QUESTION))
+        sparseq.create(f"lake://{folder / 'lake'}", {"visits": rows()}, buckets=1, **more).close()
+
+    with Seams(world, real_log=True).in_place():
+        world.task("make", world.process(), made)
+        world.run()
+    return queries[0]
 
 
 class Setting(ABC):
@@ -51,7 +63,7 @@ class Setting(ABC):
         ways: What a driver may do, and how often.
     """
 
-    ways: dict[str, int]
+    ways: ClassVar[dict[str, int]]
 
     def __init__(self, world: World, made: Path, query: Query) -> None:
         self.world, self.made, self.query = world, made, query
@@ -71,7 +83,7 @@ class Setting(ABC):
     def act(self, store: Store, what: str) -> None:
         """Do what only such a store knows."""
 
-    def operate(self) -> None:
+    def operate(self) -> None:  # noqa: B027 - nobody does anything with a lake's files
         """Do what somebody does with files while nothing runs."""
 
     def live(self, steps: int) -> None:
@@ -114,18 +126,13 @@ class Setting(ABC):
         self.world.step("connect")
         try:
             store = sparseq.connect(place)
-        except SparseqError as error:
-            self.refused(place, error)
-            return
-        try:
+        except SparseqError:
+            return  # another has it, or the disk fails
+        with suppress(SparseqError):
             while self.world.steps < end and self.world.draw.random() < 0.97:
                 self._act(store, name)
+        with suppress(SparseqError):
             store.close()
-        except SparseqError:
-            store.close()
-
-    def refused(self, place: Path, error: SparseqError) -> None:
-        """Hear that a store does not open; another may have it, or the disk fails."""
 
     def _act(self, store: Store, name: str) -> None:
         draw = self.world.draw
@@ -188,7 +195,7 @@ class Setting(ABC):
 class Lake(Setting):
     """A lake that several drivers have open, who ask, note, fold and sweep."""
 
-    ways = {"ask": 6, "again": 4, "many": 1, "known": 1, "history": 1, "fold": 1, "note": 1,
+    ways: ClassVar[dict[str, int]] = {"ask": 6, "again": 4, "many": 1, "known": 1, "history": 1, "fold": 1, "note": 1,
             "sweep": 1}  # fmt: skip
 
     def prepare(self) -> None:
@@ -211,7 +218,7 @@ class File(Setting):
     earlier state of the file alone is refused.
     """
 
-    ways = {"ask": 8, "again": 4, "many": 1, "known": 1, "history": 2, "fold": 1, "note": 1,
+    ways: ClassVar[dict[str, int]] = {"ask": 8, "again": 4, "many": 1, "known": 1, "history": 2, "fold": 1, "note": 1,
             "checkpoint": 1, "backup": 1}  # fmt: skip
 
     def prepare(self) -> None:
@@ -229,7 +236,8 @@ class File(Setting):
     def act(self, store: Store, what: str) -> None:
         """See `Setting`."""
         if what == "checkpoint":
-            store.backend.database.execute("CHECKPOINT")
+            with suppress(duckdb.Error):  # of nobody's words
+                store.backend.database.execute("CHECKPOINT")
             return
         self._copies += 1
         sparseq.backup(store, self.world.root / "copies" / f"b{self._copies}.sparseq")
