@@ -109,18 +109,30 @@ def whole_file(path: Path, private: bool = False) -> Iterator[Path]:
             with open(working, "rb") as written:
                 os.fsync(written.fileno())
             os.replace(working, path)
+            sync_folder(path)
     finally:
         _remove(working)
 
 
 def make_durable(path: Path) -> None:
     """Flush a file, or a folder, and its name to the disk."""
-    for one in (path, path.parent):
-        descriptor = os.open(one, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    sync_folder(path)
+
+
+def sync_folder(path: Path) -> None:
+    """Flush the name of a file or a folder to the disk."""
+    if os.name == "nt":
+        return
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def check_writable(path: Path) -> None:

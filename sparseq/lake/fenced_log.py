@@ -18,6 +18,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -44,12 +45,49 @@ def create(folder: Path, columns: pa.Schema) -> None:
 
 def opened(folder: Path, version: int | None = None) -> Any:
     """Return a table; raises `StoreError` if there is none, or it can't be read."""
-    if not _deltalake().DeltaTable.is_deltatable(str(folder)):
-        raise StoreError(f"there is no ledger in {folder}")
     try:
-        return _deltalake().DeltaTable(str(folder), version=version)
+        try:
+            return table_at(folder, version)
+        except Exception:
+            if not _drop_torn(folder / "_delta_log"):
+                raise
+            return table_at(folder, version)
     except Exception as error:
         raise StoreError(f"the ledger's log can't be read: {error}", "open it again") from None
+
+
+def _drop_torn(log: Path) -> bool:
+    """Remove what a loss of power has left of checkpoints; the entries that they sum up are there.
+
+    delta-rs does not flush a checkpoint, and whoever trims the log does it first (`trim`).
+    """
+    names = os.listdir(log)
+    entries = {_version_of(Path(name)) for name in names if name.endswith(".json")}
+    whole, gone = -1, False
+    for path in sorted(log / name for name in names if name.endswith(".parquet")):
+        if _is_readable(path):
+            whole = _version_of(path)
+        elif entries.issuperset(range(whole + 1, _version_of(path) + 1)):
+            path.unlink(missing_ok=True)
+            gone = True
+    hint = log / "_last_checkpoint"
+    if hint.exists():  # of one that is not there; others are found by their names
+        hint.unlink(missing_ok=True)
+        gone = True
+    return gone
+
+
+def _is_readable(path: Path) -> bool:
+    try:
+        pq.read_table(path, partitioning=None)
+    except (OSError, pa.ArrowInvalid):
+        return False
+    return True
+
+
+def table_at(folder: Path, version: int | None = None) -> Any:
+    """Return a table as delta-rs reads it; raise whatever it says."""
+    return _deltalake().DeltaTable(str(folder), version=version)
 
 
 def files(table: Any) -> list[tuple[str, str, int]]:
@@ -223,9 +261,17 @@ class FencedLog:
 
     def __init__(self, folder: Path, key: bytes, mark: LogMark | None = None) -> None:
         self.folder, self._key, self._mark = folder, key, mark
+        self._named: set[Path] = set()  # folders in it whose own names are durable
         self._table = opened(folder)
         current = sorted(files(self._table))
         self.head = LogHead(self._table.version(), tuple(LogFile(*one) for one in current))
+        try:
+            with suppress(FileNotFoundError):  # it was trimmed, or a checkpoint is all there is
+                make_durable(self._entry(self.head.version))  # whoever put it may have died before
+        except OSError as error:
+            raise StoreError(
+                f"the ledger's log can't be flushed: {error}", "open it again"
+            ) from None
         if mark is not None:
             self._tell(mark)
 
@@ -239,6 +285,7 @@ class FencedLog:
         """
         create(folder, columns)
         make_durable(folder / "_delta_log" / f"{0:020d}.json")
+        make_durable(folder / "_delta_log")
         return cls(folder, key)
 
     def put(self, kind: str, rows: pa.Table) -> LogFile:
@@ -332,9 +379,14 @@ class FencedLog:
         folder = self.folder / "_delta_log"
         try:
             whole = int(json.loads((folder / "_last_checkpoint").read_text())["version"])
-        except FileNotFoundError:
-            return []
-        gone = [path for path in sorted(folder.glob("[0-9]*.*")) if _version_of(path) < whole]
+            found = sorted(folder.glob("[0-9]*.*"))
+            for path in found:
+                if ".checkpoint." in path.name and _version_of(path) == whole:
+                    make_durable(path)  # delta-rs does not
+            make_durable(folder / "_last_checkpoint")
+        except OSError:
+            return []  # there is none, or it can't be flushed
+        gone = [path for path in found if _version_of(path) < whole]
         for path in gone:
             path.unlink(missing_ok=True)
         return gone
@@ -357,7 +409,10 @@ class FencedLog:
 
     def _write(self, path: Path, data: bytes) -> None:
         """Write a file whole: another of the same name has the same bytes."""
-        path.parent.mkdir(exist_ok=True)
+        if path.parent not in self._named:  # whoever made it may have died before it was durable
+            path.parent.mkdir(exist_ok=True)
+            make_durable(path.parent)
+            self._named.add(path.parent)
         working = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         with open(working, "xb") as file:
             file.write(data)

@@ -390,7 +390,10 @@ class Storage:
             DataError: DuckDB does not take the rows; nothing was written.
             StoreError: The disk is full.
         """
-        self._session.begin()
+        try:
+            self._session.begin()
+        except duckdb.Error as error:
+            raise not_written(error, "nothing was changed") from None
         self.half_done = True
         self._con.execute("BEGIN")
         committing = False

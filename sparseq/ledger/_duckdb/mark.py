@@ -45,7 +45,7 @@ from urllib.parse import urlsplit
 
 from sparseq.base.arguments import check_path
 from sparseq.base.errors import ParameterError, StoreError, StoreInUse
-from sparseq.base.whole_files import PRIVATE
+from sparseq.base.whole_files import PRIVATE, sync_folder
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -177,17 +177,6 @@ class Lock:
             self.release()
 
 
-def sync_folder(path: Path) -> None:
-    """Make a file's name durable."""
-    if os.name == "nt":
-        return
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
 # -- a high-water mark outside of the store: what a restored copy is compared with -----------------
 
 
@@ -256,6 +245,12 @@ class MarkFile:
         record = Record.from_bytes(os.pread(self._lock.fd, RECORD_BYTES + 1, 0))
         if record is None:
             self.release()  # something else: it is not written over
+            return None
+        try:
+            os.fsync(self._lock.fd)  # whoever wrote it may have been killed before
+        except OSError as error:
+            self.release()
+            raise self._failed(error) from None
         return record
 
     def write(self, record: Record) -> None:
@@ -275,10 +270,13 @@ class MarkFile:
             if made and self._lock is not None:  # half of a mark is none
                 self.path.unlink()
                 self.release()
-            raise StoreError(
-                f"the store's high-water mark, {self.path}, can't be written: {error.strerror}",
-                "no answer leaves without it: see that it can be, and open the store again",
-            ) from None
+            raise self._failed(error) from None
+
+    def _failed(self, error: OSError) -> StoreError:
+        return StoreError(
+            f"the store's high-water mark, {self.path}, can't be written: {error.strerror}",
+            "no answer leaves without it: see that it can be, and open the store again",
+        )
 
     def release(self) -> None:
         """Let go of the file."""

@@ -46,7 +46,7 @@ from pathlib import Path
 import duckdb
 
 from sparseq.base.errors import StoreError
-from sparseq.base.whole_files import PRIVATE
+from sparseq.base.whole_files import PRIVATE, sync_folder
 from sparseq.engine._duckdb.connection import not_judged
 from sparseq.ledger._duckdb import notes
 from sparseq.ledger._duckdb.mark import (
@@ -56,7 +56,6 @@ from sparseq.ledger._duckdb.mark import (
     StoreMark,
     read_record,
     record_of,
-    sync_folder,
 )
 from sparseq.ledger._duckdb.notes import CuratorLog
 from sparseq.ledger.protocol import Loss
@@ -278,6 +277,7 @@ class StoreSession:
         self._record = Record(store, "", HighWaterMark())
         self._marked = marked
         self._lock: Lock | None = None
+        self._log: int | None = None  # the number of the log, once its name is durable
         self.begun = path is None
         self.mark: StoreMark | None = None
         self._earlier: list[tuple[Path, Lock]] = []
@@ -322,8 +322,11 @@ class StoreSession:
         if said := not_judged():
             CuratorLog(self._con).add_once("engine", said)
         self._con.execute("CHECKPOINT")  # from here on the store is whole with this record only
-        os.replace(new, beside)
-        sync_folder(new)
+        try:
+            os.replace(new, beside)
+            sync_folder(new)
+        except OSError as error:
+            raise notes.not_written(error, "nothing was answered or charged") from None
         if self.mark is not None:
             self.mark.write(record)
         self._record, self._lock, self.begun = record, lock, True
@@ -334,7 +337,11 @@ class StoreSession:
         self._marked = False
 
     def reached(self, releases: int | None = None, writes: int | None = None) -> None:
-        """Note what is durable now. Only then may an answer leave."""
+        """Note what is durable now. Only then may an answer leave.
+
+        Raises:
+            StoreError: It can't be noted; nothing may leave.
+        """
         if self._lock is None or self._path is None:
             return
         old = self._record.reached
@@ -342,11 +349,39 @@ class StoreSession:
             old.releases if releases is None else releases, old.writes if writes is None else writes
         )
         self._record = replace(self._record, reached=new)
-        with contextlib.suppress(FileNotFoundError):
-            os.chmod(log_of(self._path), PRIVATE)
-        os.pwrite(self._lock.fd, self._record.to_bytes(), 0)
+        try:
+            self._keep_log(log_of(self._path))
+            os.pwrite(self._lock.fd, self._record.to_bytes(), 0)
+        except OSError as error:
+            raise notes.not_written(error, "nothing left the store", "it was charged") from None
         if self.mark is not None:
             self.mark.write(self._record)
+
+    def _keep_log(self, log: Path) -> None:
+        """Make the name of DuckDB's log durable, which it begins anew after each checkpoint.
+
+        DuckDB flushes what is in the log, and not its name: without it a loss of power would take
+        all answers since the checkpoint. The log stays open here, so that its number in the file
+        system is no other file's.
+        """
+        if os.name == "nt":
+            return
+        try:
+            number = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return  # a checkpoint has just taken all of it into the store's file
+        if self._log is not None and os.path.sameopenfile(number, self._log):
+            os.close(number)
+            return
+        self._let_go_of_log()
+        self._log = number
+        os.fchmod(number, PRIVATE)
+        sync_folder(log)
+
+    def _let_go_of_log(self) -> None:
+        number, self._log = self._log, None
+        if number is not None:
+            os.close(number)
 
     @property
     def has_reached(self) -> HighWaterMark:
@@ -402,7 +437,8 @@ class StoreSession:
             beside.unlink(missing_ok=True)
 
     def release(self) -> None:
-        """Let go of the record and the mark; they stay where they are."""
+        """Let go of the record, the log and the mark; they stay where they are."""
+        self._let_go_of_log()
         if self.mark is not None:
             self.mark.release()
         if self._lock is not None:

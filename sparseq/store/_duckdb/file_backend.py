@@ -430,10 +430,11 @@ class DuckBackend:
             if self.session.begun:
                 self.ledger.snapshot(self.ledger.pots, len(self.ledger.pots))
             self.session.finish()
-            self._let_go_of_besides()
-            self.database.close()
         except duckdb.Error as error:
             raise not_written(error, "every answer that was given is in it") from None
+        finally:  # else this process could not open it again
+            self._let_go_of_besides()
+            self.database.close()
 
     def release(self) -> None:
         """See `Backend`."""

@@ -17,7 +17,7 @@ from typing import ClassVar
 import duckdb
 
 from sparseq.base.errors import SparseqError, StoreError, StoreInUse
-from sparseq.base.whole_files import PRIVATE
+from sparseq.base.whole_files import PRIVATE, make_durable, sync_folder
 from sparseq.engine._duckdb.connection import connected, is_damage
 from sparseq.engine._duckdb.storage import Storage
 from sparseq.engine.protocol import first_line
@@ -32,7 +32,6 @@ from sparseq.ledger._duckdb.mark import (
     mark_at,
     read_record,
     record_of,
-    sync_folder,
 )
 from sparseq.ledger._duckdb.notes import CuratorLog, is_full, not_written
 from sparseq.ledger._duckdb.session import (
@@ -238,6 +237,7 @@ def open_whole(
             _set_aside(record_of(path))
             if outside is not None:
                 session.keep_mark(outside)  # from here on no other copy opens
+        _flush_log(path)
         return connection, session
     except BaseException:
         connection.close()
@@ -246,6 +246,22 @@ def open_whole(
         if brought is not None and not brought.exists():
             adopt(log_of(path), brought)
         raise
+
+
+def _flush_log(path: Path) -> None:
+    """Make what was read from a log durable: whoever wrote it may have been killed before.
+
+    Raises:
+        StoreError: It can't be.
+    """
+    if os.name == "nt":  # only who writes to a file can flush it there
+        return
+    try:
+        make_durable(log_of(path))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise not_written(error, f"{path} was not opened") from None
 
 
 def _looked_at(

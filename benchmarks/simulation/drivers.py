@@ -1,0 +1,321 @@
+"""Who is in a world, and what each does until it dies: a lake, a store in a file.
+
+A *life* is what goes on from the start of a machine to its end: it loses power, or everybody is
+done. Between two lives an operator may copy files, and put copies back.
+"""
+
+from __future__ import annotations
+
+import shutil
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from pathlib import Path
+from typing import ClassVar
+
+import duckdb
+
+import sparseq
+from benchmarks.simulation.checks import COUNTS, KINDS, QUESTION, Finding, Witness, rows
+from benchmarks.simulation.seams import Seams
+from benchmarks.simulation.world import World
+from sparseq.base.errors import SparseqError
+from sparseq.sql.plan import Query
+from sparseq.store._duckdb.backup import keep_mark
+from sparseq.store.answer import Answer
+from sparseq.store.store import Store
+from sparseq.stream.step import Request
+
+LIVES = 8
+"""Lives in one world, at most."""
+
+
+def template(folder: Path) -> Query:
+    """Make what all worlds begin with, in a folder; return the question, lowered."""
+    world = World(0, folder, {})
+    world.quiet = True
+    more = {
+        "user": "who",
+        "keys": {"kind": list(KINDS)},
+        "purposes": [sparseq.Questions(in_or_out=True, counts=COUNTS)],
+    }
+    queries = []
+
+    def made() -> None:
+        with sparseq.create(folder / "s.sparseq", {"visits": rows()}, **more) as store:
+            queries.append(store.lower(QUESTION))
+        sparseq.create(f"lake://{folder / 'lake'}", {"visits": rows()}, buckets=1, **more).close()
+
+    with Seams(world, real_log=True).in_place():
+        world.task("make", world.process(), made)
+        world.run()
+    return queries[0]
+
+
+class Setting(ABC):
+    """What lives in a world.
+
+    Args:
+        world: Its.
+        made: The folder of `template`.
+        query: The question.
+
+    Attributes:
+        ways: What a driver may do, and how often.
+    """
+
+    ways: ClassVar[dict[str, int]]
+
+    def __init__(self, world: World, made: Path, query: Query) -> None:
+        self.world, self.made, self.query = world, made, query
+        self.witness, self.asked = Witness(), list[str]()
+        self.prepare()
+        world.disk.begin()
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Lay out the files."""
+
+    @abstractmethod
+    def places(self) -> list[Path]:
+        """Return what drivers open in this life, one each."""
+
+    @abstractmethod
+    def act(self, store: Store, what: str) -> None:
+        """Do what only such a store knows."""
+
+    def operate(self) -> None:  # noqa: B027 - nobody does anything with a lake's files
+        """Do what somebody does with files while nothing runs."""
+
+    def live(self, steps: int) -> None:
+        """Live until there were enough lives, or steps.
+
+        Raises:
+            Finding: Something happened that must never happen.
+        """
+        world = self.world
+        until = world.steps + steps
+        for _ in range(LIVES):
+            end = min(until, world.steps + world.draw.randint(100, 3000))
+            for number, place in enumerate(self.places()):
+                self._begin(f"driver{number}", place, end)
+            world.run()
+            if world.lost_power:
+                world.crash()
+                self.look()
+            if world.steps >= until:
+                break
+            self.operate()
+        self.look()
+
+    def _begin(self, name: str, place: Path, end: int) -> None:
+        """Begin a process that has a driver; if it is killed, another one begins."""
+        process = self.world.process()
+
+        def life() -> None:
+            try:
+                while self.world.steps < end:
+                    self._drive(name, place, end)
+            finally:
+                if process.dead and not self.world.lost_power and self.world.steps < end:
+                    self._begin(name, place, end)
+
+        self.world.task(name, process, life)
+
+    def _drive(self, name: str, place: Path, end: int) -> None:
+        """Open a store, and use it until it has to be opened again."""
+        self.world.step("connect")
+        try:
+            store = sparseq.connect(place)
+        except SparseqError:
+            return  # another has it, or the disk fails
+        with suppress(SparseqError):
+            while self.world.steps < end and self.world.draw.random() < 0.97:
+                self._act(store, name)
+        with suppress(SparseqError):
+            store.close()
+
+    def _act(self, store: Store, name: str) -> None:
+        draw = self.world.draw
+        what = draw.choices(list(self.ways), list(self.ways.values()))[0]
+        self.world.step(what)
+        if what == "again" and self.asked:
+            self._ask(store, draw.choice(self.asked))
+        elif what in ("ask", "again"):
+            self._ask(store, self._request(name))
+        elif what == "known":
+            self.witness.sees(store.ask(self.query))
+        elif what == "many":
+            named = [self._request(name) for _ in range(draw.randint(2, 4))]
+            outcomes = store.ask_many([Request(self.query, request_id=one) for one in named])
+            for one, outcome in zip(named, list(outcomes), strict=True):
+                if outcome.answer is not None:
+                    self.witness.sees(outcome.answer, one)
+        elif what == "history":
+            for release in store.releases(last=3):
+                self.witness.sees(Answer.from_bytes(release.answer))
+        elif what == "note":
+            store.backend.tell_curator("note", "a line")
+        elif what == "fold":
+            store.stream.ledger.fold(0)
+        else:
+            self.act(store, what)
+
+    def _request(self, name: str) -> str:
+        self.asked.append(f"{name}.{len(self.asked)}")
+        return self.asked[-1]
+
+    def _ask(self, store: Store, request: str) -> None:
+        self.witness.sees(store.ask(self.query, request_id=request), request)
+
+    def look(self) -> None:
+        """Open the store, with nobody else there and no faults; compare it with what has left."""
+        self.quietly(lambda: self._look(self.places()[0]))
+
+    def quietly(self, work: object) -> None:
+        """Run something as a process of its own, without faults."""
+        self.world.quiet = True
+        self.world.task("look", self.world.process(), work)  # type: ignore[arg-type]
+        try:
+            self.world.run()
+        finally:
+            self.world.quiet = False
+
+    def _look(self, place: Path) -> None:
+        try:
+            store = sparseq.connect(place)
+        except SparseqError as error:
+            raise Finding(f"{place.name} does not open: {error}") from error
+        try:
+            self.witness.looks_at(store)
+            self.world.tell(repr(sorted(self.witness.answers.values())))
+        finally:
+            store.close()
+
+
+class Lake(Setting):
+    """A lake that several drivers have open, who ask, note, fold and sweep."""
+
+    ways: ClassVar[dict[str, int]] = {"ask": 6, "again": 4, "many": 1, "known": 1, "history": 1, "fold": 1, "note": 1,
+            "sweep": 1}  # fmt: skip
+
+    def prepare(self) -> None:
+        """See `Setting`."""
+        shutil.copytree(self.made / "lake", self.world.root / "lake")
+
+    def places(self) -> list[Path]:
+        """See `Setting`."""
+        return [self.world.root / "lake"] * self.world.draw.randint(1, 4)
+
+    def act(self, store: Store, what: str) -> None:
+        """See `Setting`."""
+        store.backend.sweep()  # type: ignore[attr-defined]
+
+
+class File(Setting):
+    """A store in a file, and backups of it.
+
+    One driver has it open; a second one tries to. A backup keeps the record beside the store; so an
+    earlier state of the file alone is refused.
+    """
+
+    ways: ClassVar[dict[str, int]] = {"ask": 8, "again": 4, "many": 1, "known": 1, "history": 2, "fold": 1, "note": 1,
+            "checkpoint": 1, "backup": 1}  # fmt: skip
+
+    def prepare(self) -> None:
+        """See `Setting`."""
+        self.store = self.world.root / "here" / "s.sparseq"
+        for name in ("here", "far", "copies"):
+            (self.world.root / name).mkdir()
+        shutil.copy(self.made / "s.sparseq", self.store)
+        self._copies = 0
+
+    def places(self) -> list[Path]:
+        """See `Setting`."""
+        return [self.store] * self.world.draw.randint(1, 2)
+
+    def act(self, store: Store, what: str) -> None:
+        """See `Setting`."""
+        if what == "checkpoint":
+            with suppress(duckdb.Error):  # of nobody's words
+                store.backend.database.execute("CHECKPOINT")
+            return
+        self._copies += 1
+        sparseq.backup(store, self.world.root / "copies" / f"b{self._copies}.sparseq")
+
+    def operate(self) -> None:
+        """Put an earlier state of the file in the place of the store: it is refused, or whole."""
+        copies = sorted((self.world.root / "copies").glob("b*.sparseq"))
+        if not copies or self.world.draw.random() < 0.5:
+            return
+        log = Path(f"{self.store}.wal")
+        if log.exists():
+            return
+        kept = self.store.with_name("kept")
+        self.store.rename(kept)
+        shutil.copy(self.world.draw.choice(copies), self.store)
+        self.world.disk.begin()
+        self.quietly(self._tried)
+        self.store.unlink()
+        kept.rename(self.store)
+        self.world.disk.begin()
+
+    def _tried(self) -> None:
+        """Open what was put there, where it opens: it has all that has left."""
+        try:
+            store = sparseq.connect(self.store)
+        except SparseqError:
+            return
+        try:
+            self.witness.looks_at(store)
+        finally:
+            store.backend.abandon()
+
+
+class Marked(File):
+    """A store with a mark outside of it, and copies of it that are asked as well.
+
+    All copies have one witness: whichever opens has everything that has left.
+    """
+
+    def prepare(self) -> None:
+        """See `Setting`."""
+        super().prepare()
+        keep_mark(self.store, self.world.root / "far" / "s.mark")
+        self._all = [self.store]
+
+    def places(self) -> list[Path]:
+        """See `Setting`: the store, and a copy of it."""
+        return [self.store, *self.world.draw.sample(self._all, 1)]
+
+    def operate(self) -> None:
+        """Copy a store with all that is beside it."""
+        if self.world.draw.random() < 0.3 or len(self._all) > 4:
+            return
+        at = self.world.draw.choice(self._all)
+        to = self.world.root / "copies" / f"c{len(self._all)}"
+        to.mkdir()
+        for beside in at.parent.glob(f"{at.name}*"):
+            shutil.copy(beside, to / beside.name)
+        self._all.append(to / at.name)
+        self.world.disk.begin()
+
+    def look(self) -> None:
+        """See `Setting`: one of the copies opens."""
+        self.quietly(self._look_at_all)
+
+    def _look_at_all(self) -> None:
+        refusals = []
+        for place in self._all:
+            try:
+                store = sparseq.connect(place)
+            except SparseqError as error:
+                refusals.append(str(error))
+                continue
+            self.witness.looks_at(store)
+            self.world.tell(repr(sorted(self.witness.answers.values())))
+            store.close()
+        if len(refusals) == len(self._all):
+            raise Finding(f"no copy opens: {refusals}")
+
+
+SETTINGS: dict[str, type[Setting]] = {"lake": Lake, "file": File, "marked": Marked}

@@ -1,0 +1,349 @@
+"""Faults that are planted in sparseq, one at a time: the simulator has to find each.
+
+Each takes away one thing that the promises rest on, as a mistake in a later change would. Its name
+says what is missing; the settings beside it are those in which it can do harm.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from sparseq.base import whole_files
+from sparseq.base.errors import StoreError
+from sparseq.lake import fenced_log
+from sparseq.lake.fenced_log import FencedLog, Overtaken
+from sparseq.lake.lake_ledger import LakeLedger
+from sparseq.ledger._duckdb.journal import Journal
+from sparseq.ledger._duckdb.mark import HighWaterMark, MarkFile, Record
+from sparseq.ledger._duckdb.session import StoreSession
+from sparseq.mechanisms import entropy
+from sparseq.store._duckdb import open_file
+from sparseq.stream.release_charges import Bill
+from sparseq.stream.step import Stream
+
+Place = tuple[Any, str, Any]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault to be planted.
+
+    Attributes:
+        settings: Where it can do harm.
+        places: Says what is put in the place of what, once for each planting.
+    """
+
+    settings: tuple[str, ...]
+    places: Callable[[], list[Place]]
+
+    @contextmanager
+    def planted(self) -> Iterator[None]:
+        """Have the fault in sparseq."""
+        with ExitStack() as stack:
+            for of, name, value in self.places():
+                stack.enter_context(patch.object(of, name, value))
+            yield
+
+
+LAKE, FILE, MARKED = ("lake",), ("file", "marked"), ("marked",)
+PLANTED: dict[str, Fault] = {}
+
+
+def plant(*settings: str) -> Callable[[Callable[[], list[Place]]], Callable[[], list[Place]]]:
+    """Have a function's fault in `PLANTED`, under the function's name."""
+
+    def kept(places: Callable[[], list[Place]]) -> Callable[[], list[Place]]:
+        PLANTED[places.__name__.replace("_", "-")] = Fault(settings, places)
+        return places
+
+    return kept
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """Do nothing."""
+
+
+# -- a lake ----------------------------------------------------------------------------------------
+
+
+@plant(*LAKE)
+def fence_out() -> list[Place]:
+    """Whoever is late puts its entry on top of what it has not read."""
+
+    def extend(log: FencedLog, new: Any, old: Any, number: str) -> None:
+        table = fenced_log.opened(log.folder)
+        parts = [[(f.path, f.kind, f.size) for f in some] for some in (new, old)]
+        fenced_log.extend(table, *parts, {"commit": number}, retries=15)
+
+    return [(FencedLog, "_extend", extend), (FencedLog, "_is_entry", lambda *_: True)]
+
+
+@plant(*LAKE)
+def entry_not_synced() -> list[Place]:
+    """The log's entry is not flushed before the answer leaves."""
+    extend = FencedLog._extend
+
+    def unsynced(self: FencedLog, *given: Any) -> None:
+        with patch.object(fenced_log, "make_durable", _nothing):
+            extend(self, *given)
+
+    return [(FencedLog, "_extend", unsynced)]
+
+
+@plant(*LAKE)
+def fsync_skipped() -> list[Place]:
+    """The bytes of a new file of the log are not flushed, its name is."""
+
+    def write(self: FencedLog, path: Path, data: bytes) -> None:
+        path.parent.mkdir(exist_ok=True)
+        whole_files.make_durable(path.parent)
+        working = path.with_name(f".{path.name}.working")
+        working.write_bytes(data)
+        os.replace(working, path)
+        whole_files.sync_folder(path)
+
+    return [(FencedLog, "_write", write)]
+
+
+@plant(*LAKE)
+def rename_not_synced() -> list[Place]:
+    """A new file of the log is flushed before it has its name, and its name is not."""
+
+    def write(self: FencedLog, path: Path, data: bytes) -> None:
+        path.parent.mkdir(exist_ok=True)
+        whole_files.make_durable(path.parent)
+        working = path.with_name(f".{path.name}.working")
+        with open(working, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(working, path)
+
+    return [(FencedLog, "_write", write)]
+
+
+@plant(*LAKE)
+def folder_not_synced() -> list[Place]:
+    """The name of a folder of the log is not flushed."""
+    write = FencedLog._write
+
+    def unnamed(self: FencedLog, path: Path, data: bytes) -> None:
+        path.parent.mkdir(exist_ok=True)
+        self._named.add(path.parent)
+        write(self, path, data)
+
+    return [(FencedLog, "_write", unnamed)]
+
+
+@plant(*LAKE)
+def head_not_flushed() -> list[Place]:
+    """What another has put, and may have died before it was durable, is read and built on."""
+    begin = FencedLog.__init__
+
+    def unflushed(self: FencedLog, *given: Any) -> None:
+        with patch.object(fenced_log, "make_durable", _nothing):
+            begin(self, *given)
+
+    return [(FencedLog, "__init__", unflushed)]
+
+
+@plant(*LAKE)
+def sweep_without_a_fence() -> list[Place]:
+    """Files are removed that another is about to refer to."""
+    return [(LakeLedger, "fence", _nothing)]
+
+
+@plant(*LAKE)
+def checkpoint_not_flushed() -> list[Place]:
+    """Entries of the log are removed while the checkpoint that sums them up is not durable."""
+    trim = FencedLog.trim
+
+    def unflushed(self: FencedLog) -> list[Path]:
+        with patch.object(fenced_log, "make_durable", _nothing):
+            return trim(self)
+
+    return [(FencedLog, "trim", unflushed)]
+
+
+@plant(*LAKE)
+def lost_reply_is_a_yes() -> list[Place]:
+    """A commit of which nobody knows whether it happened is taken to have happened."""
+    return [(FencedLog, "_happened", lambda *_: True)]
+
+
+@plant(*LAKE)
+def overtaken_goes_on() -> list[Place]:
+    """A driver that was overtaken answers all the same."""
+    commit = FencedLog.commit
+
+    def going_on(self: FencedLog, *given: Any) -> None:
+        try:
+            commit(self, *given)
+        except Overtaken:
+            pass
+
+    return [(FencedLog, "commit", going_on)]
+
+
+@plant(*LAKE)
+def charges_after_the_sum_ignored() -> list[Place]:
+    """When a lake is opened, what was spent is the last sum alone."""
+    restore = LakeLedger._restore
+
+    def forgetful(self: LakeLedger) -> None:
+        with patch.object(LakeLedger, "_charge", _nothing):
+            restore(self)
+
+    return [(LakeLedger, "_restore", forgetful)]
+
+
+# -- a store in a file -----------------------------------------------------------------------------
+
+
+@plant(*MARKED)
+def mark_ignored() -> list[Place]:
+    """A store opens whatever its mark says."""
+    return [(open_file, "behind", lambda *_: "")]
+
+
+@plant(*MARKED)
+def mark_not_synced() -> list[Place]:
+    """The mark is written and not flushed."""
+
+    def write(self: MarkFile, record: Record) -> None:
+        with patch.object(os, "fsync", _nothing):
+            wrote(self, record)
+
+    wrote = MarkFile.write
+    return [(MarkFile, "write", write)]
+
+
+@plant(*MARKED)
+def mark_written_too_late() -> list[Place]:
+    """The mark tells of an answer when the next one is made."""
+    wrote = MarkFile.write
+
+    def late(self: MarkFile, record: Record) -> None:
+        reached = HighWaterMark(max(record.reached.releases - 1, 0), record.reached.writes)
+        wrote(self, Record(record.store, record.session, reached, record.open))
+
+    return [(MarkFile, "write", late)]
+
+
+@plant(*MARKED)
+def mark_not_flushed_when_read() -> list[Place]:
+    """What a process that was killed wrote to the mark is taken as durable."""
+    took = MarkFile.take
+
+    def unflushed(self: MarkFile) -> Record | None:
+        with patch.object(os, "fsync", _nothing):
+            return took(self)
+
+    return [(MarkFile, "take", unflushed)]
+
+
+@plant(*MARKED)
+def sessions_of_copies_mixed_up() -> list[Place]:
+    """A copy that has gone on by itself is taken for the one that was asked last."""
+
+    def behind(found: Record, sessions: list[str], has: HighWaterMark) -> str:
+        return "" if has.covers(found.reached) else "it is behind"
+
+    return [(open_file, "behind", behind)]
+
+
+@plant(*FILE)
+def name_of_the_log_not_synced() -> list[Place]:
+    """DuckDB's log is flushed, and its name is not."""
+    return [(StoreSession, "_keep_log", _nothing)]
+
+
+@plant(*FILE)
+def log_not_flushed_when_read() -> list[Place]:
+    """What a process that was killed wrote to the log is taken as durable."""
+    return [(open_file, "_flush_log", _nothing)]
+
+
+@plant("file")
+def record_ignored() -> list[Place]:
+    """A store opens whatever the record beside it says."""
+    return [(open_file, "_check_whole", _nothing)]
+
+
+@plant(*FILE)
+def answers_before_the_commit() -> list[Place]:
+    """Answers leave while their transaction is open; the next one ends it."""
+    commit = Journal.commit
+
+    class Late:
+        def __init__(self, con: Any) -> None:
+            self.con, self.open = con, False
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.con, name)
+
+        def execute(self, sql: str, *given: Any) -> Any:
+            if sql == "COMMIT":
+                self.open = True
+                return None
+            if sql == "BEGIN" and self.open:
+                self.con.execute("COMMIT")
+                self.open = False
+            return self.con.execute(sql, *given)
+
+    def late(self: Journal, entries: Any) -> None:
+        if not isinstance(self._con, Late):
+            self._con = Late(self._con)  # type: ignore[assignment]
+            self._segments._con = self._con
+        commit(self, entries)
+
+    return [(Journal, "commit", late)]
+
+
+@plant(*FILE)
+def failed_commit_goes_on() -> list[Place]:
+    """After a commit that failed the stream goes on as if it had been written."""
+    flush = Stream.flush
+
+    def going_on(self: Stream) -> None:
+        self._abandon = _nothing
+        try:
+            flush(self)
+        except StoreError:
+            self._staged, self.staged_bytes, self.half_done = [], 0, False
+
+    return [(Stream, "flush", going_on)]
+
+
+# -- the stream, in all of them --------------------------------------------------------------------
+
+
+@plant("lake", "file", "marked")
+def everybody_can_pay() -> list[Place]:
+    """Nobody is left out, whatever they have spent."""
+
+    def admit(self: Bill, users: Any, charges: Any, apart: bool = False) -> Any:
+        self.users, self._owed, self._final = users, charges, True
+        return np.ones(len(users), np.bool_)
+
+    return [(Bill, "admit", admit)]
+
+
+@plant("lake", "file", "marked")
+def request_forgotten() -> list[Place]:
+    """A request that was answered is answered anew."""
+    return [(Stream, "recorded", lambda *_: None)]
+
+
+@plant("lake", "file", "marked")
+def noise_from_a_constant() -> list[Place]:
+    """Each answer has the same noise."""
+    return [(Stream, "_entropy", lambda *_: entropy.SeededEntropy(1))]

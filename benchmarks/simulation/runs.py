@@ -1,0 +1,136 @@
+"""Worlds that are run: one seed, or fresh ones until the time is over."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from benchmarks.simulation.checks import Finding
+from benchmarks.simulation.drivers import SETTINGS, template
+from benchmarks.simulation.faults import PLANTED
+from benchmarks.simulation.seams import Seams
+from benchmarks.simulation.world import FAULTS, World, silence
+
+MIX = ("lake", "lake", "lake", "file", "lake", "lake", "lake", "marked")
+"""Settings of seeds, in turn: a step of a lake takes less time than one of DuckDB."""
+STEPS = 3000
+_REAL_LOG = 29
+"""Each so many seeds, a lake's entries are those of delta-rs."""
+_MEMORY = Path("/dev/shm")
+
+
+@dataclass(frozen=True)
+class Run:
+    """The outcome of a seed.
+
+    Attributes:
+        seed, setting: Which world.
+        steps: It had.
+        digest: Of all of them.
+        found: What must never happen; "": nothing.
+        covered: How often each fault met each kind of step.
+    """
+
+    seed: int
+    setting: str
+    steps: int
+    digest: str
+    found: str
+    covered: Counter[tuple[str, str]]
+
+
+class Runner:
+    """Runs worlds, in a folder in memory.
+
+    Args:
+        base: An empty folder.
+    """
+
+    def __init__(self, base: Path) -> None:
+        self._base, self._made = base, base / "made"
+        self._made.mkdir()
+        self._query = template(self._made)
+
+    def run(self, seed: int, setting: str = "", steps: int = STEPS, plant: str = "") -> Run:
+        """Run the world of a seed.
+
+        Args:
+            seed: Says everything.
+            setting: One of `SETTINGS`; by default the seed's.
+            steps: About so many.
+            plant: A fault that sparseq has meanwhile; see `PLANTED`.
+        """
+        setting, found = setting or MIX[seed % len(MIX)], ""
+        root = self._base / f"w{seed}"
+        root.mkdir()
+        world = World(seed, root, rates(random.Random(seed)))
+        fault = PLANTED[plant].planted() if plant else nullcontext()
+        try:
+            with Seams(world, seed % _REAL_LOG == 0).in_place(), fault:
+                SETTINGS[setting](world, self._made, self._query).live(steps)
+        except Finding as finding:
+            found = str(finding)
+        except Exception as error:  # one that is not ours, in the midst of a driver
+            found = "".join(traceback.format_exception(error))
+        finally:
+            shutil.rmtree(root)
+        return Run(seed, setting, world.steps, world.digest, found, world.covered)
+
+    def runs(self, seed: int, seconds: float, steps: float, plant: str = "") -> Iterator[Run]:
+        """Run the worlds of seeds, one after the other, until the time is over, or the steps are.
+
+        Args:
+            seed: The first.
+            seconds: Of time.
+            steps: At most, about.
+            plant: See `run`; only settings in which it can do harm are run.
+        """
+        until, done = time.perf_counter() + seconds, 0
+        settings = PLANTED[plant].settings if plant else ()
+        while time.perf_counter() < until and done < steps:
+            setting = settings[seed % len(settings)] if settings else ""
+            run = self.run(seed, setting, plant=plant)
+            yield run
+            done += run.steps
+            seed += 1
+
+
+@contextmanager
+def runner() -> Iterator[Runner]:
+    """Have a place for worlds: in memory, where the system has such a place."""
+    silence()
+    cores, readers = pa.cpu_count(), pa.io_thread_count()
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    base = tempfile.mkdtemp(prefix="simulation-", dir=_MEMORY if _MEMORY.is_dir() else None)
+    try:
+        yield Runner(Path(base))
+    finally:
+        shutil.rmtree(base)
+        pa.set_cpu_count(cores)
+        pa.set_io_thread_count(readers)
+
+
+def rates(draw: random.Random) -> dict[str, float]:
+    """Return how often each fault happens in a world: most worlds have a few kinds only."""
+    often = {
+        "kill": (0, 0, 1 / 1000, 1 / 200, 1 / 50),
+        "power": (0, 1 / 2000, 1 / 500, 1 / 100),
+        "full": (0, 0, 1 / 300, 1 / 50),
+        "broken": (0, 0, 1 / 300, 1 / 50),
+        "slow": (0, 1 / 100),
+        "jump": (0, 1 / 500),
+        "lost": (0, 0.05),
+    }
+    assert set(often) == set(FAULTS)
+    return {fault: draw.choice(some) for fault, some in often.items()}

@@ -1,0 +1,326 @@
+"""One seed's world: who goes on next, what fails, the clock, random bytes, and who is in it.
+
+Tasks are threads of which one at a time runs. Each operation on a file of the world, each statement
+that writes, each entry of a lake's log and each message is a *step*: there the running task may be
+killed, be told of a fault, sleep, or another task goes on. All that is drawn comes from the seed,
+in the order of steps; so a seed has one life, and the digest of its steps says so.
+
+Within tasks `os`, `open`, `secrets`, `time` and `datetime` are the world's (`Seams`): the code under
+test is as it is everywhere else.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import random
+import re
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.simulation.disk import MOODS, Disk
+
+FAULTS = ("kill", "power", "full", "broken", "slow", "jump", "lost")
+"""Of steps: the process dies; the machine does; no room; an error of the disk; others go first for a
+long time; the clock jumps; it was done, and nobody is told."""
+_PATIENCE = 60  # seconds of this machine for one step
+
+
+class Dead(BaseException):
+    """The process that this thread is a part of has died: nothing that it does has an effect."""
+
+
+class Stuck(Exception):
+    """A task waits for something that is no step: the simulation is wrong."""
+
+
+class Process:
+    """Threads die with it.
+
+    Attributes:
+        number: Its number, as `os.getpid` tells it.
+        dead: It was killed.
+        held: Lets go of what it has open, as the system does for it.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number, self.dead = number, False
+        self.held: list[Callable[[], Any]] = []
+
+    def put_down(self) -> None:
+        """Close its files and databases, and let go of its locks."""
+        while self.held:
+            self.held.pop()()
+
+
+class Task:
+    """A thread of the world, and what it does until it ends."""
+
+    def __init__(self, world: World, name: str, process: Process, work: Callable[[], None]) -> None:
+        self.name, self.process = name, process
+        self.sleeps, self.done = 0, False
+        self.failed: BaseException | None = None
+        self._world, self._work = world, work
+        self._turn = threading.Lock()
+        self._turn.acquire()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def give_turn(self) -> None:
+        """Let it go on."""
+        self._turn.release()
+
+    def wait(self) -> None:
+        """Wait until it may go on."""
+        if not self._turn.acquire(timeout=_PATIENCE):
+            raise Stuck(self.name)
+
+    def _run(self) -> None:
+        self._turn.acquire()
+        self._world.here.task = self
+        try:
+            self._work()
+        except Dead:
+            pass
+        except BaseException as error:
+            self.failed = error
+        self.process.put_down()
+        self.done = True
+        self._world.pass_on(self)
+
+
+class World:
+    """What happens to the processes of one seed.
+
+    Args:
+        seed: Says everything.
+        root: An empty folder.
+        rates: How often each of `FAULTS` happens at a step.
+
+    Attributes:
+        draw: All that is random, besides what the code under test draws.
+        steps: So many so far.
+        covered: How often each fault has met each kind of step.
+        now: Seconds since 1970.
+    """
+
+    def __init__(self, seed: int, root: Path, rates: dict[str, float]) -> None:
+        self.seed, self.root, self.rates = seed, root, rates
+        self.draw, self._bytes = random.Random(seed), random.Random(-seed - 1)
+        self.disk = Disk(root)
+        self.steps, self.now = 0, 1.7e9
+        self.covered: Counter[tuple[str, str]] = Counter()
+        self.here = threading.local()
+        self.quiet = False  # no faults: what goes on is looked at
+        self.lost_power = False
+        self._trace = hashlib.blake2b(digest_size=16)
+        self._tasks: list[Task] = []
+        self._main = threading.Lock()
+        self._main.acquire()
+        self._processes = 0
+        self._inside = False
+
+    @property
+    def digest(self) -> str:
+        """Return what stands for all steps so far."""
+        return self._trace.hexdigest()
+
+    # -- tasks -------------------------------------------------------------------------------------
+
+    def process(self) -> Process:
+        """Begin a process."""
+        self._processes += 1
+        return Process(10_000 + self._processes)
+
+    def task(self, name: str, process: Process, work: Callable[[], None]) -> Task:
+        """Begin a task; it runs when its turn comes."""
+        task = Task(self, name, process, work)
+        self._tasks.append(task)
+        return task
+
+    def run(self) -> None:
+        """Have all tasks run until they end; raise what one of them raised."""
+        ended: list[Task] = []
+        while self._tasks:
+            self._next().give_turn()
+            if not self._main.acquire(timeout=10 * _PATIENCE):
+                raise Stuck("all")
+            ended += [task for task in self._tasks if task.done]
+            self._tasks = [task for task in self._tasks if not task.done]
+        for task in ended:
+            if task.failed is not None:
+                raise task.failed
+
+    def pass_on(self, _: Task) -> None:
+        """Give the turn back: a task has ended."""
+        self._main.release()
+
+    def _next(self) -> Task:
+        awake = [task for task in self._tasks if not task.done and task.sleeps <= 0]
+        for task in self._tasks:
+            task.sleeps = task.sleeps - 1 if awake else 0
+        return self.draw.choice(awake or self._tasks)
+
+    # -- steps -------------------------------------------------------------------------------------
+
+    def current(self) -> Task | None:
+        """Return the task that runs in this thread, if one does and is not within a step."""
+        return None if self._inside else getattr(self.here, "task", None)
+
+    def step(self, what: str, of: str = "", may: tuple[str, ...] = ()) -> None:
+        """Be at a step: die, fail, or let others go first.
+
+        Args:
+            what: Is done next.
+            of: What it is done to.
+            may: Faults, of those that are raised, that can happen here.
+
+        Raises:
+            Dead: The process is.
+            OSError: What the disk says.
+        """
+        task = self.current()
+        if task is None:
+            return
+        if task.process.dead:
+            raise Dead
+        self._trace.update(
+            f"{task.name} {what} {named(of.removeprefix(str(self.root)))}\n".encode()
+        )
+        if self.quiet:
+            return
+        self.steps += 1
+        self.now += 0.001
+        state = f"{what} {kind_of(of)}".strip()
+        self.covered["", state] += 1
+        fault = self._fault(may)
+        if fault:
+            self.covered[fault, state] += 1
+            self._trace.update(fault.encode())
+            self._suffer(task, fault)
+        self._switch(task)
+        if fault in ("full", "broken", "lost"):
+            number = errno.ENOSPC if fault == "full" else errno.EIO
+            raise OSError(number, os.strerror(number))
+
+    def tell(self, fact: str) -> None:
+        """Have the digest depend on a fact too."""
+        self._trace.update(fact.encode())
+
+    def _fault(self, may: tuple[str, ...]) -> str | None:
+        at = self.draw.random()
+        for fault in FAULTS:
+            if fault in ("kill", "power", "slow", "jump") or fault in may:
+                at -= self.rates.get(fault, 0)
+                if at < 0:
+                    return fault
+        return None
+
+    def _suffer(self, task: Task, fault: str) -> None:
+        if fault == "kill":
+            task.process.dead = True
+            raise Dead
+        if fault == "power":
+            self.lost_power = True
+            for other in self._tasks:
+                other.process.dead = True
+            raise Dead
+        if fault == "slow":
+            task.sleeps = self.draw.randint(3, 300)
+        if fault == "jump":
+            self.now += self.draw.choice([-1, 1]) * 10 ** self.draw.uniform(0, 7)
+
+    def _switch(self, task: Task) -> None:
+        if task.sleeps <= 0 and self.draw.random() < 0.6:
+            return
+        other = self._next()
+        if other is not task:
+            other.give_turn()
+            task.wait()
+            if task.process.dead:
+                raise Dead
+
+    def crash(self) -> str:
+        """Lose power: all processes are dead, and the disk has what it may have; return how."""
+        self.lost_power = False
+        mood = self.draw.choice(MOODS)
+        self.disk.lose_power(self.draw, mood)
+        self.tell(f"power {mood}")
+        return mood
+
+    def held(self, let_go: Callable[[], Any]) -> None:
+        """Know how to let go of something when the process that has it dies."""
+        task = getattr(self.here, "task", None)
+        if task is not None:
+            task.process.held.append(let_go)
+
+    # -- what tasks see in place of the machine ----------------------------------------------------
+
+    def bytes(self, count: int) -> bytes:
+        """Return random bytes."""
+        return self._bytes.randbytes(count)
+
+    def inside(self, path: Any) -> str | None:
+        """Return an absolute path, if a task looks at it and it is in the world."""
+        if self.current() is None or not isinstance(path, str | os.PathLike):
+            return None
+        whole = os.path.abspath(os.fspath(path))
+        return whole if whole.startswith(str(self.root)) else None
+
+    def opened(self, number: int) -> str | None:
+        """Return the path of an open file by its number, if a task has it and it is in the world."""
+        if self.current() is None:
+            return None
+        try:
+            return self.inside(os.readlink(f"/proc/self/fd/{number}"))
+        except OSError:
+            return None
+
+    def unseen(self, look: Callable[..., None], *given: Any) -> None:
+        """Have the disk look at something, which is no step."""
+        self._inside = True
+        try:
+            look(*given)
+        finally:
+            self._inside = False
+
+
+def named(path: str) -> str:
+    """Return a path without digests: what DuckDB writes has numbers of its own in it.
+
+    >>> named("/lake/buckets/00000-" + "a1" * 20 + "-11223344.bucket")
+    '/lake/buckets/00000--11223344.bucket'
+    """
+    return _DIGEST.sub("", path)
+
+
+_DIGEST = re.compile("[0-9a-f]{40}")
+
+
+def kind_of(path: str) -> str:
+    """Return what a file is, whatever its numbers are.
+
+    >>> kind_of("/w/lake/ledger/kind=notes/.ab12-cd.parquet.12"), kind_of("/w/s.sparseq.session.ab")
+    ('part.tmp', 'session.tmp')
+    """
+    name = os.path.basename(path)
+    for part, kind in _KINDS:
+        if part in name:
+            return kind + (".tmp" if name.startswith(".") and kind == "part" else "")
+    return "folder" if "." not in name else "file"
+
+
+_KINDS = ((".parquet", "part"), ("checkpoint", "checkpoint"), (".json", "entry"),
+          (".session.", "session.tmp"), (".session", "session"), (".wal", "log"), (".mark", "mark"),
+          (".sparseq", "store"))  # fmt: skip
+
+
+def silence() -> None:
+    """Have nothing be said of what a dead process's objects do when they are let go."""
+    before = sys.unraisablehook
+    sys.unraisablehook = lambda args: None if isinstance(args.exc_value, Dead) else before(args)
