@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -221,6 +220,11 @@ class Release:
         return min(op.sent for op in makers)
 
     @cached_property
+    def again(self) -> list[Op]:
+        """Questions without a name that it was given to again."""
+        return [op for op in self.told if op.request is None and not op.new]
+
+    @cached_property
     def back(self) -> float:
         """The moment at which somebody had it."""
         return min((op.back for op in self.told), default=math.inf)
@@ -258,12 +262,15 @@ class Judge:
         self._journal()
         self._nobody_asked()
         self._order()
+        self._quotas()
+        if broken := self.export.get("broken"):
+            self._find("account", f"there are no receipts: {broken}")
+            return self.findings
         self._accounts()
         self._states()
         self._repeats()
         self._rows()
         self._noise()
-        self._quotas()
         return self.findings
 
     def _find(self, rule: str, said: str, lines: Iterable[int] = ()) -> None:
@@ -381,8 +388,9 @@ class Judge:
                 continue
             window = self._window(release.sent, release.back)
             fits = [s for s in window if s >= now and not self._problems(release, s, spent)]
-            if fits:
-                release.state = now = fits[0]
+            if fits:  # the first under which it may be given again, if there is one
+                again = max((self._window(op.sent, op.back).start for op in release.again), default=0)
+                release.state = now = next((s for s in fits if s >= again), fits[0])
                 release.noise = tuple(self._noise_of(release, now))
             else:
                 self._blame(release, window, now, spent)
@@ -473,11 +481,9 @@ class Judge:
     def _repeats(self) -> None:
         """Compare what was given again with the data of that moment: names are for ever."""
         for release in self.releases.values():
-            for op in release.told:
-                if op.request is not None or op.new or release.state is None:
-                    continue
+            for op in release.again:
                 window = self._window(op.sent, op.back)
-                if release.state < window.start:
+                if release.state is not None and release.state < window.start:
                     rows = self.history.brought[window.start]
                     said = f"release {release.number}, of the data after file {release.state}"
                     lines = (*rows.lines, *op.lines)
@@ -499,10 +505,9 @@ class Judge:
         if not self.in_or_out:
             return
         drawn = [r for r in self.releases.values() if r.noise]
-        for one, other in combinations(drawn, 2):
-            if _alike(one.noise, other.noise):
-                said = f"releases {one.number} and {other.number}"
-                self._find("noise twice", said, (*one.lines, *other.lines))
+        for one, other, bits in repeated([(r.number, *cell) for r in drawn for cell in r.noise]):
+            said = f"releases {one} and {other}, or those before them, share {bits:.0f} bits"
+            self._find("noise twice", said, (*self.releases[one].lines, *self.releases[other].lines))
         squares = [(noise / sigma) ** 2 for r in drawn for noise, sigma in r.noise]
         if squares:
             n = len(squares)
@@ -544,15 +549,24 @@ def _same(seen: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) 
     )
 
 
-def _alike(one: Sequence[tuple[float, float]], other: Sequence[tuple[float, float]]) -> bool:
-    """Tell whether two answers begin with the same noise, which is not so by chance."""
-    bits = 0.0
-    for (x, sigma), (y, tau) in zip(one, other, strict=False):
-        step = max(_step(x) / sigma, _step(y) / tau)
-        if abs(x / sigma - y / tau) > step:
-            return False
-        bits += max(-math.log2(step), 0.0)
-    return bits >= BITS
+def repeated(drawn: Sequence[tuple[int, float, float]]) -> Iterator[tuple[int, int, float]]:
+    """Yield where noise comes again: the releases, and the bits that are the same in a row.
+
+    Args:
+        drawn: Release, noise and sigma of every value, as they were drawn.
+    """
+    unit = [(number, x / sigma, _step(x) / sigma) for number, x, sigma in drawn]
+    for apart in range(1, len(unit)):
+        bits = 0.0
+        for (one, x, step), (other, y, wide) in zip(unit, unit[apart:], strict=False):
+            step = max(step, wide)
+            if abs(x - y) > step:
+                bits = 0.0
+                continue
+            bits += max(-math.log2(step), 0.0)
+            if bits >= BITS:
+                yield one, other, bits
+                bits = 0.0
 
 
 def _step(x: float) -> float:

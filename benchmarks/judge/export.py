@@ -19,30 +19,39 @@ from sparseq.store.store_promise import answer_facts
 
 
 def exported(path: str) -> dict[str, Any]:
-    """Return what the curator knows of a store."""
+    """Return what the curator knows of a store; `broken` is why there are no receipts."""
     with sparseq.connect(path) as store:
-        names = store.stream.ledger.identifiers(range(store.stream.people))
-        people = [str(name) for name in names.values() if name is not None]
-        accounts = [account for one in receipts(store, people) for account in one["accounts"]]
-        return {
+        found: dict[str, Any] = {
             "budget": store.budget(),
             "releases": [_release(one) for one in store.releases()],
-            "people": [
-                {
-                    "person": account["account"],
-                    "rows": sum(account["rows"].values()),
-                    "parts": account["parts"],
-                    "charges": account["charges"],
-                }
-                for account in accounts
-            ],
+            "people": [],
         }
+        names = store.stream.ledger.identifiers(range(store.stream.people))
+        people = [str(name) for name in names.values() if name is not None]
+        try:
+            for one in receipts(store, people):
+                found["people"] += map(_account, one["accounts"])
+        except sparseq.StoreError as error:
+            found["broken"] = str(error)
+        return found
+
+
+def _account(account: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "person": account["account"],
+        "rows": sum(account["rows"].values()),
+        "parts": [{name: part[name] for name in ("budget", "spent")} for part in account["parts"]],
+        "charges": [
+            {name: charge[name] for name in ("release", "units")} for charge in account["charges"]
+        ],
+    }
 
 
 def _release(one: Release) -> dict[str, Any]:
+    analysts = one.request is not None and one.asker is Asker.ANALYST
     return {
         "release": one.id,
-        "request": f"analyst/{one.request_id}" if one.asker is Asker.ANALYST and one.request else one.request_id,
+        "request": f"analyst/{one.request_id}" if analysts else one.request_id,
         "query": one.query,
         "sigma": list(one.sigma),
         "rows": answer_facts(Answer.from_bytes(one.answer))["rows"],
