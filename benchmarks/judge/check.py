@@ -389,7 +389,9 @@ class Judge:
             window = self._window(release.sent, release.back)
             fits = [s for s in window if s >= now and not self._problems(release, s, spent)]
             if fits:  # the first under which it may be given again, if there is one
-                again = max((self._window(op.sent, op.back).start for op in release.again), default=0)
+                again = max(
+                    (self._window(op.sent, op.back).start for op in release.again), default=0
+                )
                 release.state = now = next((s for s in fits if s >= again), fits[0])
                 release.noise = tuple(self._noise_of(release, now))
             else:
@@ -397,9 +399,7 @@ class Judge:
             for person, units in release.paid.items():
                 spent[person] += units
 
-    def _blame(
-        self, release: Release, window: range, now: int, spent: Mapping[str, int]
-    ) -> None:
+    def _blame(self, release: Release, window: range, now: int, spent: Mapping[str, int]) -> None:
         """Say why no state fits."""
         least = max(window.start, now)
         others = [s for s in range(len(self.history.brought)) if s not in window or s < now]
@@ -507,7 +507,9 @@ class Judge:
         drawn = [r for r in self.releases.values() if r.noise]
         for one, other, bits in repeated([(r.number, *cell) for r in drawn for cell in r.noise]):
             said = f"releases {one} and {other}, or those before them, share {bits:.0f} bits"
-            self._find("noise twice", said, (*self.releases[one].lines, *self.releases[other].lines))
+            self._find(
+                "noise twice", said, (*self.releases[one].lines, *self.releases[other].lines)
+            )
         squares = [(noise / sigma) ** 2 for r in drawn for noise, sigma in r.noise]
         if squares:
             n = len(squares)

@@ -21,6 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ ROOT = Path(__file__).parent.parent.parent
 DAYS = range(1, 6)
 PEOPLE, KAPPA, COUNTS = 24, 8.0, 1500.0
 QUOTA, COMMON = 25, 6
+MOST_SECONDS = 240.0
+"""Seconds that clients may go without answers, on a machine that does much else."""
 SPARSEQ = (sys.executable, "-m", "sparseq")
 COLUMNS = {"who": "BIGINT", "day": "BIGINT", "x": "DOUBLE"}
 Row = tuple[int, int, float]
@@ -271,15 +274,14 @@ class Life:
         seed: Of what is asked and when what happens; noise is the system's.
         lake: Two servers of a lake, in place of one of a file.
         program: What serves.
-        rounds: Kills and other events, where they happen by chance.
-        events: Those that happen, by their names; none: by chance.
+        events: Those that happen: "copy", "second", "put_back", "kill", "nothing"; (): all of them, in an
+            order by chance; of a lake four kills.
     """
 
     folder: Path
     seed: int
     lake: bool = False
     program: Sequence[str] = SPARSEQ
-    rounds: int = 6
     events: Sequence[str] = ()
     stop: threading.Event = field(default_factory=threading.Event)
     wrong: list[BaseException] = field(default_factory=list)
@@ -290,7 +292,7 @@ class Life:
         self.path = self.folder / "s"
         self.store = f"lake://{self.path}" if self.lake else str(self.path)
         self.copies: list[Path] = []
-        self.driven = 0
+        self.driven = self.answers = 0
 
     def live(self) -> tuple[Path, Path]:
         """Live; return the history and the export."""
@@ -299,18 +301,18 @@ class Life:
             Server(self.store, self.program, self.folder / f"server{i}.log")
             for i in range(2 if self.lake else 1)
         ]
-        threads = [threading.Thread(target=self._asks, args=(c,)) for c in self._clients()]
-        threads.append(threading.Thread(target=self._brings))
+        threads = [threading.Thread(target=self._brings)]
         try:
             for server in self.servers:
                 if not server.start():
                     raise RuntimeError(f"nobody serves: see {self.folder}")
+            threads += [threading.Thread(target=self._asks, args=(c,)) for c in self._clients()]
             for thread in threads:
                 thread.start()
             for event in self.events or self._chance():
-                time.sleep(self.draw.uniform(0.3, 1.2))
+                self._wait(self.draw.randrange(5, 25))
                 self._happens(event)
-            time.sleep(0.5)
+            self._wait(20)
         finally:
             self.stop.set()
             for thread in threads:
@@ -338,6 +340,8 @@ class Life:
             "--type", "x=DOUBLE", *(("--buckets", "3") if self.lake else ()),
         )  # fmt: skip
         self.book.note("brought", op=number)
+        made = told("token", "create", self.store, "--name", "curator", "--role", "curator")
+        self.curator = made.split()[0]
         if not self.lake:
             told("mark", self.store, str(self.folder / "mark"))
 
@@ -345,18 +349,16 @@ class Life:
         lines = ["who,day,x", *(",".join(map(str, row)) for row in rows)]
         path.write_text("\n".join(lines) + "\n")
 
-    def _token(self, name: str, *options: str) -> str:
-        return told("token", "create", self.store, "--name", name, *options).split()[0]
-
     def _clients(self) -> list[Client]:
         ways = {"ada": "http", "ben": "http", "cleo": "pg", "dan": "pg", "quota": "http"}
-        self.curator = self._token("curator", "--role", "curator")
-        limited = {"quota": ("--quota", f"{QUOTA}/day")}
-        return [
-            Client(name, self._token(name, *limited.get(name, ())), way,
-                   random.Random(f"{self.seed} {name}"))
-            for name, way in ways.items()
-        ]  # fmt: skip
+        made = []
+        for name, way in ways.items():
+            wanted = {"name": name, "quota": f"{QUOTA}/day" if name == "quota" else ""}
+            token = post(
+                self.servers[0].url, "/v1/tokens", self.curator, json.dumps(wanted).encode()
+            )["token"]
+            made.append(Client(name, token, way, random.Random(f"{self.seed} {name}")))
+        return made
 
     def _server(self, draw: random.Random) -> Server | None:
         serving = [server for server in self.servers if server.url]
@@ -384,6 +386,7 @@ class Life:
             number = self.book.begin("ask", **asked)
             try:
                 self.book.note("answer", op=number, **client.ask(server, asked))
+                self.answers += 1
                 if asked["request"] and client.draw.random() < 0.1:
                     again.append(asked)  # its name stands for the answer
             except Refused as refused:
@@ -410,7 +413,12 @@ class Life:
             while True:
                 if (server := self._server(draw)) is not None:
                     with contextlib.suppress(*LOST, Refused):
-                        post(server.url, f"/v1/ingest?name=more.csv&once={number}", self.curator, body)
+                        post(
+                            server.url,
+                            f"/v1/ingest?name=more.csv&once={number}",
+                            self.curator,
+                            body,
+                        )
                         self.book.note("brought", op=number)
                         return
                 elif self.stop.is_set():
@@ -421,11 +429,22 @@ class Life:
 
     # -- what happens ----------------------------------------------------------------------------
 
-    def _chance(self) -> Iterator[str]:
-        for _ in range(self.rounds):
-            yield self.draw.choice(["kill"] if self.lake else ["copy", "second", "put_back", "kill"])
+    def _wait(self, answers: int) -> None:
+        """Wait for so many more answers, and a moment longer."""
+        until, last = self.answers + answers, time.monotonic() + MOST_SECONDS
+        while self.answers < until and not self.stop.is_set():
+            if time.monotonic() > last:
+                raise RuntimeError(f"nobody answers: see {self.folder}")
+            time.sleep(0.01)
+        time.sleep(self.draw.uniform(0, 0.05))
+
+    def _chance(self) -> Sequence[str]:
+        every = ["kill"] * 4 if self.lake else ["copy", "second", "put_back", "kill"]
+        return self.draw.sample(every, len(every))
 
     def _happens(self, event: str) -> None:
+        if event == "nothing":
+            return
         if event == "copy":
             self._copy()
         elif event == "second":
@@ -504,7 +523,7 @@ class Life:
         opened = self.servers[0].start()
         self._event(f"a copy in the store's place: {'served' if opened else 'refused'}")
         if opened:  # clients ask it for a while; then it is killed, and goes on
-            time.sleep(0.3)
+            self._wait(10)
             self.servers[0].end(signal.SIGKILL)
         else:
             for file in self._files():
@@ -528,9 +547,13 @@ class Life:
         return path
 
 
-def lives(folder: Path, runs: int, seed: int = 1, **given: Any) -> Iterator[tuple[Path, Path]]:
+def lives(folder: Path, runs: int, seed: int = 1) -> Iterator[tuple[Path, Path]]:
     """Live so many lives, files and lakes in turn; yield each history and its export."""
-    for run in range(runs):
+
+    def life(run: int) -> tuple[Path, Path]:
         here = folder / f"run{run}"
         here.mkdir(parents=True)
-        yield Life(here, seed + run, lake=run % 2 == 1, **given).live()
+        return Life(here, seed + run, lake=run % 2 == 1).live()
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        yield from pool.map(life, range(runs))

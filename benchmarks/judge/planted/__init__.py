@@ -22,13 +22,13 @@ class Fault:
         name: Of the launcher.
         rules: What it is found as, any of them.
         lake: It is in how two drivers share a lake; else the store is a file.
-        events: What happens to the store: methods of `Life`; none: by chance.
+        events: What happens to the store: see `Life`.
     """
 
     name: str
     rules: tuple[str, ...]
     lake: bool = False
-    events: tuple[str, ...] = ()
+    events: tuple[str, ...] = ("nothing",)
 
 
 FAULTS = (
@@ -37,19 +37,20 @@ FAULTS = (
     Fault("a lost charge", ("account", "not covered")),
     Fault("half a charge", ("not covered",)),
     Fault("a noise drawn twice", ("noise twice",), events=("kill", "kill")),
-    Fault("half the noise", ("noise",)),
-    Fault("a stale repeat", ("stale",)),
+    Fault("half the noise", ("noise",), events=("nothing",) * 3),
+    Fault("a stale repeat", ("stale",), events=("nothing",) * 3),
     Fault("a stale count", ("stale",)),
     Fault("an old copy that opens", ("lost answer", "two values", "two answers"),
           events=("copy", "put_back")),
     Fault("a quota that forgets", ("quota",), events=("kill", "kill")),
     Fault("a lake without its fence", ("lost answer", "two values", "two answers", "not covered",
-                                       "promise", "account", "stale"), lake=True),
+                                       "promise", "account", "stale"), lake=True,
+          events=("nothing", "nothing", "nothing")),
 )  # fmt: skip
 
 
 def found_in(fault: Fault, folder: Path, seed: int = 1) -> list[Finding]:
     """Return what the judge finds of a fault in one life, by the rules that it is found as."""
     program = (sys.executable, "-m", "benchmarks.judge.planted", fault.name)
-    life = Life(folder, seed, fault.lake, program, rounds=3, events=fault.events)
+    life = Life(folder, seed, fault.lake, program, events=fault.events)
     return [one for one in judged(*life.live()) if one.rule in fault.rules]
