@@ -1,4 +1,4 @@
-"""The judge: a history of what clients saw, the curator's export, and whether the promise fits both.
+"""The judge: what clients saw, the curator's export, and whether the promise fits both.
 
 Nothing of sparseq is imported. What people add to an answer is counted by DuckDB in the rows that
 the history has; prices and budgets are computed anew, as fractions, from what docs/guarantee.md
@@ -31,6 +31,8 @@ FAR = 6.5
 """Noise beyond so many sigma: one value in 10^10."""
 UNLIKELY = 6.0
 """Sigmas of a sum of squares of noise: one run in 10^9."""
+RARE = 1e-6
+"""Chance of so many intervals that miss."""
 BITS = 50.0
 """Bits of noise that two answers don't have in common by chance."""
 RULES = {
@@ -191,22 +193,27 @@ class Release:
 
     Attributes:
         number, sigma, rows: As exported; a sigma for each part.
+        scale: The most that a person adds to each part wholly; (): people are in or out.
         paid: Units that each person paid.
         ops: Questions that it may be the answer of.
         told: Those that got it.
         parts: Its measures.
         state: After which file of rows it was made; None: not known.
+        noise: Noise and sigma of each value, if people are in or out.
+        missed: A value is not in its interval, if people are weighted.
     """
 
     number: int
     sigma: tuple[float, ...]
     rows: list[Mapping[str, Any]]
     paid: dict[str, int]
+    scale: tuple[float, ...] = ()
     ops: list[Op] = field(default_factory=list)
     told: list[Op] = field(default_factory=list)
     parts: tuple[Part, ...] = ()
     state: int | None = None
     noise: tuple[tuple[float, float], ...] = ()
+    missed: bool = False
 
     @property
     def lines(self) -> tuple[int, ...]:
@@ -237,7 +244,9 @@ class Judge:
         self.history, self.export = history, export
         self.findings: list[Finding] = []
         self.data = Rows(history.brought)
-        self.in_or_out: bool = history.promise["in_or_out"]
+        course = export["budget"]["weighted"] or {}
+        self.least_weight = Fraction(course.get("least_weight", 0))
+        """Nobody counts for less than so much of a scale: public, where people are weighted."""
         paid: dict[int, dict[str, int]] = defaultdict(dict)
         for person in export["people"]:
             for charge in person["charges"]:
@@ -245,7 +254,7 @@ class Judge:
                 of[person["person"]] = of.get(person["person"], 0) + charge["units"]
         self.releases = {
             one["release"]: Release(one["release"], tuple(one["sigma"]), one["rows"],
-                                    paid[one["release"]])
+                                    paid[one["release"]], tuple(one["scale"]))
             for one in export["releases"]
         }  # fmt: skip
         self._requests = {
@@ -394,6 +403,8 @@ class Judge:
                 )
                 release.state = now = next((s for s in fits if s >= again), fits[0])
                 release.noise = tuple(self._noise_of(release, now))
+                held = ((low <= x <= high) for x, low, high in self._intervals(release, now))
+                release.missed = not all(held)
             else:
                 self._blame(release, window, now, spent)
             for person, units in release.paid.items():
@@ -432,19 +443,26 @@ class Judge:
     ) -> list[tuple[str, str]]:
         """Return what does not fit if a release is of this state of the data."""
         found = [*self._charges(release, state, spent)]
-        if self.in_or_out:
-            for noise, sigma in self._noise_of(release, state):
-                if abs(noise) > FAR * sigma + 1:
-                    found.append(("wrong answer", f"it is off by {noise:g}, sigma is {sigma:g}"))
+        for noise, sigma in self._noise_of(release, state):
+            if abs(noise) > FAR * sigma + 1:
+                found.append(("wrong answer", f"it is off by {noise:g}, sigma is {sigma:g}"))
+        for truth, low, high in self._intervals(release, state):
+            if not low - 2 * (high - low) <= truth <= high + 2 * (high - low):
+                found.append(("wrong answer", f"{truth:g} is far from {low:g} to {high:g}"))
         return found
 
     def _costs(self, release: Release, state: int) -> dict[str, Fraction]:
-        """Return what a release costs each person who is in it wholly, in units."""
+        """Return what a release costs each person who is in it, in units; weighted: at least."""
         costs: dict[str, Fraction] = defaultdict(Fraction)
-        for added, sigma in zip(self._added(release, state), release.sigma, strict=True):
+        for place, added in enumerate(self._added(release, state)):
+            norms: dict[str, Fraction] = defaultdict(Fraction)
             for (person, *_), value in added.items():
-                if value:
-                    costs[person] += (Fraction(value) / Fraction(sigma)) ** 2 * self.unit
+                norms[person] += Fraction(value) ** 2
+            for person, norm in norms.items():
+                if release.scale:
+                    most = (Fraction(release.scale[place]) * self.least_weight) ** 2
+                    norm = min(norm, most) * (1 - ROUNDED)
+                costs[person] += norm / Fraction(release.sigma[place]) ** 2 * self.unit
         return costs
 
     def _charges(
@@ -456,27 +474,38 @@ class Judge:
             cost, paid = costs.get(person, Fraction()), release.paid.get(person, 0)
             most = cost * (1 + ROUNDED) + len(release.parts) + 1
             said = f"{person} paid {paid} units of {float(cost):.9g}"
-            if paid == 0 and spent.get(person, 0) + most > budget:
+            if paid == 0 and spent.get(person, 0) + most > budget and not release.scale:
                 continue  # left out
-            if self.in_or_out:
-                if paid < cost:
-                    yield "not covered", said
-                elif paid > most:
-                    yield "overcharged", said
-            elif paid == 0 and cost:
+            if paid < cost:
                 yield "not covered", said
+            elif paid > most and not release.scale:  # pilots cost people whom no WHERE has
+                yield "overcharged", said
 
-    def _noise_of(self, release: Release, state: int) -> Iterator[tuple[float, float]]:
-        """Yield the noise of each value, and its sigma: people who paid nothing are not in it."""
+    def _cells(
+        self, release: Release, state: int, everybody: bool
+    ) -> Iterator[tuple[Mapping[str, Any], str, float, float]]:
+        """Yield each value of an answer: its row, column, truth about who is in, and sigma."""
         for part, added, sigma in zip(
             release.parts, self._added(release, state), release.sigma, strict=True
         ):
             truth: dict[tuple[str, ...], float] = defaultdict(float)
             for (person, *keys), value in added.items():
-                if release.paid.get(person, 0) or not self.in_or_out:
+                if everybody or release.paid.get(person, 0):
                     truth[tuple(keys)] += value
             for row in release.rows:
-                yield row[part.column] - truth[tuple(str(row[k]) for k in part.keys)], sigma
+                yield row, part.column, truth[tuple(str(row[k]) for k in part.keys)], sigma
+
+    def _noise_of(self, release: Release, state: int) -> Iterator[tuple[float, float]]:
+        """Yield the noise of each value, and its sigma: people who paid nothing are not in it."""
+        if not release.scale:
+            for row, column, truth, sigma in self._cells(release, state, everybody=False):
+                yield row[column] - truth, sigma
+
+    def _intervals(self, release: Release, state: int) -> Iterator[tuple[float, float, float]]:
+        """Yield the truth about everybody, and the interval of it, where people are weighted."""
+        if release.scale:
+            for row, column, truth, _ in self._cells(release, state, everybody=True):
+                yield truth, row[f"{column}_low"], row[f"{column}_high"]
 
     def _repeats(self) -> None:
         """Compare what was given again with the data of that moment: names are for ever."""
@@ -502,14 +531,16 @@ class Judge:
     # -- noise and quotas ----------------------------------------------------------------------
 
     def _noise(self) -> None:
-        if not self.in_or_out:
-            return
         drawn = [r for r in self.releases.values() if r.noise]
         for one, other, bits in repeated([(r.number, *cell) for r in drawn for cell in r.noise]):
             said = f"releases {one} and {other}, or those before them, share {bits:.0f} bits"
             self._find(
                 "noise twice", said, (*self.releases[one].lines, *self.releases[other].lines)
             )
+        weighted = [r.missed for r in self.releases.values() if r.scale and r.state is not None]
+        if _tail(len(weighted), sum(weighted)) < RARE:
+            said = f"{sum(weighted)} of {len(weighted)} answers are not in their intervals"
+            self._find("wrong answer", said)
         squares = [(noise / sigma) ** 2 for r in drawn for noise, sigma in r.noise]
         if squares:
             n = len(squares)
@@ -569,6 +600,11 @@ def repeated(drawn: Sequence[tuple[int, float, float]]) -> Iterator[tuple[int, i
             if bits >= BITS:
                 yield one, other, bits
                 bits = 0.0
+
+
+def _tail(n: int, k: int) -> float:
+    """Return the chance that k or more of n answers miss, of which one in 20 may."""
+    return sum(math.comb(n, i) * 0.05**i * 0.95 ** (n - i) for i in range(k, n + 1))
 
 
 def _step(x: float) -> float:

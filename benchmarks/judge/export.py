@@ -49,12 +49,15 @@ def _account(account: dict[str, Any]) -> dict[str, Any]:
 
 def _release(one: Release) -> dict[str, Any]:
     analysts = one.request is not None and one.asker is Asker.ANALYST
+    facts = answer_facts(Answer.from_bytes(one.answer))
+    scale = facts.get("scale", [])
     return {
         "release": one.id,
         "request": f"analyst/{one.request_id}" if analysts else one.request_id,
         "query": one.query,
         "sigma": list(one.sigma),
-        "rows": answer_facts(Answer.from_bytes(one.answer))["rows"],
+        "scale": scale if isinstance(scale, (list, tuple)) else [scale],
+        "rows": facts["rows"],
     }
 
 

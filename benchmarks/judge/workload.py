@@ -31,7 +31,8 @@ import psycopg
 
 ROOT = Path(__file__).parent.parent.parent
 DAYS = range(1, 6)
-PEOPLE, KAPPA, COUNTS = 24, 8.0, 1500.0
+PEOPLE, KAPPA = 24, 8.0
+ANSWERS, IN_OR_OUT = "answers=240", "in-or-out,counts=1500"
 QUOTA, COMMON = 25, 6
 MOST_SECONDS = 240.0
 """Seconds that clients may go without answers, on a machine that does much else."""
@@ -273,14 +274,16 @@ class Life:
         folder: An empty one.
         seed: Of what is asked and when what happens; noise is the system's.
         lake: Two servers of a lake, in place of one of a file.
+        weighted: People are weighted; else they are in or out.
         program: What serves.
-        events: Those that happen: "copy", "second", "put_back", "kill", "nothing"; (): all of them, in an
-            order by chance; of a lake four kills.
+        events: Those that happen: "copy", "second", "put_back", "kill", "nothing"; (): all
+            but the last, in an order by chance; of a lake four kills.
     """
 
     folder: Path
     seed: int
     lake: bool = False
+    weighted: bool = False
     program: Sequence[str] = SPARSEQ
     events: Sequence[str] = ()
     stop: threading.Event = field(default_factory=threading.Event)
@@ -329,17 +332,16 @@ class Life:
         rows = [(who, day, float(1 + (who + day) % 6)) for who in range(PEOPLE) for day in DAYS[:3]]
         rows += some_rows(self.draw, range(PEOPLE), 40)
         self._write(self.folder / "first.csv", rows)
-        self.book.note(
-            "promise", kappa=KAPPA, norm_budget=COUNTS, in_or_out=True, quotas={"quota": QUOTA}
-        )
         number = self.book.begin("bring", rows=rows, columns=COLUMNS)
         told(
             "create", self.store, str(self.folder / "first.csv"), "--table", "t", "--user", "who",
-            "--kappa", str(KAPPA), "--for", f"questions,in-or-out,counts={COUNTS:g}",
+            "--kappa", str(KAPPA), "--for", f"questions,{ANSWERS if self.weighted else IN_OR_OUT}",
             "--keys", "day=" + ",".join(map(str, DAYS)), "--bounds", "x=0..7",
             "--type", "x=DOUBLE", *(("--buckets", "3") if self.lake else ()),
         )  # fmt: skip
         self.book.note("brought", op=number)
+        whole = json.loads(told("budget", self.store, "--format", "json"))["norm_budget"]
+        self.book.note("promise", kappa=KAPPA, norm_budget=whole, quotas={"quota": QUOTA})
         made = told("token", "create", self.store, "--name", "curator", "--role", "curator")
         self.curator = made.split()[0]
         if not self.lake:
@@ -553,7 +555,7 @@ def lives(folder: Path, runs: int, seed: int = 1) -> Iterator[tuple[Path, Path]]
     def life(run: int) -> tuple[Path, Path]:
         here = folder / f"run{run}"
         here.mkdir(parents=True)
-        return Life(here, seed + run, lake=run % 2 == 1).live()
+        return Life(here, seed + run, lake=run % 2 == 1, weighted=run % 4 >= 2).live()
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         yield from pool.map(life, range(runs))

@@ -42,11 +42,18 @@ def paid(person: str, rows: int, *units: float) -> Facts:
 
 
 def released(number: int, sql: str, row: Facts, request: str | None = None) -> Facts:
-    return {"release": number, "request": request, "query": sql, "sigma": [SIGMA], "rows": [row]}
+    return {
+        "release": number,
+        "request": request,
+        "query": sql,
+        "sigma": [SIGMA],
+        "scale": [],
+        "rows": [row],
+    }
 
 
 HISTORY: list[Facts] = [
-    {"at": 0, "what": "promise", "kappa": 0.5, "norm_budget": 100.0, "in_or_out": True,
+    {"at": 0, "what": "promise", "kappa": 0.5, "norm_budget": 100.0,
      "quotas": {"ben": 1}},
     {"at": 0, "what": "bring", "op": 1, "rows": [[1, 0.5], [1, 2.5], [2, 1.0]],
      "columns": {"who": "BIGINT", "x": "DOUBLE"}},
@@ -71,7 +78,7 @@ HISTORY: list[Facts] = [
 ]  # fmt: skip
 """A count, a sum whose answer was lost and is read back, rows, and the count of all."""
 EXPORT: Facts = {
-    "budget": {"kappa": 0.5, "norm_budget": 100.0, "losses": []},
+    "budget": {"kappa": 0.5, "norm_budget": 100.0, "losses": [], "weighted": None},
     "releases": [
         released(1, COUNT, {"n": 9, "n_error": 20.0}),
         released(2, SUM, {"s": 12.25, "s_error": 20.0}, "client/ben/1"),
