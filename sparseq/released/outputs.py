@@ -216,7 +216,8 @@ class PossibleKeys:
     Attributes:
         places: Of the keys.
         values: Theirs, a tuple for each combination.
-        open: Of each key, a value that goes with any others: of rows without a value, or None.
+        open: Of each key, a value that goes with any others, or None. NULL goes with NULL alone:
+            the row has no value that they are all made of.
     """
 
     places: tuple[int, ...]
@@ -232,10 +233,17 @@ class PossibleKeys:
             >>> known.holds([year, month]).tolist()
             [True, False, True]
         """
-        rows = zip(*(keys[i].tolist() for i in self.places), strict=True)
-        both = [(row, zip(row, self.open, strict=True)) for row in rows]
-        found = (row in self.values or any(x is None or x == o for x, o in by) for row, by in both)
-        return np.fromiter(found, np.bool_, len(both))
+        rows = list(zip(*(keys[i].tolist() for i in self.places), strict=True))
+        nothing = (None,) * len(self.places)
+        return np.array(
+            [
+                row in self.values
+                or row == nothing
+                or any(x == o for x, o in zip(row, self.open, strict=True) if o is not None)
+                for row in rows
+            ],
+            np.bool_,
+        )
 
 
 @dataclass(frozen=True)

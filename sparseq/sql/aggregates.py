@@ -243,6 +243,8 @@ def possible_keys(
             by.setdefault(next(iter(tables if public else columns)), []).append(i)
     found = []
     for places in (tuple(some) for some in by.values() if len(some) > 1):
+        if any(domains[i].rest and domains[i].values[-1] is None for i in places):
+            continue  # of the rest, which can't be told from NULL
         related = [keys[i] for i in places]
         values = PublicValues(scope, scope.public).together(related)
         if values is not None and len(values) < math.prod(len(domains[i].values) for i in places):
