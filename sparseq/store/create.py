@@ -265,6 +265,8 @@ def connect(
 
 def _settled(store: Store, without: bool = False) -> Store:
     """Return a store whose draws from its population are done; see `settle`."""
+    if store.backend.settings.get("population") is None:
+        return store
     try:
         settle(store.stream, store.backend, without)
     except BaseException:

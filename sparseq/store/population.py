@@ -82,7 +82,7 @@ _WHOLE_NUMBERS = {"BIGINT", "UBIGINT", "HUGEINT"}
 
 
 @dataclass(frozen=True)
-class Asked:
+class DrawRequest:
     """A draw that a store asks for.
 
     Attributes:
@@ -186,7 +186,7 @@ class Population:
         amounts = [one["amount"] for store, one in self._stores.items() if store != besides]
         return max(UNITS - sum(map(int, amounts)), 0)
 
-    def give(self, asked: Asked) -> Given:
+    def give(self, asked: DrawRequest) -> Given:
         """Charge a draw, and return it; durable when it returns. The same nonce gets the same.
 
         Raises:
@@ -206,7 +206,7 @@ class Population:
             given = np.where(users[at] == numbers, units[at], 0)
         return Given(said["number"], said["least"], given)
 
-    def _new(self, asked: Asked, request: RequestId) -> Release:
+    def _new(self, asked: DrawRequest, request: RequestId) -> Release:
         stores = self._stores
         before = stores.get(asked.store, {"draws": 0, "amount": 0})
         if asked.after is not None and asked.after != before["draws"]:
@@ -258,7 +258,7 @@ class Population:
         self._backend.forget(users, lambda: None)
         return len(users)
 
-    def _check_kind(self, asked: Asked) -> None:
+    def _check_kind(self, asked: DrawRequest) -> None:
         """Refuse identifiers of another kind, by which nobody would be found again."""
         kind = kind_of(asked.kind)
         kind = "whole numbers" if kind in _WHOLE_NUMBERS else {"VARCHAR": "text"}.get(kind, kind)
@@ -272,7 +272,7 @@ class Population:
         if known is None:
             self.ledger.in_transaction(lambda: self.ledger.write(Fact(_KIND, kind)))
 
-    def _open_accounts(self, asked: Asked) -> None:
+    def _open_accounts(self, asked: DrawRequest) -> None:
         """Open accounts for people who have none, in a transaction of the caller."""
         database = self._backend.database
         database.register("staged", pa.table({"person": pa.array(asked.people, pa.string())}))
@@ -413,7 +413,7 @@ class Begun:
     """A draw that the store has begun, and that the population may have given.
 
     Attributes:
-        nonce: See `Asked`.
+        nonce: See `DrawRequest`.
         share: Of all that the store may ever draw; of newcomers, of all that others have drawn.
         newcomers: It is for people who are new.
     """
@@ -618,7 +618,7 @@ def _finished(stream: Stream, backend: Backend, drawn: Drawn) -> Drawn:
         _noted(stream.ledger, drawn)  # of the first one: its nonce, before anybody is asked
     whom = _whom(stream, backend, begun)
     table = backend.catalog.private[0]
-    asked = Asked(
+    asked = DrawRequest(
         backend.settings["store"],
         link["name"],
         begun.nonce,
