@@ -52,8 +52,7 @@ def create(
     dates: str | Mapping[str, str] = "",
     most: Mapping[str, int] | None = None,
     buckets: int | None = None,
-    population: str | Path | None = None,
-    draw: float = 1.0,
+    population: str | Path | tuple[str | Path, float] | None = None,
     seed: int | None = None,
 ) -> Store:
     """Create a store from events, and return it open. The file appears whole, or not at all.
@@ -116,8 +115,8 @@ def create(
             stays.
         population: A population, from which the accounts of this store are drawn: see
             `sparseq.create_population`. `kappa`, or `epsilon`, is then the most that the store may
-            ever draw of what everybody has there.
-        draw: Share of it that is drawn now; `Store.draw` draws more.
+            ever draw of what everybody has there. All of it is drawn at once; or (population,
+            share): so much of it, and `Store.draw` draws more.
         seed: For tests and simulations only: repeatable noise, no privacy; every answer says so.
 
     Raises:
@@ -134,12 +133,12 @@ def create(
     by, lifetime = _pair("window", window or "")
     budget = _budget(kappa, epsilon, questions)
     weights = _weights(budget, budget_of, least) if questions.weighs else None
+    link = None
     if population is not None:
+        place, share = population if isinstance(population, tuple) else (population, 1.0)
         _check_population(questions, by, budget_of, kappa, epsilon)
-        link = linked(population, address(path), budget, draw)
-        least, weights = 0.0, weights and {"tau": tau_for(budget.norm_budget * draw), "least": 0.0}
-    elif draw != 1.0:
-        raise ParameterError("a share is drawn from a population", "say which: population=…")
+        link = linked(place, address(path), budget, share)
+        least, weights = 0.0, weights and {"tau": tau_for(budget.norm_budget * share), "least": 0.0}
     if budget_of:
         least = 0.0 if weights is None else weights["least"]
     parts = made(series, budget, sum(shares.values()), least)
@@ -181,8 +180,8 @@ def create(
         False,
         purposes=parts,
         lifetime_kappa=lifetime,
-        population=None if population is None else link,
-        marks="" if population is None or path is None else link["marks"],
+        population=link,
+        marks="" if link is None or path is None else link["marks"],
     )
     folder = lake_folder(path)
     if (buckets is None) != (folder is None):

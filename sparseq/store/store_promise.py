@@ -20,14 +20,13 @@ from sparseq.accounting import gdp
 from sparseq.accounting.budget import Budget
 from sparseq.accounting.charge import UNITS_PER_NORM, budget_units
 from sparseq.base.errors import ParameterError, did_you_mean
-from sparseq.ledger.protocol import Release, watch_begun
+from sparseq.ledger.protocol import Release, drawn_facts, watch_begun
 from sparseq.ledger.purposes import Pot, Pots, Purpose
 from sparseq.pictures.answer_texts import budget_of
 from sparseq.pictures.tables import DELTA
 from sparseq.released.render import HIGH_SUFFIX, LOW_SUFFIX, columns_of
 from sparseq.store.address import backend_at
 from sparseq.store.answer import Answer
-from sparseq.store.population import population_of
 from sparseq.stream.stream_progress import COURSE, Course
 from sparseq.version import __version__
 
@@ -58,7 +57,7 @@ class StorePromise:
     def __init__(self, backend: Backend) -> None:
         settings = backend.settings
         self._ledger, self._weights = backend.ledger, settings.get("weights")
-        self._backend = backend
+        self._link: Mapping[str, Any] | None = settings.get("population")
         self._lifetime: int | None = settings.get("lifetime")
         self.reserves = {Pot[k.upper()]: float(v) for k, v in settings["reserves"].items()}
         self.budget = Budget(
@@ -77,7 +76,7 @@ class StorePromise:
     @property
     def population(self) -> dict[str, Any] | None:
         """The draws from a population, as plain data; None: the budget is the store's own."""
-        return population_of(self._backend)
+        return drawn_facts(self._ledger, self._link)
 
     @property
     def parts(self) -> dict[Pot, float]:
