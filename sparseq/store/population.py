@@ -489,7 +489,8 @@ def newcomers(stream: Stream, backend: Backend) -> Iterator[None]:
         try:
             yield
         finally:
-            if backend.database is not None:
+            whole = not (stream.half_done or backend.half_done)
+            if whole and backend.database is not None:  # else it is done when it is opened next
                 settle(stream, backend)
 
 
