@@ -59,9 +59,8 @@ def make(folder: Path) -> dict[str, Path]:
             folder / name,
             {"t": rows},
             user="who",
-            population=folder / "people",
+            population=(folder / "people", SHARE),
             kappa=MOST,
-            draw=SHARE,
             purposes=[sparseq.Questions(counts=20_000), sparseq.Purpose("daily", 0.25, 4000)],
         ) as con:
             ids[name] = con.backend.settings["store"]

@@ -43,7 +43,8 @@ def place(tmp_path: Path) -> Path:
 def store(place: Path, name: str | None, people: Any, kappa: float = 0.25, **more: Any) -> Any:
     rows = pa.table({"who": list(people)})
     path = None if name is None else place / name
-    more = {"user": "who", "population": place / "people", "kappa": kappa} | more
+    drawn = more.pop("population", place / "people"), more.pop("draw", 1.0)
+    more = {"user": "who", "population": drawn, "kappa": kappa} | more
     return sparseq.create(path, {"t": rows}, **more)
 
 
@@ -334,7 +335,7 @@ def test_random_lives_of_three_stores(place: Path, steps: int) -> None:
 @pytest.mark.deep
 def test_a_lake_draws_and_a_copy_of_it_is_refused(place: Path) -> None:
     rows = pa.table({"who": list(range(20))})
-    how = {"user": "who", "population": place / "people", "kappa": 0.25, "draw": 0.5, "buckets": 2}
+    how = {"user": "who", "population": (place / "people", 0.5), "kappa": 0.25, "buckets": 2}
     address = f"lake://{place}/lake"
     with sparseq.create(address, {"t": rows}, **how) as lake:
         lake.sql(COUNT)
@@ -388,8 +389,8 @@ def test_the_commands(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
     (place / "t.csv").write_text("who\n1\n2\n")
     people, shop = str(place / "people"), str(place / "shop")
-    made = run("create", shop, str(place / "t.csv"), "--user", "who", "--population", people,
-               "--kappa", "0.25", "--draw", "50%")  # fmt: skip
+    made = run("create", shop, str(place / "t.csv"), "--user", "who", "--population",
+               f"{people}=50%", "--kappa", "0.25")  # fmt: skip
     assert "50 % of the most that this one may draw is drawn" in made
     assert "has drawn 75 % of the most" in run("population", "draw", people, shop, "25%")
     shown = run("population", "show", people)

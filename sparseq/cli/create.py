@@ -36,10 +36,9 @@ from sparseq.cli.declare import (
 )
 from sparseq.cli.options import (
     Command,
-    FilePath,
+    FileAndShare,
     NameAndNumber,
     NumberPair,
-    Share,
     bounds_option,
     command,
     dates_option,
@@ -343,17 +342,11 @@ def _ask(question: str, default: str | None = None, among: Mapping[int, str] | N
 )
 @click.option(
     "--population",
-    type=FilePath(),
-    metavar="FILE",
+    type=FileAndShare(),
+    metavar="FILE[=SHARE]",
     help="One budget for everybody that several stores draw on (`sparseq population create`). "
-    "--kappa, or --epsilon, is then the most that this one may ever draw.",
-)
-@click.option(
-    "--draw",
-    type=Share(),
-    default=1.0,
-    metavar="SHARE",
-    help="Of that, what is drawn now; `sparseq population draw` draws more. [default: 100%]",
+    "--kappa, or --epsilon, is then the most that this one may ever draw, and SHARE what of it is "
+    "drawn now. [default: 100%]",
 )
 @seed_option
 def create(

@@ -304,6 +304,23 @@ class FilePath(click.Path):
         return super().convert(value, param, ctx)
 
 
+class FileAndShare(FilePath):
+    """A file, and a share with it if there is one: people.population=50%.
+
+    Example:
+        >>> FileAndShare().convert("people.population=50%", None, None)
+        (PosixPath('people.population'), 0.5)
+    """
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path, and the share or 1."""
+        if isinstance(value, tuple):
+            return value
+        file, equals, share = str(value).rpartition("=")
+        path = super().convert(file if equals else value, param, ctx)
+        return path, Share().convert(share, param, ctx) if equals else 1.0
+
+
 class StoreAddress(FilePath):
     """The place of a store: a path, or lake://FOLDER."""
 

@@ -30,17 +30,17 @@ population_argument = click.argument("population", type=FilePath(), metavar="POP
 
 @click.group(cls=Group)
 def population() -> None:
-    """Keep one budget for everybody, which several stores about the same people draw on.
+    """One budget for everybody, which several stores draw on.
 
-    All answers of all of its stores together keep its promise. It is for the curator: POPULATION
-    holds who is in which stores' data.
+    The stores are about the same people, of whom each has one account. All answers of all of
+    them together keep its promise. It is for the curator: POPULATION holds who is in their data.
 
     \b
     Examples:
       sparseq population create people.population --kappa 0.5 --marks /mnt/other/marks
       sparseq create visits.sparseq visits.csv --user id --population people.population --kappa 0.3
-      sparseq create orders.sparseq orders.csv --user id --population people.population --kappa 0.4
-          --draw 50%
+      sparseq create orders.sparseq orders.csv --user id --population people.population=50%
+          --kappa 0.4
       sparseq population draw people.population orders.sparseq 25%
       sparseq population show people.population
     """

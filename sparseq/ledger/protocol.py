@@ -13,8 +13,10 @@ person is taken in again: so the newest note of each is enough, and mostly a lit
 from __future__ import annotations
 
 import datetime as dt
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -312,3 +314,77 @@ def watch_begun(ledger: Ledger) -> dict[str, Any] | None:
     """Return the numbers that the watch was begun with; None: it was not."""
     begun: dict[str, Any] | None = ledger.fact(WATCH)
     return begun
+
+
+# -- draws of a store from its population: public, see `sparseq.store.population` ------------------
+
+DRAWN = "population"
+"""The fact that a ledger keeps them under."""
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A draw that the store has begun, and that the population may have given.
+
+    Attributes:
+        nonce: That it is asked for under.
+        share: Of all that the store may ever draw; of newcomers, of all that others have drawn.
+        newcomers: It is for people who are new.
+    """
+
+    nonce: str
+    share: str
+    newcomers: bool = False
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The draws of a store: public.
+
+    Attributes:
+        place: Of the population.
+        share: Of all that the store may ever draw, as a fraction.
+        draws: How many there were; None: a part of the store was lost, and with it the number.
+        units: That somebody has been given at most, in units of the store.
+        losses: How many losses of the store are written off.
+        begun: A draw that is not done.
+    """
+
+    place: str
+    share: str = "0"
+    draws: int | None = 0
+    units: int = 0
+    losses: int = 0
+    begun: Begun | None = None
+
+    @classmethod
+    def by(cls, ledger: Ledger, link: Mapping[str, Any]) -> Drawn:
+        """Return what a store has drawn; at first, what it is to draw.
+
+        Args:
+            ledger: Of the store.
+            link: Its population, as its settings have it.
+        """
+        kept = ledger.fact(DRAWN)
+        if kept is None:
+            return cls(link["place"], begun=Begun(secrets.token_hex(16), link["draw"]))
+        return cls(**kept | {"begun": kept["begun"] and Begun(**kept["begun"])})
+
+    def fact(self) -> Fact:
+        """Return what writes it."""
+        return Fact(DRAWN, asdict(self))
+
+
+def drawn_facts(ledger: Ledger, link: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return what a store has drawn, as plain data: public; None: its budget is its own."""
+    if link is None:
+        return None
+    drawn = Drawn.by(ledger, link)
+    return {
+        "id": link["id"],
+        "kappa": link["kappa"],
+        "place": drawn.place,
+        "drawn": float(Fraction(drawn.share)),
+        "draws": drawn.draws,
+        "begun": drawn.begun is not None,
+    }

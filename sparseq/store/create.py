@@ -59,8 +59,7 @@ def create(
     find_bounds: Sequence[str] = (),
     only_declared_bounds: bool = False,
     buckets: int | None = None,
-    population: str | Path | None = None,
-    draw: float = 1.0,
+    population: str | Path | tuple[str | Path, float] | None = None,
     seed: int | None = None,
 ) -> Store:
     """Create a store from events, and return it open. The file appears whole, or not at all.
@@ -138,8 +137,8 @@ def create(
             stays.
         population: A population, from which the accounts of this store are drawn: see
             `sparseq.create_population`. `kappa`, or `epsilon`, is then the most that the store may
-            ever draw of what everybody has there.
-        draw: Share of it that is drawn now; `Store.draw` draws more.
+            ever draw of what everybody has there. All of it is drawn at once; or (population,
+            share): so much of it, and `Store.draw` draws more.
         seed: For tests and simulations only: repeatable noise, no privacy; every answer says so.
 
     Raises:
@@ -156,12 +155,12 @@ def create(
     by, lifetime = _pair("window", window or "")
     budget = _budget(kappa, epsilon, questions)
     weights = _weights(budget, budget_of, least) if questions.weighs else None
+    link = None
     if population is not None:
+        place, share = population if isinstance(population, tuple) else (population, 1.0)
         _check_population(questions, by, budget_of, kappa, epsilon)
-        link = linked(population, address(path), budget, draw)
-        least, weights = 0.0, weights and {"tau": tau_for(budget.norm_budget * draw), "least": 0.0}
-    elif draw != 1.0:
-        raise ParameterError("a share is drawn from a population", "say which: population=…")
+        link = linked(place, address(path), budget, share)
+        least, weights = 0.0, weights and {"tau": tau_for(budget.norm_budget * share), "least": 0.0}
     if budget_of:
         least = 0.0 if weights is None else weights["least"]
     parts = made(series, budget, sum(shares.values()), least)
@@ -207,8 +206,8 @@ def create(
         ids=tuple(ids),
         least_people=checked_least(least_people),
         finds_bounds=not only_declared_bounds,
-        population=None if population is None else link,
-        marks="" if population is None or path is None else link["marks"],
+        population=link,
+        marks="" if link is None or path is None else link["marks"],
     )
     if by and links:
         raise ParameterError(
@@ -310,6 +309,8 @@ def connect(
 
 def _settled(store: Store, without: bool = False) -> Store:
     """Return a store whose draws from its population are done; see `settle`."""
+    if store.backend.settings.get("population") is None:
+        return store
     try:
         settle(store.stream, store.backend, without)
     except BaseException:

@@ -39,7 +39,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -58,9 +58,8 @@ from sparseq.engine._duckdb.people import kind_of
 from sparseq.ledger._duckdb.mark import Lock
 from sparseq.ledger.accounts import Index, Ints, pack, pack_set
 from sparseq.ledger.notes import Asker, Fact, RequestId
-from sparseq.ledger.protocol import Entry, Ledger, Release, forget_taken, held
+from sparseq.ledger.protocol import DRAWN, Begun, Drawn, Entry, Ledger, Release, forget_taken, held
 from sparseq.ledger.purposes import DRAWS, Pot
-from sparseq.store._duckdb.create_file import create_population_file
 from sparseq.store._duckdb.file_backend import POPULATION_FORMAT, DuckBackend
 from sparseq.store._duckdb.open_file import MissingPart, open_backend
 from sparseq.store.backend import Backend
@@ -73,16 +72,15 @@ UNITS = budget_units(NORM_BUDGET_RANGE[1])
 PATIENCE = 60.0
 """Seconds that a store waits while others draw."""
 _PAUSE, _CREATE = 0.01, os.O_CREAT
-_STORES, _KIND, _DRAWN = "stores", "kind of identifiers", "population"
-"""Facts: of a population, of each store what it has drawn, and how people are called; of a store,
-what it has drawn."""
+_STORES, _KIND = "stores", "kind of identifiers"
+"""Facts of a population: of each store what it has drawn, and how people are called."""
 _WHOLE_NUMBERS = {"BIGINT", "UBIGINT", "HUGEINT"}
 
 # -- the population's side: a file of accounts, and what was drawn from them -----------------------
 
 
 @dataclass(frozen=True)
-class Asked:
+class DrawRequest:
     """A draw that a store asks for.
 
     Attributes:
@@ -186,7 +184,7 @@ class Population:
         amounts = [one["amount"] for store, one in self._stores.items() if store != besides]
         return max(UNITS - sum(map(int, amounts)), 0)
 
-    def give(self, asked: Asked) -> Given:
+    def give(self, asked: DrawRequest) -> Given:
         """Charge a draw, and return it; durable when it returns. The same nonce gets the same.
 
         Raises:
@@ -206,7 +204,7 @@ class Population:
             given = np.where(users[at] == numbers, units[at], 0)
         return Given(said["number"], said["least"], given)
 
-    def _new(self, asked: Asked, request: RequestId) -> Release:
+    def _new(self, asked: DrawRequest, request: RequestId) -> Release:
         stores = self._stores
         before = stores.get(asked.store, {"draws": 0, "amount": 0})
         if asked.after is not None and asked.after != before["draws"]:
@@ -258,7 +256,7 @@ class Population:
         self._backend.forget(users, lambda: None)
         return len(users)
 
-    def _check_kind(self, asked: Asked) -> None:
+    def _check_kind(self, asked: DrawRequest) -> None:
         """Refuse identifiers of another kind, by which nobody would be found again."""
         kind = kind_of(asked.kind)
         kind = "whole numbers" if kind in _WHOLE_NUMBERS else {"VARCHAR": "text"}.get(kind, kind)
@@ -272,7 +270,7 @@ class Population:
         if known is None:
             self.ledger.in_transaction(lambda: self.ledger.write(Fact(_KIND, kind)))
 
-    def _open_accounts(self, asked: Asked) -> None:
+    def _open_accounts(self, asked: DrawRequest) -> None:
         """Open accounts for people who have none, in a transaction of the caller."""
         database = self._backend.database
         database.register("staged", pa.table({"person": pa.array(asked.people, pa.string())}))
@@ -328,6 +326,8 @@ def create_population(
         folder = Path(place).resolve()
         folder.mkdir(mode=0o700, exist_ok=True)
         place = str(folder)
+    from sparseq.store._duckdb.create_file import create_population_file
+
     create_population_file(Path(path), budget, place)
 
 
@@ -408,54 +408,8 @@ def _locked(path: Path, patience: float) -> Lock:
 # -- the store's side: its accounts are what it has drawn ------------------------------------------
 
 
-@dataclass(frozen=True)
-class Begun:
-    """A draw that the store has begun, and that the population may have given.
-
-    Attributes:
-        nonce: See `Asked`.
-        share: Of all that the store may ever draw; of newcomers, of all that others have drawn.
-        newcomers: It is for people who are new.
-    """
-
-    nonce: str
-    share: str
-    newcomers: bool = False
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """The draws of a store: public.
-
-    Attributes:
-        place: Of the population.
-        share: Of all that the store may ever draw, as a fraction.
-        draws: How many there were; None: a part of the store was lost, and with it the number.
-        units: That somebody has been given at most, in units of the store.
-        losses: How many losses of the store are written off.
-        begun: A draw that is not done.
-    """
-
-    place: str
-    share: str = "0"
-    draws: int | None = 0
-    units: int = 0
-    losses: int = 0
-    begun: Begun | None = None
-
-    @classmethod
-    def by(cls, backend: Backend) -> Drawn:
-        """Return what a store has drawn."""
-        kept = backend.ledger.fact(_DRAWN)
-        if kept is None:
-            link = backend.settings["population"]
-            first = Begun(secrets.token_hex(16), link["draw"])
-            return cls(link["place"], losses=len(backend.losses), begun=first)
-        return cls(**kept | {"begun": kept["begun"] and Begun(**kept["begun"])})
-
-    def fact(self) -> Fact:
-        """Return what writes it."""
-        return Fact(_DRAWN, asdict(self))
+def _drawn(backend: Backend) -> Drawn:
+    return Drawn.by(backend.ledger, backend.settings["population"])
 
 
 def linked(place: str | Path, name: str, budget: Budget, draw: float) -> dict[str, Any]:
@@ -504,7 +458,7 @@ def settle(stream: Stream, backend: Backend, without: bool = False) -> None:
         return
     with stream.lock:
         stream.flush()
-        drawn = Drawn.by(backend)
+        drawn = _drawn(backend)
         if len(backend.losses) > drawn.losses:
             drawn = _written_off(stream, backend, drawn)
         if drawn.begun is not None and without and not Path(drawn.place).is_file():
@@ -528,14 +482,15 @@ def newcomers(stream: Stream, backend: Backend) -> Iterator[None]:
         return
     with stream.lock:
         settle(stream, backend)
-        drawn = Drawn.by(backend)
+        drawn = _drawn(backend)
         _check_there(Path(drawn.place))
         begun = Begun(secrets.token_hex(16), drawn.share, newcomers=True)
         _noted(stream.ledger, replace(drawn, begun=begun))
         try:
             yield
         finally:
-            if backend.database is not None:
+            whole = not (stream.half_done or backend.half_done)
+            if whole and backend.database is not None:  # else it is done when it is opened next
                 settle(stream, backend)
 
 
@@ -552,7 +507,7 @@ def draw(stream: Stream, backend: Backend, share: float, place: str | Path | Non
         if place is not None:
             move(stream, backend, place)
         settle(stream, backend)
-        drawn = Drawn.by(backend)
+        drawn = _drawn(backend)
         left = 1 - Fraction(drawn.share)
         if asked > left:
             raise ParameterError(
@@ -574,7 +529,7 @@ def move(stream: Stream, backend: Backend, place: str | Path) -> None:
     with opened(place, backend.settings["population"]["id"]):
         pass
     with stream.lock:
-        _noted(stream.ledger, replace(Drawn.by(backend), place=str(Path(place).resolve())))
+        _noted(stream.ledger, replace(_drawn(backend), place=str(Path(place).resolve())))
 
 
 def _check_linked(backend: Backend) -> None:
@@ -614,11 +569,11 @@ def _finished(stream: Stream, backend: Backend, drawn: Drawn) -> Drawn:
     """Ask the population for a draw that was begun, and add what it gives to the accounts."""
     begun, link = drawn.begun, backend.settings["population"]
     assert begun is not None
-    if backend.ledger.fact(_DRAWN) is None:
+    if backend.ledger.fact(DRAWN) is None:
         _noted(stream.ledger, drawn)  # of the first one: its nonce, before anybody is asked
     whom = _whom(stream, backend, begun)
     table = backend.catalog.private[0]
-    asked = Asked(
+    asked = DrawRequest(
         backend.settings["store"],
         link["name"],
         begun.nonce,
@@ -735,19 +690,3 @@ def _written_off(stream: Stream, backend: Backend, drawn: Drawn) -> Drawn:
         stream.half_done = False
     stream.flush()
     return done
-
-
-def population_of(backend: Backend) -> dict[str, Any] | None:
-    """Return what is public of a store's draws, as plain data; None: it has a budget of its own."""
-    link = backend.settings.get("population")
-    if link is None:
-        return None
-    drawn = Drawn.by(backend)
-    return {
-        "id": link["id"],
-        "kappa": link["kappa"],
-        "place": drawn.place,
-        "drawn": float(Fraction(drawn.share)),
-        "draws": drawn.draws,
-        "begun": drawn.begun is not None,
-    }

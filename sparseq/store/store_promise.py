@@ -21,13 +21,12 @@ from sparseq.accounting.budget import Budget
 from sparseq.accounting.charge import UNITS_PER_NORM, budget_units
 from sparseq.base.defaults import DELTA
 from sparseq.base.errors import ParameterError, did_you_mean
-from sparseq.ledger.protocol import Release, watch_begun
+from sparseq.ledger.protocol import Release, drawn_facts, watch_begun
 from sparseq.ledger.purposes import Pot, Pots, Purpose
 from sparseq.pictures.answer_texts import budget_of
 from sparseq.released.render import HIGH_SUFFIX, LOW_SUFFIX, columns_of
 from sparseq.store.address import backend_at
 from sparseq.store.answer import Answer
-from sparseq.store.population import population_of
 from sparseq.stream.stream_progress import COURSE, Course
 from sparseq.version import __version__
 
@@ -72,7 +71,7 @@ class StorePromise:
     def __init__(self, backend: Backend) -> None:
         settings = backend.settings
         self._ledger, self._weights = backend.ledger, settings.get("weights")
-        self._backend = backend
+        self._link: Mapping[str, Any] | None = settings.get("population")
         self._lifetime: int | None = settings.get("lifetime")
         self._least: int = settings.get("least_people", 0)
         self.reserves = {Pot[k.upper()]: float(v) for k, v in settings["reserves"].items()}
@@ -92,7 +91,7 @@ class StorePromise:
     @property
     def population(self) -> dict[str, Any] | None:
         """The draws from a population, as plain data; None: the budget is the store's own."""
-        return population_of(self._backend)
+        return drawn_facts(self._ledger, self._link)
 
     @property
     def parts(self) -> dict[Pot, float]:
