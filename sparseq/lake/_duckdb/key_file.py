@@ -22,6 +22,7 @@ from sparseq.base.whole_files import PRIVATE, make_durable
 from sparseq.engine._duckdb.connection import connected
 from sparseq.engine._duckdb.people import People, kind_of
 from sparseq.engine._duckdb.storage import FACTS, SCHEMAS, Storage, scrub, scrub_later
+from sparseq.engine._duckdb.tables import write_anew
 from sparseq.engine.protocol import USER, quote
 from sparseq.load._duckdb.linked_rows import KeyIndex, LinkedRows, forget_linked
 from sparseq.load.load_rows import IncomingRows
@@ -142,6 +143,8 @@ class KeyFile:
         users = sorted({person.user for person in known if person is not None})
         rows = forget_linked(self._con, self._catalog, users, self._key)
         self._people.forget(users)
+        for table in self._catalog.private:  # empty, but DuckDB only marks what was there
+            write_anew(self._con, "by_user", table.name)
         scrub_later(Storage(self._con))
         scrub(self._con)
         return rows

@@ -141,9 +141,9 @@ class KeyIndex:
             f"SELECT {self._text()}, coalesce({USER}, {_SEVERAL}) FROM {self.sql} AS i WHERE {gone}"
         ).fetchall()
         if rows:
-            self._con.executemany(
-                "INSERT INTO chain.forgotten VALUES (?, ?, ?)",
-                [[self.name, user, hash_of(secret, text)] for text, user in rows],
+            self._con.execute(
+                "INSERT INTO chain.forgotten SELECT ?, unnest(?::INTEGER[]), unnest(?::BLOB[])",
+                [self.name, [u for _, u in rows], [hash_of(secret, text) for text, _ in rows]],
             )
             write_anew(self._con, "chain", self.name, f"NOT {gone}")
 
@@ -311,9 +311,9 @@ def forget_linked(
             for row, text in _waiting(connection, table.name, table.link.columns).items()
             if text in only or hash_of(secret, text) in hashes
         }
-    for name, rows in gone.items():
-        if rows:
-            write_anew(connection, "waiting", name, f"rowid NOT IN ({', '.join(map(str, rows))})")
+    for name, rows in gone.items():  # those too whose rows have come in: DuckDB only marks them
+        listed = ", ".join(map(str, rows)) or "-1"
+        write_anew(connection, "waiting", name, f"i.rowid NOT IN ({listed})")
     return {name: len(rows) for name, rows in gone.items()}
 
 
