@@ -79,6 +79,11 @@ class KeyChains:
         """
         tables, public = list(tables), list(public)
         declared: dict[str, Link] = {}
+        pairs = links.items() if isinstance(links, Mapping) else [(None, None)]
+        if not all(isinstance(place, str) for pair in pairs for place in pair):
+            raise ParameterError(
+                f"links are {links!r}", "from TABLE.COL to TABLE.COL: {'items.o': 'orders.o'}"
+            )
         for child, parent in links.items():
             table, columns = _place(child, tables, public)
             other, keys = _place(parent, tables, public)

@@ -36,7 +36,12 @@ from sparseq.load.load_rows import IncomingRows
 from sparseq.load.memory_table import DICTIONARY_LIMIT
 from sparseq.load.read_schema import Declarations, Schema, check_named
 from sparseq.sql.catalog import Catalog, Column, Link, Table
-from sparseq.store._duckdb.create_file import Declaration, budget_column_of, create_file
+from sparseq.store._duckdb.create_file import (
+    Declaration,
+    budget_column_of,
+    check_bounds,
+    create_file,
+)
 from sparseq.store._duckdb.file_backend import DuckBackend, machine_memory
 from sparseq.store._duckdb.open_file import open_backend
 
@@ -331,7 +336,7 @@ class NewBuckets:
         rows.check_people(name, linked=not whose)
         parent = before[above.parent] if above else None
         link = chains.link_of(name, types, parent.in_files if parent else {})
-        chains.below(name, types)
+        check_bounds(made, name, link, chains.below(name, types))
         budget_column_of(made, name, types, rows.user, link)
         user = next((c for c in types if c.lower() == rows.user.lower()), "")
         if parent is not None and link is not None:

@@ -218,6 +218,7 @@ def _load_private(
         user = chains.user_name(name, types) if parent else actual[rows.user.lower()]
         if parent is not None:
             types[user] = parent.column(parent.user).type
+        check_bounds(made, name, link, below)
         column = budget_column_of(made, name, types, rows.user, link)
         if column:
             types.pop(column)
@@ -236,6 +237,23 @@ def _load_private(
         return table, bool(column)
     finally:
         rows.close()
+
+
+def check_bounds(
+    made: Declaration, table: str, link: Link | None, below: Sequence[Sequence[str]]
+) -> None:
+    """Check that no column has bounds by which people are found: cut, it would lead to others.
+
+    Raises:
+        ParameterError: One has.
+    """
+    keys = [*(link.columns if link else ()), *(name for names in below for name in names)]
+    for name in made.bounds:
+        if name.lower() in map(str.lower, keys):
+            raise ParameterError(
+                f"{name} of {table} leads to people, and has no bounds",
+                "a key that is cut to bounds would be another one: leave them out",
+            )
 
 
 def budget_column_of(
