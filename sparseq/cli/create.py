@@ -62,7 +62,7 @@ from sparseq.cli.text import (
 )
 from sparseq.engine.protocol import quote
 from sparseq.load.file_patterns import table_name
-from sparseq.load.key_chain import Declared, KeyChains, check_declared, declared_links
+from sparseq.load.key_chain import ForeignLinks, KeyChains, check_declared, declared_links
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.memory_table import composite_name, parts_of
 from sparseq.load.read_schema import (
@@ -393,7 +393,10 @@ def on_terminal() -> bool:
 
 
 def _agreed(
-    declared: Mapping[str, Declared], user: str, links: Mapping[str, str], tables: Collection[str]
+    declared: Mapping[str, ForeignLinks],
+    user: str,
+    links: Mapping[str, str],
+    tables: Collection[str],
 ) -> dict[str, str]:
     """Return the foreign keys of databases that are taken for links: on a terminal it is asked."""
     found: dict[str, str] = {}

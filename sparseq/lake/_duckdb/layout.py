@@ -35,7 +35,7 @@ from sparseq.load.key_chain import check_declared, declared_links
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.memory_table import DICTIONARY_LIMIT
 from sparseq.load.read_schema import Declarations, Schema, check_named
-from sparseq.sql.catalog import Catalog, Column, Link, Table
+from sparseq.sql.catalog import Catalog, Column, KeyLink, Table
 from sparseq.store._duckdb.create_file import (
     Declaration,
     budget_column_of,
@@ -282,7 +282,7 @@ class NewBuckets:
         self._coded: dict[str, frozenset[str]] = {}
         self._shuffle = Shuffle(folder, key, count)
         self._chains = made.chains()
-        self.links: dict[str, Link] = {}
+        self.links: dict[str, KeyLink] = {}
         self.keys = ""
         try:
             self._take_all()

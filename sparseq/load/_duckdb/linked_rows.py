@@ -38,7 +38,7 @@ from sparseq.engine._duckdb.people import hash_of
 from sparseq.engine._duckdb.tables import write_anew
 from sparseq.engine.protocol import USER, quote
 from sparseq.load.key_chain import key_kind
-from sparseq.sql.catalog import Catalog, Link, Table
+from sparseq.sql.catalog import Catalog, KeyLink, Table
 
 SCHEMAS = (
     "CREATE SCHEMA IF NOT EXISTS chain; CREATE SCHEMA IF NOT EXISTS waiting; "
@@ -179,7 +179,7 @@ class KeyIndex:
 
 
 @dataclass(frozen=True)
-class Found:
+class KeyCounts:
     """Rows of a table that came, by whether their person was found: private.
 
     Attributes:
@@ -194,7 +194,7 @@ class Found:
     waiting: int
     several: int
 
-    def messages(self, link: Link) -> list[str]:
+    def messages(self, link: KeyLink) -> list[str]:
         """Return it in words: for the curator."""
         own = ", ".join(map(shown, link.columns))
         keys = f"{link.parent}.{', '.join(map(shown, link.keys))}"
@@ -242,7 +242,7 @@ class LinkedRows:
         on = self._index.equal("u", self._link.columns, "s")
         return f"JOIN {self._index.sql} AS u ON {on} AND u.{USER} IS NOT NULL"
 
-    def find(self) -> Found:
+    def find(self) -> KeyCounts:
         """Count how many of the staged rows lead to a person; let those wait that lead nowhere."""
         named = " AND ".join(f"s.{quote(c)} IS NOT NULL" for c in self._link.columns)
         on = self._index.equal("i", self._link.columns, "s")
@@ -257,9 +257,9 @@ class LinkedRows:
                 f"INSERT INTO {self.waiting} SELECT {self._columns()} FROM staged AS s "
                 f"ANTI JOIN {self._index.sql} AS i ON {on} WHERE {named} ORDER BY s.rowid"
             )
-        return Found(rows, nameless, waiting, several)
+        return KeyCounts(rows, nameless, waiting, several)
 
-    def stage(self) -> Found | None:
+    def stage(self) -> KeyCounts | None:
         """Move the rows that waited, and whose key somebody has now, to `staged`; None: no row."""
         on = self._index.equal("i", self._link.columns, "s")
         known = f"{self.waiting} AS s SEMI JOIN {self._index.sql} AS i ON {on}"

@@ -27,7 +27,7 @@ from sparseq.load.content_hashes import FilesSeen
 from sparseq.load.key_chain import KeyChains, check_declared, declared_links
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.read_schema import Declarations, check_named
-from sparseq.sql.catalog import AccountWindow, Bound, Catalog, Link, Table, declared
+from sparseq.sql.catalog import AccountWindow, Bound, Catalog, KeyLink, Table, declared
 from sparseq.store._duckdb.file_backend import (
     FORMAT,
     FORMAT_WITH_KEYS,
@@ -240,7 +240,7 @@ def _load_private(
 
 
 def check_bounds(
-    made: Declaration, table: str, link: Link | None, below: Sequence[Sequence[str]]
+    made: Declaration, table: str, link: KeyLink | None, below: Sequence[Sequence[str]]
 ) -> None:
     """Check that no column has bounds by which people are found: cut, it would lead to others.
 
@@ -257,7 +257,7 @@ def check_bounds(
 
 
 def budget_column_of(
-    made: Declaration, table: str, types: Mapping[str, str], user: str, link: Link | None
+    made: Declaration, table: str, types: Mapping[str, str], user: str, link: KeyLink | None
 ) -> str:
     """Return the column of a table that says people's own budgets; "" if it has none.
 
