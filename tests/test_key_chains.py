@@ -234,3 +234,9 @@ def test_rows_that_come_for_somebody_who_was_erased_are_nobody_elses() -> None:
     assert forget(con, "ann").rows == {"items": 2, "orders": 1}
     con.ingest(items((1, 5)), "items")
     assert forget(con, "ann").rows == {"items": 1, "orders": 0}  # it waited
+
+
+def test_a_key_is_not_cut_to_bounds() -> None:
+    rows = {"items": items((1, 1)), "orders": orders((1, "ann", 1))}
+    with pytest.raises(sparseq.ParameterError, match="o of orders leads to people"):
+        sparseq.create(None, rows, user="who", links={"items.o": "orders.o"}, bounds={"o": (0, 9)})

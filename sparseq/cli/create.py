@@ -63,7 +63,7 @@ from sparseq.cli.text import (
 )
 from sparseq.engine.protocol import quote
 from sparseq.load.file_patterns import table_name
-from sparseq.load.key_chain import Declared, KeyChains, check_declared, declared_links
+from sparseq.load.key_chain import ForeignLinks, KeyChains, check_declared, declared_links
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.memory_table import composite_name, parts_of
 from sparseq.load.read_schema import (
@@ -139,7 +139,13 @@ def _answers(given: Mapping[str, Any], args: Sequence[str]) -> list[str]:
             order = _ask(first, among=dict(enumerate(ORDERS, 1)))
             said["dates"].append(order)
             args += ["--dates", order]
-    columns = _everywhere(inspected)
+    everywhere = _everywhere(inspected)
+    columns = everywhere or {  # keys lead from one table to another: see `_agreed`
+        f"{table}.{c.name}": c.type
+        for table, found in inspected.columns.items()
+        for c in found
+        if c.name
+    }
     rows = [[str(k), shown(name), kind] for k, (name, kind) in enumerate(columns.items(), 1)]
     say(format_table(["", "column", "type"], rows, "rll"), err=True)
     if len(columns) == 1:
@@ -151,13 +157,13 @@ def _answers(given: Mapping[str, Any], args: Sequence[str]) -> list[str]:
         args += ["--user", user]
     days = {
         k: name
-        for k, (name, kind) in enumerate(columns.items(), 1)
+        for k, (name, kind) in enumerate(everywhere.items(), 1)
         if kind in TIME_TYPES and name.lower() != user.lower()
     }
     if not isinstance(given.get("time"), str) and len(days) > 1:
         when = f"Which says when, {' or '.join(map(shown, days.values()))}? Queries select by it"
         args += ["--time", _ask(when, default=next(iter(days.values())), among=days)]
-    elif not days:
+    elif not days and everywhere:
         say("no column has dates or times: none says when", err=True)
     return args
 
@@ -425,7 +431,10 @@ def on_terminal() -> bool:
 
 
 def _agreed(
-    declared: Mapping[str, Declared], user: str, links: Mapping[str, str], tables: Collection[str]
+    declared: Mapping[str, ForeignLinks],
+    user: str,
+    links: Mapping[str, str],
+    tables: Collection[str],
 ) -> dict[str, str]:
     """Return the foreign keys of databases that are taken for links: on a terminal it is asked."""
     found: dict[str, str] = {}

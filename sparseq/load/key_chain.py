@@ -22,7 +22,7 @@ from sparseq.base.texts import shown
 from sparseq.load.memory_table import composite_name, parts_of
 from sparseq.load.open_sources import keys_elsewhere
 from sparseq.load.read_schema import fit_name
-from sparseq.sql.catalog import INTEGER_TYPES, Link
+from sparseq.sql.catalog import INTEGER_TYPES, KeyLink
 
 _KEYS = frozenset(["BIGINT", "UBIGINT", "VARCHAR", "UUID", "DATE", "TIMESTAMP"])
 _ONE_PERSON = "a row has one person, found in one way"
@@ -49,8 +49,8 @@ class KeyChains:
     """
 
     users: Mapping[str, str]
-    links: Mapping[str, Link]
-    named: Mapping[str, Link]
+    links: Mapping[str, KeyLink]
+    named: Mapping[str, KeyLink]
 
     @classmethod
     def of(
@@ -78,11 +78,16 @@ class KeyChains:
         ({'items': '', 'customer': 'c_key', 'orders': 'o_cust'}, ['customer', 'orders', 'items'])
         """
         tables, public = list(tables), list(public)
-        declared: dict[str, Link] = {}
+        declared: dict[str, KeyLink] = {}
+        pairs = links.items() if isinstance(links, Mapping) else [(None, None)]
+        if not all(isinstance(place, str) for pair in pairs for place in pair):
+            raise ParameterError(
+                f"links are {links!r}", "from TABLE.COL to TABLE.COL: {'items.o': 'orders.o'}"
+            )
         for child, parent in links.items():
             table, columns = _place(child, tables, public)
             other, keys = _place(parent, tables, public)
-            link = Link(columns, other, keys)
+            link = KeyLink(columns, other, keys)
             if len(columns) != len(keys):
                 raise ParameterError(
                     f"--link {link.said(table)} has {len(columns)} and {len(keys)} columns",
@@ -113,7 +118,7 @@ class KeyChains:
                 )
         users = {t: "" if t in declared else column for t in tables}
         made = cls(users, declared, {})
-        named: dict[str, Link] = {}
+        named: dict[str, KeyLink] = {}
         for table in (t for t in made.order() if t in declared):
             link = declared[table]
             user = users[link.parent].lower()
@@ -177,7 +182,7 @@ class KeyChains:
 
     def link_of(
         self, table: str, types: Mapping[str, str], parent: Mapping[str, str]
-    ) -> Link | None:
+    ) -> KeyLink | None:
         """Return the link of a table, as its columns are spelled; None: it has a user column.
 
         Args:
@@ -204,11 +209,11 @@ class KeyChains:
                     "keys are whole numbers, texts, UUIDs, dates or times, of one kind on both "
                     f"sides: --type {shown(column)}={other or 'BIGINT'}",
                 )
-        return Link(columns, link.parent, keys)
+        return KeyLink(columns, link.parent, keys)
 
 
 @dataclass(frozen=True)
-class Declared:
+class ForeignLinks:
     """The declarations of a database about one of its tables.
 
     Attributes:
@@ -226,7 +231,9 @@ class Declared:
         return {c: p for c, p in self.links.items() if any(_begins(p, t) for t in tables)}
 
 
-def declared_links(sources: Mapping[str, Any], rename: Mapping[str, str]) -> dict[str, Declared]:
+def declared_links(
+    sources: Mapping[str, Any], rename: Mapping[str, str]
+) -> dict[str, ForeignLinks]:
     """Return what databases declare of the tables that are read from them.
 
     Args:
@@ -252,13 +259,15 @@ def declared_links(sources: Mapping[str, Any], rename: Mapping[str, str]) -> dic
             for key in keys
             if places.get((database, key.table), table) != table
         }
-        found[table] = Declared(frozenset(names.get(c.lower(), c).lower() for c in columns), links)
+        found[table] = ForeignLinks(
+            frozenset(names.get(c.lower(), c).lower() for c in columns), links
+        )
     return found
 
 
 def check_declared(
     chains: KeyChains,
-    declared: Mapping[str, Declared],
+    declared: Mapping[str, ForeignLinks],
     public: Iterable[str] = (),
     really_public: Iterable[str] = (),
 ) -> None:
@@ -324,7 +333,7 @@ def _place(text: str, tables: Iterable[str], public: Iterable[str]) -> tuple[str
     )
 
 
-def _check_circles(links: Mapping[str, Link]) -> None:
+def _check_circles(links: Mapping[str, KeyLink]) -> None:
     for table in links:
         way, at = [table], links[table].parent
         while at in links and at not in way:

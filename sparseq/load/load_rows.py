@@ -308,8 +308,8 @@ class IncomingRows:
             raise DataError(
                 f"{table} has no column {shown(self._asked)!r}; it has "
                 f"{', '.join(map(shown, self.schema.types)) or 'none'}",
-                "--user names the column that says whom a row is about; --csv skip=2 passes over "
-                "lines before the header"
+                "--user names the column that says whom a row is about, or --link a key that leads "
+                "there; --csv skip=2 passes over lines before the header"
                 if there or not any(source.open_ended for source in self.sources)
                 else "in JSON, write an object a line, or a list of objects",
             )

@@ -143,7 +143,7 @@ class AccountWindow:
 
 
 @dataclass(frozen=True)
-class Link:
+class KeyLink:
     """The columns by which a table's rows belong to rows of another one, and so to a person.
 
     Attributes:
@@ -159,7 +159,7 @@ class Link:
     def said(self, table: str) -> str:
         """Return it as it is written.
 
-        >>> Link(("l_orderkey",), "orders", ("o_orderkey",)).said("lineitem")
+        >>> KeyLink(("l_orderkey",), "orders", ("o_orderkey",)).said("lineitem")
         'lineitem.l_orderkey=orders.o_orderkey'
         """
         return f"{table}.{','.join(self.columns)}={self.parent}.{','.join(self.keys)}"
@@ -192,7 +192,7 @@ class Table:
     time: str = ""
     row_key: tuple[str, ...] = ()
     window: AccountWindow | None = None
-    link: Link | None = None
+    link: KeyLink | None = None
     found: tuple[FoundTuples, ...] = ()
 
     @property
@@ -365,8 +365,8 @@ class Catalog:
         return replace(self, tables=tuple(catalog.table(table.name) for table in self.tables))
 
 
-def _link(said: Mapping[str, Any]) -> Link:
-    return Link(tuple(said["columns"]), said["parent"], tuple(said["keys"]))
+def _link(said: Mapping[str, Any]) -> KeyLink:
+    return KeyLink(tuple(said["columns"]), said["parent"], tuple(said["keys"]))
 
 
 @dataclass(frozen=True)

@@ -365,7 +365,8 @@ class Store(Asking):
         users stay as they are. Where the table
         has a row key, a row replaces the one of the same user and key; what was charged for the
         earlier one stands. Nobody else is touched, so the guarantee holds while data change (see
-        `sparseq.engine._duckdb.storage`).
+        `sparseq.engine._duckdb.storage`). Where the table has a link, a row whose key nobody has
+        yet waits; where others lead to it, rows that have waited come in with these, and count.
 
         Args:
             source: Files, folders, tables of databases, or a table in memory: see `create`.
@@ -393,10 +394,10 @@ class Store(Asking):
             target = self.catalog.table(table) if table else self.catalog.only_private()
             if not target.private:
                 raise ParameterError(f"{target.name} is a public table; it is set at creation")
-            below = bool(self.catalog.children(target))  # of any day, and perhaps asked about
+            below = bool(self.catalog.children(target))
             late = late or below
             with newcomers(self.stream, self.backend):
-                self.stream.rows_arrive(target, None if below else since)
+                self.stream.rows_arrive(target, since, others=below)
                 return self.backend.ingest(target, source, once, note, late, again, since)
 
     @checked

@@ -469,17 +469,20 @@ class Stream:
                 line = difference_line(self.ledger.next_id - 1, one, names)
                 self.ledger.in_transaction(partial(self.ledger.write, line))
 
-    def rows_arrive(self, table: Table, since: dt.date | None = None) -> None:
+    def rows_arrive(self, table: Table, since: dt.date | None = None, others: bool = False) -> None:
         """Take note, durably and before they do, that rows arrive: what is known is of others.
 
         Args:
             table: To which.
             since: None of them is of an earlier day; what is known of those stands.
+            others: Rows of other tables may come with them, of any day; nothing stands then.
 
         Raises:
             ParameterError: See `RowsCame.of`.
         """
         arrival = RowsCame.of(self.recall.epoch + 1, table, since)
+        if others:
+            arrival = RowsCame.of(arrival.epoch, table, None)
         facts = [Fact(EPOCH, arrival.epoch)]
         kept = self.recall.standing.after(arrival).kept()
         if kept or self.recall.standing.kept():

@@ -132,8 +132,9 @@ def test_on_a_terminal_foreign_keys_are_asked_for(
     shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "on_terminal", lambda: True)
-    arguments = loaded(shop, "--user=customer.c_custkey", "--dry-run")
-    asked = run("create", tmp_path / "s.sparseq", *arguments, input="y\ny\n")
+    arguments = loaded(shop, "--dry-run")
+    answers = "customer.c_custkey\ny\ny\n"
+    asked = run("create", tmp_path / "s.sparseq", *arguments, input=answers)
     assert asked.exit_code == 0, asked.stderr
     assert "lineitem.l_orderkey is a key of orders.o_orderkey" in asked.stderr
     assert f"--link {LINKS[1]} --link {LINKS[0]}" in asked.stderr

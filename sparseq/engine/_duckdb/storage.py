@@ -57,7 +57,7 @@ from sparseq.ledger._duckdb.notes import CuratorLog, is_full, not_written
 from sparseq.ledger._duckdb.session import StoreSession
 from sparseq.load.convert import MOST_TEXT
 from sparseq.load.read_schema import MOST_DIGITS, NAME, Schema, schema_of
-from sparseq.sql.catalog import TIME_TYPES, Catalog, Column, Link, Table
+from sparseq.sql.catalog import TIME_TYPES, Catalog, Column, KeyLink, Table
 from sparseq.sql.plan import ROWS
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class Storage:
         user: str,
         time: str,
         row_key: Sequence[str] = (),
-        link: Link | None = None,
+        link: KeyLink | None = None,
     ) -> Table:
         """Make the empty tables of a private table, strings not yet coded.
 

@@ -22,6 +22,7 @@ from sparseq.base.whole_files import PRIVATE, make_durable
 from sparseq.engine._duckdb.connection import connected
 from sparseq.engine._duckdb.people import People, kind_of
 from sparseq.engine._duckdb.storage import FACTS, SCHEMAS, Storage, scrub, scrub_later
+from sparseq.engine._duckdb.tables import write_anew
 from sparseq.engine.protocol import USER, quote
 from sparseq.load._duckdb.linked_rows import KeyIndex, LinkedRows, forget_linked
 from sparseq.load.load_rows import IncomingRows
@@ -29,7 +30,7 @@ from sparseq.sql.catalog import Catalog, Table
 
 
 @dataclass(frozen=True)
-class Led:
+class OwnedRows:
     """Rows of a table, with the column that says whom each is about; and what is said of them."""
 
     table: Table
@@ -82,7 +83,7 @@ class KeyFile:
 
     def take(
         self, table: Table, rows: IncomingRows, types: Mapping[str, str], check: bool = False
-    ) -> list[Led]:
+    ) -> list[OwnedRows]:
         """Take in rows of a table; return those that are somebody's now, of the tables below too.
 
         Args:
@@ -108,7 +109,7 @@ class KeyFile:
             KeyIndex(self._con, table.name, keys).check()
         return found
 
-    def _led(self, table: Table, types: Mapping[str, str], told: list[str]) -> list[Led]:
+    def _led(self, table: Table, types: Mapping[str, str], told: list[str]) -> list[OwnedRows]:
         """Return the staged rows that are somebody's, and those that have waited for them."""
         user = quote(table.user)
         columns = [f"s.{quote(name)}" for name in types]
@@ -128,7 +129,7 @@ class KeyFile:
             KeyIndex(self._con, table.name, names_).extend(-1, self._key)
         self._con.execute(f"DELETE FROM {kept}")
         self._con.execute("DROP TABLE staged")
-        found = [Led(table, rows, [f"{table.name}: {one}" for one in told])]
+        found = [OwnedRows(table, rows, [f"{table.name}: {one}" for one in told])]
         for child in self._catalog.children(table):
             came = LinkedRows(self._con, child).stage()
             if came is not None and child.link is not None:
@@ -142,6 +143,8 @@ class KeyFile:
         users = sorted({person.user for person in known if person is not None})
         rows = forget_linked(self._con, self._catalog, users, self._key)
         self._people.forget(users)
+        for table in self._catalog.private:  # empty, but DuckDB only marks what was there
+            write_anew(self._con, "by_user", table.name)
         scrub_later(Storage(self._con))
         scrub(self._con)
         return rows

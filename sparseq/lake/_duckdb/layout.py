@@ -35,8 +35,13 @@ from sparseq.load.key_chain import check_declared, declared_links
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.memory_table import DICTIONARY_LIMIT
 from sparseq.load.read_schema import Declarations, Schema, check_named
-from sparseq.sql.catalog import Catalog, Column, Link, Table
-from sparseq.store._duckdb.create_file import Declaration, budget_column_of, create_file
+from sparseq.sql.catalog import Catalog, Column, KeyLink, Table
+from sparseq.store._duckdb.create_file import (
+    Declaration,
+    budget_column_of,
+    check_bounds,
+    create_file,
+)
 from sparseq.store._duckdb.file_backend import DuckBackend, machine_memory
 from sparseq.store._duckdb.open_file import open_backend
 
@@ -277,7 +282,7 @@ class NewBuckets:
         self._coded: dict[str, frozenset[str]] = {}
         self._shuffle = Shuffle(folder, key, count)
         self._chains = made.chains()
-        self.links: dict[str, Link] = {}
+        self.links: dict[str, KeyLink] = {}
         self.keys = ""
         try:
             self._take_all()
@@ -331,7 +336,7 @@ class NewBuckets:
         rows.check_people(name, linked=not whose)
         parent = before[above.parent] if above else None
         link = chains.link_of(name, types, parent.in_files if parent else {})
-        chains.below(name, types)
+        check_bounds(made, name, link, chains.below(name, types))
         budget_column_of(made, name, types, rows.user, link)
         user = next((c for c in types if c.lower() == rows.user.lower()), "")
         if parent is not None and link is not None:

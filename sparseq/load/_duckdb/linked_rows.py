@@ -38,7 +38,7 @@ from sparseq.engine._duckdb.people import hash_of
 from sparseq.engine._duckdb.tables import write_anew
 from sparseq.engine.protocol import USER, quote
 from sparseq.load.key_chain import key_kind
-from sparseq.sql.catalog import Catalog, Link, Table
+from sparseq.sql.catalog import Catalog, KeyLink, Table
 
 SCHEMAS = (
     "CREATE SCHEMA IF NOT EXISTS chain; CREATE SCHEMA IF NOT EXISTS waiting; "
@@ -141,9 +141,9 @@ class KeyIndex:
             f"SELECT {self._text()}, coalesce({USER}, {_SEVERAL}) FROM {self.sql} AS i WHERE {gone}"
         ).fetchall()
         if rows:
-            self._con.executemany(
-                "INSERT INTO chain.forgotten VALUES (?, ?, ?)",
-                [[self.name, user, hash_of(secret, text)] for text, user in rows],
+            self._con.execute(
+                "INSERT INTO chain.forgotten SELECT ?, unnest(?::INTEGER[]), unnest(?::BLOB[])",
+                [self.name, [u for _, u in rows], [hash_of(secret, text) for text, _ in rows]],
             )
             write_anew(self._con, "chain", self.name, f"NOT {gone}")
 
@@ -179,7 +179,7 @@ class KeyIndex:
 
 
 @dataclass(frozen=True)
-class Found:
+class KeyCounts:
     """Rows of a table that came, by whether their person was found: private.
 
     Attributes:
@@ -194,7 +194,7 @@ class Found:
     waiting: int
     several: int
 
-    def messages(self, link: Link) -> list[str]:
+    def messages(self, link: KeyLink) -> list[str]:
         """Return it in words: for the curator."""
         own = ", ".join(map(shown, link.columns))
         keys = f"{link.parent}.{', '.join(map(shown, link.keys))}"
@@ -242,7 +242,7 @@ class LinkedRows:
         on = self._index.equal("u", self._link.columns, "s")
         return f"JOIN {self._index.sql} AS u ON {on} AND u.{USER} IS NOT NULL"
 
-    def find(self) -> Found:
+    def find(self) -> KeyCounts:
         """Count how many of the staged rows lead to a person; let those wait that lead nowhere."""
         named = " AND ".join(f"s.{quote(c)} IS NOT NULL" for c in self._link.columns)
         on = self._index.equal("i", self._link.columns, "s")
@@ -257,9 +257,9 @@ class LinkedRows:
                 f"INSERT INTO {self.waiting} SELECT {self._columns()} FROM staged AS s "
                 f"ANTI JOIN {self._index.sql} AS i ON {on} WHERE {named} ORDER BY s.rowid"
             )
-        return Found(rows, nameless, waiting, several)
+        return KeyCounts(rows, nameless, waiting, several)
 
-    def stage(self) -> Found | None:
+    def stage(self) -> KeyCounts | None:
         """Move the rows that waited, and whose key somebody has now, to `staged`; None: no row."""
         on = self._index.equal("i", self._link.columns, "s")
         known = f"{self.waiting} AS s SEMI JOIN {self._index.sql} AS i ON {on}"
@@ -311,9 +311,9 @@ def forget_linked(
             for row, text in _waiting(connection, table.name, table.link.columns).items()
             if text in only or hash_of(secret, text) in hashes
         }
-    for name, rows in gone.items():
-        if rows:
-            write_anew(connection, "waiting", name, f"rowid NOT IN ({', '.join(map(str, rows))})")
+    for name, rows in gone.items():  # those too whose rows have come in: DuckDB only marks them
+        listed = ", ".join(map(str, rows)) or "-1"
+        write_anew(connection, "waiting", name, f"i.rowid NOT IN ({listed})")
     return {name: len(rows) for name, rows in gone.items()}
 
 

@@ -27,7 +27,7 @@ from sparseq.engine.contributions import Index
 from sparseq.engine.protocol import USER, quote
 from sparseq.ledger._duckdb.notes import CuratorLog
 from sparseq.load import memory_table as held
-from sparseq.load._duckdb.linked_rows import Found, KeyIndex, LinkedRows
+from sparseq.load._duckdb.linked_rows import KeyCounts, KeyIndex, LinkedRows
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.memory_table import HeldRows, decoded, in_order, sorted_rows
 from sparseq.sql.catalog import Column, Table
@@ -67,7 +67,7 @@ class Loading:
         self._linked = LinkedRows(connection, table) if table.link else None
         own = table.link.columns if table.link else ()
         self._keys = frozenset([*own, *(name for keys in below for name in keys)])
-        self._found: Found | None = None
+        self._found: KeyCounts | None = None
         self.count = 0
 
     def load(

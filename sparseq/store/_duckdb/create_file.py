@@ -29,7 +29,7 @@ from sparseq.load.content_hashes import FilesSeen
 from sparseq.load.key_chain import KeyChains, check_declared, declared_links
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.read_schema import Declarations, check_named
-from sparseq.sql.catalog import AccountWindow, Bound, Catalog, Link, Table, declared
+from sparseq.sql.catalog import AccountWindow, Bound, Catalog, KeyLink, Table, declared
 from sparseq.store._duckdb.file_backend import (
     FORMAT,
     FORMAT_WITH_KEYS,
@@ -283,6 +283,7 @@ def _load_private(
         user = chains.user_name(name, types) if parent else actual[rows.user.lower()]
         if parent is not None:
             types[user] = parent.column(parent.user).type
+        check_bounds(made, name, link, below)
         column = budget_column_of(made, name, types, rows.user, link)
         if column:
             types.pop(column)
@@ -303,8 +304,25 @@ def _load_private(
         rows.close()
 
 
+def check_bounds(
+    made: Declaration, table: str, link: KeyLink | None, below: Sequence[Sequence[str]]
+) -> None:
+    """Check that no column has bounds by which people are found: cut, it would lead to others.
+
+    Raises:
+        ParameterError: One has.
+    """
+    keys = [*(link.columns if link else ()), *(name for names in below for name in names)]
+    for name in made.bounds:
+        if name.lower() in map(str.lower, keys):
+            raise ParameterError(
+                f"{name} of {table} leads to people, and has no bounds",
+                "a key that is cut to bounds would be another one: leave them out",
+            )
+
+
 def budget_column_of(
-    made: Declaration, table: str, types: Mapping[str, str], user: str, link: Link | None
+    made: Declaration, table: str, types: Mapping[str, str], user: str, link: KeyLink | None
 ) -> str:
     """Return the column of a table that says people's own budgets; "" if it has none.
 
