@@ -233,7 +233,7 @@ class PublicValues:
         return values is not None and not values.null
 
     def covers(self, e: exp.Expr, type: str) -> bool:
-        """Tell whether an expression has no other values than the public ones, whatever the rows."""
+        """Tell whether an expression surely has no other values than the public ones."""
         return type == "BOOLEAN" or _literal_results(e) is not None or self._part_of(e) in _PARTS
 
     def _declared(self, column: exp.Column) -> list[Any] | None:

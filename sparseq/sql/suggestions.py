@@ -20,17 +20,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import cached_property, partial
-from typing import Any
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from sparseq.base.errors import QueryRefused
+from sparseq.released.render import ERROR_SUFFIX, schema_of
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.normalize import BINNED
 from sparseq.sql.parse import Dialect, split_options
+from sparseq.sql.plan import Query
 
 # -- a refused query, rewritten as its hint says ---------------------------------------------------
 
@@ -88,18 +90,26 @@ class HintRule:
     Attributes:
         pattern: The hints that it is for.
         queries: What it makes of a refused query.
-        same: Its queries ask the same in other words.
+        same: Tells of a refusal whether its queries ask the same in other words.
     """
 
     pattern: re.Pattern[str]
     queries: Rule
-    same: bool
+    same: Callable[[Refusal], bool]
 
 
 RULES: list[HintRule] = []
 
 
-def rule(pattern: str, same: bool = False) -> Callable[[Rule], Rule]:
+def _never(_: Refusal) -> bool:
+    return False
+
+
+def _always(_: Refusal) -> bool:
+    return True
+
+
+def rule(pattern: str, same: Callable[[Refusal], bool] = _never) -> Callable[[Rule], Rule]:
     """Return what makes a function the rule for hints that a pattern is found in."""
 
     def known(function: Rule) -> Rule:
@@ -109,7 +119,7 @@ def rule(pattern: str, same: bool = False) -> Callable[[Rule], Rule]:
     return known
 
 
-def changes(pattern: str, same: bool = False) -> Callable[[Change], Change]:
+def changes(pattern: str, same: Callable[[Refusal], bool] = _never) -> Callable[[Change], Change]:
     """Return what makes a function that changes a tree, and says whether, the rule for hints."""
 
     def known(function: Change) -> Change:
@@ -160,7 +170,7 @@ class Suggestion:
 
 
 def mended(
-    text: str, refused: QueryRefused, catalog: Catalog, lower: Callable[[str], Any]
+    text: str, refused: QueryRefused, catalog: Catalog, lower: Callable[[str], Query]
 ) -> Suggestion:
     """Return the query that a refusal's hint, taken literally, leads to.
 
@@ -168,7 +178,7 @@ def mended(
         text: The query.
         refused: Why it is not answered.
         catalog: What is public about the tables.
-        lower: Refuses what is not answered.
+        lower: Lowers a query, and refuses what is not answered.
     """
     tried = {text}
     waiting = [(Suggestion(text), refused)]
@@ -180,11 +190,15 @@ def mended(
                     continue
                 tried.add(candidate.query)
                 try:
-                    lower(candidate.query)
+                    lowered = lower(candidate.query)
                 except QueryRefused as again:
                     after.append((candidate, again))
                 else:
-                    return candidate if candidate.same else _with_other_names(candidate.query)
+                    return (
+                        candidate
+                        if candidate.same
+                        else _with_other_names(candidate, lowered, catalog)
+                    )
         waiting = after
     return Suggestion()
 
@@ -194,35 +208,52 @@ def _candidates(made: Suggestion, why: QueryRefused, catalog: Catalog) -> Iterat
         return
     for rule in RULES:
         if found := rule.pattern.search(why.hint):
+            refusal = Refusal(made.query, why.message, found, catalog)
             try:
-                for query in rule.queries(Refusal(made.query, why.message, found, catalog)):
-                    yield Suggestion(query, made.same and rule.same)
+                for query in rule.queries(refusal):
+                    yield Suggestion(query, made.same and rule.same(refusal))
             except (SqlglotError, QueryRefused):  # what can't be read can't be rewritten
                 continue
 
 
-def _with_other_names(query: str) -> Suggestion:
-    """Return another question, in which what is computed has other names than the asker's."""
-    without, _ = split_options(query)
-    tree = sqlglot.parse_one(without, dialect=Dialect)
-    select = tree if isinstance(tree, exp.Select) else None
-    named = [e for e in select.expressions if isinstance(e, exp.Alias)] if select else []
-    names = {e.alias: f"{e.alias}_{OTHER}" for e in named if e.find(exp.AggFunc, exp.Anonymous)}
-    if select is None or not names:
-        return Suggestion(query, False)
-    text = query
-    for token in reversed(list(sqlglot.tokenize(query, dialect=Dialect))):
-        quoted = query[token.start] == '"'
-        if token.text in names:
-            new = f'"{names[token.text]}"' if quoted else names[token.text]
+def _with_other_names(made: Suggestion, lowered: Query, catalog: Catalog) -> Suggestion:
+    """Return another question, in which all that is noised has other names than the asker's."""
+    refusal = Refusal(made.query, "", re.compile("").match(""), catalog)
+    schema = schema_of(lowered, False).names
+    noised = [name.lower() for name in schema if name + ERROR_SUFFIX in schema]
+    tree, text = refusal.tree(), made.query
+    first = next(tree.find_all(exp.Select))
+    shown = {e.alias_or_name.lower(): e for e in first.expressions if e.alias_or_name}
+    if not any(isinstance(e, exp.Star) for e in first.expressions):
+        bare = [e for e in first.expressions if _is_bare(e, noised)]
+        for i, e in enumerate(bare):
+            name = f"{OTHER}_{i}" if i else OTHER
+            name = f"{e.name}_{OTHER}" if isinstance(e, exp.Column) else name
+            e.replace(exp.alias_(e.copy(), name))
+        text = refusal.written(tree) if bare else text
+        noised = [name for name in noised if isinstance(shown.get(name), exp.Alias)]
+    for token in reversed(list(sqlglot.tokenize(text, dialect=Dialect))):
+        if token.text.lower() in noised and text[token.start] != "'":
+            new = f"{token.text}_{OTHER}"
+            new = f'"{new}"' if text[token.start] == '"' else new
             text = text[: token.start] + new + text[token.end + 1 :]
     return Suggestion(text, False)
+
+
+def _is_bare(e: exp.Expr, noised: list[str]) -> bool:
+    """Tell whether a noised value is shown under no name that was given to it."""
+    if isinstance(e, exp.Column):
+        return e.name.lower() in noised
+    return not isinstance(e, exp.Alias) and e.find(exp.AggFunc, exp.Anonymous) is not None
 
 
 # -- suggestions, each done to the query -----------------------------------------------------------
 
 _NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT|INTEGER|UINTEGER|DECIMAL|DOUBLE|FLOAT")
 OTHER, COUNTED = "other", "count(*) AS n"
+_MOST_SLIPS = 2
+_FUNCTIONS = frozenset(exp.FUNCTION_BY_NAME)
+"""Names of functions that SQL has somewhere: one of these is never a misspelt other one."""
 EDGES, DAYS = "[0, 10, 20, 50]", "DATE '2024-01-01' AND DATE '2024-12-31'"
 
 
@@ -246,25 +277,34 @@ def _renamed(refusal: Refusal, old: str, new: str) -> Iterator[str]:
         yield text
 
 
-@rule(r"did you mean '([^']+)'\?", same=True)
+def _is_slip(refusal: Refusal) -> bool:
+    """Tell whether a name is a known one with a slip or two, and not that of something else."""
+    meant, written = refusal.hint[1].lower(), refusal.name.lower()
+    left = SequenceMatcher(None, written, meant).get_matching_blocks()
+    slips = max(len(written), len(meant)) - sum(block.size for block in left)
+    digits = [re.findall(r"\d", name) for name in (meant, written)]
+    return slips <= _MOST_SLIPS and digits[0] == digits[1] and written.upper() not in _FUNCTIONS
+
+
+@rule(r"did you mean '([^']+)'\?", same=_is_slip)
 def nearest(refusal: Refusal) -> Iterator[str]:
     """Write the nearest name."""
     yield from _renamed(refusal, refusal.name, refusal.hint[1])
 
 
-@rule(r"did you mean (SELECT|WITH)\?", same=True)
+@rule(r"did you mean (SELECT|WITH)\?", same=_always)
 def nearest_word(refusal: Refusal) -> Iterator[str]:
     """Write the first word right."""
     yield re.sub(r"^\s*\w+", refusal.hint[1], refusal.text, count=1)
 
 
-@rule("give it another name", same=True)
+@rule("give it another name", same=_always)
 def other_name(refusal: Refusal) -> Iterator[str]:
     """Call a column that can't have its name something else."""
     yield from _renamed(refusal, refusal.name, OTHER)
 
 
-@changes(r"rename one: … AS other", same=True)
+@changes(r"rename one: … AS other", same=_always)
 def told_apart(refusal: Refusal, tree: exp.Expr) -> bool:
     """Give the second of two columns of one name another one."""
     for select in selects(tree):
@@ -275,7 +315,7 @@ def told_apart(refusal: Refusal, tree: exp.Expr) -> bool:
     return False
 
 
-@changes(r"^write \w+$", same=True)
+@changes(r"^write \w+$", same=_always)
 def without_schema(refusal: Refusal, tree: exp.Expr) -> bool:
     """Leave out what stands before tables' names."""
     for table in tree.find_all(exp.Table):
@@ -296,7 +336,14 @@ def _is_there(refusal: Refusal, tree: exp.Expr, column: exp.Column) -> bool:
     )
 
 
-@rule(r"write table\.column", same=True)
+def _is_of_one_table(refusal: Refusal) -> bool:
+    """Tell whether one table of the query alone has the column."""
+    columns = {t.name.lower(): {c.name.lower() for c in t.columns} for t in refusal.catalog.tables}
+    tables = {t.alias_or_name: t.name.lower() for t in refusal.tree().find_all(exp.Table)}
+    return sum(refusal.name.lower() in columns.get(t, ()) for t in tables.values()) == 1
+
+
+@rule(r"write table\.column", same=_is_of_one_table)
 def of_a_table(refusal: Refusal) -> Iterator[str]:
     """Say of which table a column is: of each that has it, in turn."""
     for table in refusal.tree().find_all(exp.Table):
@@ -503,7 +550,7 @@ def clamped(refusal: Refusal, tree: exp.Expr) -> bool:
     return replaced(tree, exp.AggFunc, clamp)
 
 
-@changes(r"^list the edges: (\w+\(.*?\]\));", same=True)
+@changes(r"^list the edges: (\w+\(.*?\]\));")
 def with_edges(refusal: Refusal, tree: exp.Expr) -> bool:
     """Give edges, as an example."""
     whole = parsed(refusal.hint[1])
@@ -612,7 +659,7 @@ def where_for_having(refusal: Refusal, tree: exp.Expr) -> bool:
     return True
 
 
-@changes(r"^write (TIMESTAMP|TIMESTAMPTZ) '(.*)' for that moment", same=True)
+@changes(r"^write (TIMESTAMP|TIMESTAMPTZ) '(.*)' for that moment", same=_always)
 def as_moment(refusal: Refusal, tree: exp.Expr) -> bool:
     """Say of a text that it is a moment, with the zone that is written in it."""
     kind, text = refusal.hint[1], refusal.hint[2].replace("''", "'")
@@ -629,7 +676,7 @@ def as_moment(refusal: Refusal, tree: exp.Expr) -> bool:
     return replaced(tree, exp.Literal, typed)
 
 
-@changes("^write x BETWEEN a AND b OR", same=True)
+@changes("^write x BETWEEN a AND b OR", same=_always)
 def both_ways(refusal: Refusal, tree: exp.Expr) -> bool:
     """Write BETWEEN SYMMETRIC as BETWEEN, once for each order of its ends."""
 
@@ -665,7 +712,7 @@ def limit_of_ten(refusal: Refusal, tree: exp.Expr) -> bool:
     return True
 
 
-@changes(r"^ROUND\(x, 2\)$", same=True)
+@changes(r"^ROUND\(x, 2\)$")
 def two_decimals(refusal: Refusal, tree: exp.Expr) -> bool:
     """Round to two decimals."""
     for node in tree.find_all(exp.Round):
@@ -690,7 +737,7 @@ def first_alone(refusal: Refusal) -> Iterator[str]:
     yield from (tree.sql("duckdb", comments=False) for tree in trees[:1] if tree is not None)
 
 
-@rule(r"^(OPTIONS\(sigma => 10\))$", same=True)
+@rule(r"^(OPTIONS\(sigma => 10\))$", same=_always)
 def options_written(refusal: Refusal) -> Iterator[str]:
     """Write options as the hint has them."""
     yield re.sub(
@@ -702,13 +749,13 @@ def options_written(refusal: Refusal) -> Iterator[str]:
     )
 
 
-@rule(r"^for example (0\.\d+)$", same=True)
+@rule(r"^for example (0\.\d+)$", same=_always)
 def usual_confidence(refusal: Refusal) -> Iterator[str]:
     """Write the usual confidence."""
     yield re.sub(r"(confidence\s*=>?\s*)[^,)\s]+", rf"\g<1>{refusal.hint[1]}", refusal.text)
 
 
-@rule("^give it once", same=True)
+@rule("^give it once", same=_always)
 def once(refusal: Refusal) -> Iterator[str]:
     """Leave out the second value of an option."""
     name = re.escape(refusal.message.partition(" is given")[0])

@@ -166,9 +166,7 @@ def test_keys_in_no_row_appear_in_order(con: sparseq.Store) -> None:
 def test_parts_of_a_date_are_all_there(con: sparseq.Store, key: str, values: range) -> None:
     rows = exact(con, f"SELECT {key} k, count(*) n FROM events WHERE seen IS NOT NULL GROUP BY k")
     assert [r["k"] for r in rows] == list(values)
-    known = [
-        r for r in PRIVATE["events"].to_pylist() if None not in (r["who"], r["seen"])
-    ]
+    known = [r for r in PRIVATE["events"].to_pylist() if None not in (r["who"], r["seen"])]
     assert sum(r["n"] for r in rows) == len(known)
 
 
