@@ -122,7 +122,8 @@ def test_every_hint_leads_to_an_answer_or_is_advice(con: sparseq.Store) -> None:
          "SELECT DATE_TRUNC('MONTH', day) AS m, COUNT(*) AS other FROM events WHERE day BETWEEN "
          "DATE '2024-01-01' AND DATE '2024-12-31' GROUP BY m"),
         ("SELECT count(*) FROM events WHERE amount > (SELECT avg(amount) FROM events)",
-         "SELECT COUNT(*) AS other FROM events WHERE amount > (SELECT AVG(amount) FROM events AS own "
+         "SELECT COUNT(*) AS other FROM events WHERE amount > "
+         "(SELECT AVG(amount) FROM events AS own "
          "WHERE own.who = events.who)"),
     ],
 )  # fmt: skip

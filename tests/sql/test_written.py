@@ -12,7 +12,6 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
-
 from test_mending import own_names
 
 import sparseq
