@@ -26,7 +26,8 @@ from benchmarks.stores import made_store
 PEOPLE = 1500
 KEYS = ("a", "b", "A", "", " a", "ß", "never")
 TEXTS = (
-    *KEYS, "z", "é", "e\u0301", "a%b", "a_b", "100%", "日本", "NULL", "null", "a ", "İ", "\\", "a'b",
+    *KEYS, "z", "é", "e\u0301", "a%b", "a_b", "100%", "日本", "NULL", "null", "a ", "İ", "\\",
+    "a'b",
 )  # fmt: skip
 NUMERALS = (
     "1", " 2", "3 ", "x", "", "1e2", "0x10", "-7", "+7", "1.5", "2.5", "-2.5", "007", "NaN", "inf",
@@ -213,7 +214,8 @@ LISTS = (
     "f = -0.0",
     "f BETWEEN 0 AND 'nan'::DOUBLE", "isnan(f)", "NOT isfinite(f)", "isinf(f)", "f < 0",
     "f IN (0.1, 2.5)",
-    "TRY_CAST(f AS FLOAT) = 0.1", "f = 0.1", "v = 0", "sign(f) = 0", "abs(f) > 1e299", "1 / f < 0", "f * 0 = 0",
+    "TRY_CAST(f AS FLOAT) = 0.1", "f = 0.1", "v = 0", "sign(f) = 0",
+    "abs(f) > 1e299", "1 / f < 0", "f * 0 = 0",
     "f - f = 0",
 )  # fmt: skip
 
@@ -249,7 +251,8 @@ def _condition(c: str, place: int) -> str:
 # -- expressions, looked at from all sides ---------------------------------------------------------
 
 NUMBERS = (
-    "i + j", "i - b // 2", "i * j", "i / j", "i // j", "i % j", "-i // 2", "-i % 3", "i % -3", "5 // i",
+    "i + j", "i - b // 2", "i * j", "i / j", "i // j", "i % j", "-i // 2", "-i % 3", "i % -3",
+    "5 // i",
     "5 / i",
     "i / 2", "i // 2.0", "i * 1.5", "i * 0.1", "i + 0.1", "p + q", "p * q", "p / q", "p / 3",
     "p % 2",
@@ -367,8 +370,8 @@ def _value(e: str, place: int, tests: Sequence[str], number: bool) -> str:
         f"SELECT count(*) AS n, count(DISTINCT who) AS m FROM e WHERE ({e}) IS NULL",
         f"SELECT count(*) AS n FROM (SELECT who, max({e}) AS x FROM e GROUP BY who) AS g "
         f"WHERE x {test}",
-        f"SELECT count(*) AS n FROM (SELECT who, count(DISTINCT {e}) AS x FROM e GROUP BY who) AS g "
-        "WHERE x > 1",
+        f"SELECT count(*) AS n FROM "
+        f"(SELECT who, count(DISTINCT {e}) AS x FROM e GROUP BY who) AS g WHERE x > 1",
         f"SELECT count(*) AS n FROM (SELECT who, ({e}) AS x FROM e) AS g WHERE x {test}",
     ]
     if number:
@@ -411,7 +414,7 @@ TO = (
 
 
 def _casts() -> Iterator[tuple[str, str]]:
-    """Yield casts, and what they are in plain DuckDB: dates and times that are infinite are none."""
+    """Yield casts, and what they are in plain DuckDB: an infinite date is none."""
     forms = (
         "SELECT countif({e} IS NULL) AS x, "
         "count(DISTINCT CASE WHEN {e} IS NOT NULL THEN who END) AS y FROM e",
@@ -454,8 +457,10 @@ GROUPS = (
     "NOT o", "o AND i > 0", "i IN (1, NULL)", "(i > 0) IS TRUE", "i IS DISTINCT FROM j", "sign(i)",
     "sign(v)", "round(v / 50)",
 )  # fmt: skip
-PASSES = ("", "i IS NOT NULL", "k IN ('a', 'never')", "d BETWEEN '2024-01-01' AND '2024-03-31'", "i IS NULL", "o OR k IS NULL",
-          "k IS NOT NULL AND i > 0", "k <> 'a'")  # fmt: skip
+PASSES = (
+    "", "i IS NOT NULL", "k IN ('a', 'never')", "d BETWEEN '2024-01-01' AND '2024-03-31'",
+    "i IS NULL", "o OR k IS NULL", "k IS NOT NULL AND i > 0", "k <> 'a'",
+)  # fmt: skip
 
 
 def _groups() -> Iterator[str]:
@@ -499,7 +504,8 @@ OWN = (
     "e JOIN e x ON x.who = e.who AND x.r > e.r",
     "e LEFT JOIN e x ON x.who = e.who AND x.r = e.r + 1",
    
-    "e LEFT JOIN (SELECT who, max(k) AS k, count(*) AS m FROM visits GROUP BY who) x ON x.who = e.who",
+    "e LEFT JOIN (SELECT who, max(k) AS k, count(*) AS m FROM visits GROUP BY who) x "
+    "ON x.who = e.who",
 )  # fmt: skip
 
 
@@ -572,8 +578,10 @@ def _windows() -> Iterator[str]:
 
 # -- sets within a person --------------------------------------------------------------------------
 
-SIDES = ("SELECT who, k FROM e", "SELECT who, k FROM visits", "SELECT who, i FROM e", "SELECT who, m FROM visits",
-         "SELECT who, k FROM e WHERE i > 0", "SELECT who, NULL AS k FROM e")  # fmt: skip
+SIDES = (
+    "SELECT who, k FROM e", "SELECT who, k FROM visits", "SELECT who, i FROM e",
+    "SELECT who, m FROM visits", "SELECT who, k FROM e WHERE i > 0", "SELECT who, NULL AS k FROM e",
+)  # fmt: skip
 OPERATORS = ("UNION", "UNION ALL", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL")
 
 
@@ -602,7 +610,8 @@ INSIDE = (
     "min(t)", "max(f)", "min(f)",
     "max(CASE WHEN o THEN i END)", "sum(CASE WHEN o THEN 1 ELSE 0 END)", "countif(i > j)",
     "quantile_cont(v, 0.9)", "quantile_disc(i, 0.25)",
-    "max(i) - min(i)", "sum(i) / count(*)", "sum(i) / count(i)", "coalesce(sum(i), 0)", "sum(b // 4096)",
+    "max(i) - min(i)", "sum(i) / count(*)", "sum(i) / count(i)", "coalesce(sum(i), 0)",
+    "sum(b // 4096)",
     "max(b)", "avg(b)", "min(o)", "sum(o::INTEGER)",
 )  # fmt: skip
 
