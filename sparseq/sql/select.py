@@ -207,7 +207,8 @@ def _shape(part: Place) -> Shape:
             node, ends = output.node, exp.column(output.name + ENDS, quoted=True)
             is_sum = isinstance(node, MeasureNode) and node.i in part.sums
             sure = isinstance(node, MeasureNode)
-            whole = output.integral or (sure and node.i in part.whole)
+            whole = isinstance(node, MeasureNode) and node.i in part.whole
+            whole = output.integral or whole
             columns[output.name] = Width(True, ends, sure, is_sum, output.integral, whole)
     return Shape(columns, True)
 

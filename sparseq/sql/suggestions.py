@@ -81,6 +81,7 @@ class Refusal:
 
 Rule = Callable[[Refusal], Iterator[str]]
 Change = Callable[[Refusal, exp.Expr], bool]
+Same = bool | Callable[[Refusal], bool]
 
 
 @dataclass(frozen=True)
@@ -90,26 +91,18 @@ class HintRule:
     Attributes:
         pattern: The hints that it is for.
         queries: What it makes of a refused query.
-        same: Tells of a refusal whether its queries ask the same in other words.
+        same: Its queries ask the same in other words; or a function that tells so of a refusal.
     """
 
     pattern: re.Pattern[str]
     queries: Rule
-    same: Callable[[Refusal], bool]
+    same: Same
 
 
 RULES: list[HintRule] = []
 
 
-def _never(_: Refusal) -> bool:
-    return False
-
-
-def _always(_: Refusal) -> bool:
-    return True
-
-
-def rule(pattern: str, same: Callable[[Refusal], bool] = _never) -> Callable[[Rule], Rule]:
+def rule(pattern: str, same: Same = False) -> Callable[[Rule], Rule]:
     """Return what makes a function the rule for hints that a pattern is found in."""
 
     def known(function: Rule) -> Rule:
@@ -119,7 +112,7 @@ def rule(pattern: str, same: Callable[[Refusal], bool] = _never) -> Callable[[Ru
     return known
 
 
-def changes(pattern: str, same: Callable[[Refusal], bool] = _never) -> Callable[[Change], Change]:
+def changes(pattern: str, same: Same = False) -> Callable[[Change], Change]:
     """Return what makes a function that changes a tree, and says whether, the rule for hints."""
 
     def known(function: Change) -> Change:
@@ -211,21 +204,25 @@ def _candidates(made: Suggestion, why: QueryRefused, catalog: Catalog) -> Iterat
             refusal = Refusal(made.query, why.message, found, catalog)
             try:
                 for query in rule.queries(refusal):
-                    yield Suggestion(query, made.same and rule.same(refusal))
+                    same = rule.same if isinstance(rule.same, bool) else rule.same(refusal)
+                    yield Suggestion(query, made.same and same)
             except (SqlglotError, QueryRefused):  # what can't be read can't be rewritten
                 continue
 
 
 def _with_other_names(made: Suggestion, lowered: Query, catalog: Catalog) -> Suggestion:
     """Return another question, in which all that is noised has other names than the asker's."""
-    refusal = Refusal(made.query, "", re.compile("").match(""), catalog)
+    refusal = Refusal(made.query, "", next(re.finditer("", "")), catalog)
     schema = schema_of(lowered, False).names
     noised = [name.lower() for name in schema if name + ERROR_SUFFIX in schema]
     tree, text = refusal.tree(), made.query
     first = next(tree.find_all(exp.Select))
     shown = {e.alias_or_name.lower(): e for e in first.expressions if e.alias_or_name}
     if not any(isinstance(e, exp.Star) for e in first.expressions):
-        bare = [e for e in first.expressions if _is_bare(e, noised)]
+        columns = [e for e in first.expressions if isinstance(e, exp.Column)]
+        bare = [e for e in columns if e.name.lower() in noised]
+        others = (e for e in first.expressions if not isinstance(e, exp.Alias))
+        bare += [e for e in others if e.find(exp.AggFunc, exp.Anonymous) is not None]
         for i, e in enumerate(bare):
             name = f"{OTHER}_{i}" if i else OTHER
             name = f"{e.name}_{OTHER}" if isinstance(e, exp.Column) else name
@@ -238,13 +235,6 @@ def _with_other_names(made: Suggestion, lowered: Query, catalog: Catalog) -> Sug
             new = f'"{new}"' if text[token.start] == '"' else new
             text = text[: token.start] + new + text[token.end + 1 :]
     return Suggestion(text, False)
-
-
-def _is_bare(e: exp.Expr, noised: list[str]) -> bool:
-    """Tell whether a noised value is shown under no name that was given to it."""
-    if isinstance(e, exp.Column):
-        return e.name.lower() in noised
-    return not isinstance(e, exp.Alias) and e.find(exp.AggFunc, exp.Anonymous) is not None
 
 
 # -- suggestions, each done to the query -----------------------------------------------------------
@@ -292,19 +282,19 @@ def nearest(refusal: Refusal) -> Iterator[str]:
     yield from _renamed(refusal, refusal.name, refusal.hint[1])
 
 
-@rule(r"did you mean (SELECT|WITH)\?", same=_always)
+@rule(r"did you mean (SELECT|WITH)\?", same=True)
 def nearest_word(refusal: Refusal) -> Iterator[str]:
     """Write the first word right."""
     yield re.sub(r"^\s*\w+", refusal.hint[1], refusal.text, count=1)
 
 
-@rule("give it another name", same=_always)
+@rule("give it another name", same=True)
 def other_name(refusal: Refusal) -> Iterator[str]:
     """Call a column that can't have its name something else."""
     yield from _renamed(refusal, refusal.name, OTHER)
 
 
-@changes(r"rename one: … AS other", same=_always)
+@changes(r"rename one: … AS other", same=True)
 def told_apart(refusal: Refusal, tree: exp.Expr) -> bool:
     """Give the second of two columns of one name another one."""
     for select in selects(tree):
@@ -315,7 +305,7 @@ def told_apart(refusal: Refusal, tree: exp.Expr) -> bool:
     return False
 
 
-@changes(r"^write \w+$", same=_always)
+@changes(r"^write \w+$", same=True)
 def without_schema(refusal: Refusal, tree: exp.Expr) -> bool:
     """Leave out what stands before tables' names."""
     for table in tree.find_all(exp.Table):
@@ -659,7 +649,7 @@ def where_for_having(refusal: Refusal, tree: exp.Expr) -> bool:
     return True
 
 
-@changes(r"^write (TIMESTAMP|TIMESTAMPTZ) '(.*)' for that moment", same=_always)
+@changes(r"^write (TIMESTAMP|TIMESTAMPTZ) '(.*)' for that moment", same=True)
 def as_moment(refusal: Refusal, tree: exp.Expr) -> bool:
     """Say of a text that it is a moment, with the zone that is written in it."""
     kind, text = refusal.hint[1], refusal.hint[2].replace("''", "'")
@@ -676,7 +666,7 @@ def as_moment(refusal: Refusal, tree: exp.Expr) -> bool:
     return replaced(tree, exp.Literal, typed)
 
 
-@changes("^write x BETWEEN a AND b OR", same=_always)
+@changes("^write x BETWEEN a AND b OR", same=True)
 def both_ways(refusal: Refusal, tree: exp.Expr) -> bool:
     """Write BETWEEN SYMMETRIC as BETWEEN, once for each order of its ends."""
 
@@ -737,7 +727,7 @@ def first_alone(refusal: Refusal) -> Iterator[str]:
     yield from (tree.sql("duckdb", comments=False) for tree in trees[:1] if tree is not None)
 
 
-@rule(r"^(OPTIONS\(sigma => 10\))$", same=_always)
+@rule(r"^(OPTIONS\(sigma => 10\))$", same=True)
 def options_written(refusal: Refusal) -> Iterator[str]:
     """Write options as the hint has them."""
     yield re.sub(
@@ -749,13 +739,13 @@ def options_written(refusal: Refusal) -> Iterator[str]:
     )
 
 
-@rule(r"^for example (0\.\d+)$", same=_always)
+@rule(r"^for example (0\.\d+)$", same=True)
 def usual_confidence(refusal: Refusal) -> Iterator[str]:
     """Write the usual confidence."""
     yield re.sub(r"(confidence\s*=>?\s*)[^,)\s]+", rf"\g<1>{refusal.hint[1]}", refusal.text)
 
 
-@rule("^give it once", same=_always)
+@rule("^give it once", same=True)
 def once(refusal: Refusal) -> Iterator[str]:
     """Leave out the second value of an option."""
     name = re.escape(refusal.message.partition(" is given")[0])
