@@ -20,6 +20,7 @@ from algorithm2 import UNITS, Vector, WeightedLife
 from test_reference import cut
 from test_weighted_reference import (
     DAY,
+    GROUPS,
     KEYS,
     Asked,
     Measure,
@@ -60,7 +61,7 @@ class Together(Asked):
 
     @property
     def groups(self) -> int:
-        return len(KEYS) if self.by_kind else 1
+        return len(GROUPS) if self.by_kind else 1
 
     def place(self, row: Row) -> int | None:
         found = super().place(row)

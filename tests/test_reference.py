@@ -60,11 +60,12 @@ NULL_TOO: Condition = (
     "kind IS NULL OR kind LIKE 'z%'",
     lambda r: r.kind is None or r.kind.startswith("z"),
 )
-"""NULL is a group of declared keys where this stands."""
+ONE_LETTER: Condition = ("kind LIKE '_' AND kind < 'c'", lambda r: r.kind in ("a", "b"))
+"""NULL is no group of declared keys where this stands."""
 CONDITIONS: list[Condition] = [
     ("amount > 3.25", lambda r: r.amount is not None and largest_nan(r.amount) > (False, 3.25)),
     ("n BETWEEN 0 AND 5", lambda r: r.n is not None and 0 <= r.n <= 5),
-    ("kind LIKE '_' AND kind < 'c'", lambda r: r.kind in ("a", "b")),
+    ONE_LETTER,
     NULL_TOO,
     ANOTHER_DAY,
     ("who <> 2", lambda r: r.who != 2),
@@ -169,7 +170,7 @@ class Asked:
         """The kinds that are groups: those that are listed, or the declared ones."""
         if self.by_kind:
             return self.by_kind
-        return (*KEYS, *([None] if NULL_TOO in self.conditions else []))
+        return (*KEYS, *([] if ONE_LETTER in self.conditions else [None]))
 
     def place(self, row: Row) -> int | None:
         """The group that a row is in, None for none."""

@@ -36,6 +36,7 @@ from sparseq.stream.stream_progress import Course
 
 DAY = dt.date(2024, 3, 1)
 KEYS = ("a", "b", "never")
+GROUPS = (*KEYS, None)
 X, V, N = (-20.0, 50.0), (0.0, 8.0), (-3.0, 40.0)  # declared bounds; rows don't always keep to them
 PEOPLE = (0, 1, 2, 3, 5, 8, 13, 21)
 
@@ -154,7 +155,7 @@ class Asked:
 
     @property
     def groups(self) -> int:
-        return (len(KEYS) if self.by_kind else 1) * max(self.days, 1)
+        return (len(GROUPS) if self.by_kind else 1) * max(self.days, 1)
 
     def place(self, row: Row) -> int | None:
         if not all(CONDITIONS[c](row) for c in self.conditions):
@@ -162,9 +163,9 @@ class Asked:
         day = (row.day - DAY).days if self.days else 0
         if self.days and not 0 <= day < self.days:
             return None
-        if self.by_kind and row.kind not in KEYS:
+        if self.by_kind and row.kind not in GROUPS:
             return None
-        kind = KEYS.index(row.kind) if self.by_kind and row.kind else 0
+        kind = GROUPS.index(row.kind) if self.by_kind else 0
         return kind * max(self.days, 1) + day
 
     def at_all(self, row: Row) -> int | None:

@@ -20,7 +20,6 @@ SELECT channel, sum(amount) AS revenue, rank() OVER (ORDER BY sum(amount) DESC) 
 SELECT page, count(*) AS views FROM events WHERE event = 'view' GROUP BY page ORDER BY views DESC LIMIT 20
 
 -- top search terms
--- is: SELECT coalesce(lower(trim(query)), '(other)') AS term, count(*) AS n FROM events WHERE event = 'search' GROUP BY 1 ORDER BY n DESC LIMIT 25
 SELECT lower(trim(query)) AS term, count(*) AS n FROM events WHERE event = 'search' GROUP BY 1 ORDER BY n DESC LIMIT 25
 
 -- top coupons

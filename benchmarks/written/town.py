@@ -34,6 +34,11 @@ KEYS: dict[str, tuple[Any, ...]] = {
     "product_id": tuple(range(1, 13)),
 }
 FOUND = {"page": "events", "query": "events", "coupon": "orders", "referrer": "customers"}
+HOLES = (
+    ("orders", "ordered_at"), ("orders", "channel"), ("customers", "signup_date"),
+    ("visits", "visit_date"), ("grades", "submitted_at"), ("events", "ts"),
+)  # fmt: skip
+"""Columns in which some values are missing that one might think are always there: one a person."""
 MOST_ROWS = 400
 BOUNDS: dict[str, tuple[Bound, Bound]] = {
     "amount": (0, 500), "quantity": (0, 20), "duration_ms": (0, 600_000),
@@ -123,6 +128,11 @@ def private(seed: int = 18) -> dict[str, pa.Table]:
         tables["visits"] += [who | _visit(rng, moment().date()) for _ in range(rng.randrange(4))]
         tables["grades"] += [who | _grade(rng, moment(), maybe) for _ in range(rng.randrange(5))]
         tables["tickets"] += [who | _ticket(rng, moment(), maybe) for _ in range(rng.randrange(4))]
+    holes = random.Random(seed)
+    for table, column in HOLES:
+        rows = {row["person_id"]: row for row in tables[table]}
+        for row in holes.sample([*rows.values()], len(rows) // 8):
+            row[column] = None
     for i, row in enumerate(tables["orders"]):
         row["order_id"] = i
     for i, row in enumerate(tables["tickets"]):

@@ -40,13 +40,30 @@ _NEVER_NULL = _KEEPS_WHOLE | _MAKES_WHOLE | {"round", "trunc"}
 
 _INTEGERS = (exp.Count, exp.CountIf, exp.Sign, exp.Null, *_NUMBERED)
 _OF_FIRST = (
-    exp.Paren, exp.Alias, exp.Window, exp.Filter, exp.Nullif, exp.Round, exp.Trunc, exp.Sum,
-    exp.Min, exp.Max, *_SAME_PLACE,
-)  # fmt: skip
+    exp.Paren,
+    exp.Alias,
+    exp.Window,
+    exp.Filter,
+    exp.Nullif,
+    exp.Round,
+    exp.Trunc,
+    exp.Sum,
+    exp.Min,
+    exp.Max,
+    *_SAME_PLACE,
+)
 _OF_ALL = (
-    exp.IntDiv, exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Neg, exp.Abs, exp.Coalesce, exp.Greatest,
+    exp.IntDiv,
+    exp.Add,
+    exp.Sub,
+    exp.Mul,
+    exp.Mod,
+    exp.Neg,
+    exp.Abs,
+    exp.Coalesce,
+    exp.Greatest,
     exp.Least,
-)  # fmt: skip
+)
 """Expressions that are integers where their first part is, or where all of them are."""
 
 

@@ -98,20 +98,16 @@ def parse(
             _join_people(tree, catalog)
         columns = sum(len(select.expressions) for select in tree.find_all(exp.Select))
         LIMITS["columns"].check(columns, most)
-        _know_columns(tree)
+        names = frozenset(column.name for column in tree.find_all(exp.Column))
+        for node in tree.find_all(exp.Window, exp.Distinct):
+            node.meta[SEEN] = names
         return tree, options
     except RecursionError:
         raise QueryRefused("the query is nested too deeply", "split it into parts") from None
 
 
 SEEN = "columns that the query names"
-"""What every window knows of the whole query, so that all of them break ties by the same."""
-
-
-def _know_columns(tree: exp.Expr) -> None:
-    names = frozenset(column.name for column in tree.find_all(exp.Column))
-    for node in tree.find_all(exp.Window, exp.Distinct):
-        node.meta[SEEN] = names
+"""A fact that every window knows of the whole query, so that all break ties by the same."""
 
 
 def _check_tokens(text: str, most: Mapping[str, int]) -> None:

@@ -82,20 +82,62 @@ _MONTHS = [
 ]
 _ONE_OF = (*ONE_OF, exp.Paren, exp.Distinct)
 _NEVER_NULL = (
-    exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Exists, exp.Count, exp.CountIf, exp.RowNumber,
-    exp.Rank, exp.DenseRank, exp.Ntile,
-)  # fmt: skip
+    exp.Is,
+    exp.NullSafeEQ,
+    exp.NullSafeNEQ,
+    exp.Exists,
+    exp.Count,
+    exp.CountIf,
+    exp.RowNumber,
+    exp.Rank,
+    exp.DenseRank,
+    exp.Ntile,
+)
 _FIRST_KNOWN = (exp.Coalesce, exp.Greatest, exp.Least, exp.Concat)
 """Functions that leave NULL out."""
 _COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 _STRICT = (
-    *_COMPARED, exp.Paren, exp.Not, exp.And, exp.Or, exp.Between, exp.In, exp.Like, exp.ILike,
-    exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Abs, exp.Sign, exp.Floor, exp.Ceil, exp.Round,
-    exp.Trunc, exp.DPipe, exp.Lower, exp.Upper, exp.Length, exp.Trim, exp.Substring,
-    exp.TimestampTrunc, exp.DateTrunc, exp.Extract, exp.Year, exp.LastDay, exp.DateBin,
-    exp.DateDiff, exp.TimeToStr, exp.Dayname, exp.Monthname, exp.Min, exp.Max, exp.Sum, exp.Avg,
+    *_COMPARED,
+    exp.Paren,
+    exp.Not,
+    exp.And,
+    exp.Or,
+    exp.Between,
+    exp.In,
+    exp.Like,
+    exp.ILike,
+    exp.Add,
+    exp.Sub,
+    exp.Mul,
+    exp.Neg,
+    exp.Abs,
+    exp.Sign,
+    exp.Floor,
+    exp.Ceil,
+    exp.Round,
+    exp.Trunc,
+    exp.DPipe,
+    exp.Lower,
+    exp.Upper,
+    exp.Length,
+    exp.Trim,
+    exp.Substring,
+    exp.TimestampTrunc,
+    exp.DateTrunc,
+    exp.Extract,
+    exp.Year,
+    exp.LastDay,
+    exp.DateBin,
+    exp.DateDiff,
+    exp.TimeToStr,
+    exp.Dayname,
+    exp.Monthname,
+    exp.Min,
+    exp.Max,
+    exp.Sum,
+    exp.Avg,
     exp.Interval,
-)  # fmt: skip
+)
 """Expressions that have a value where all of their parts have one."""
 
 
@@ -228,8 +270,8 @@ class PublicValues:
         ]
         if not about or e.find(exp.AggFunc, exp.Window, exp.Select) is not None:
             return False
-        if any(isinstance(c, _COMPARED) and text in (c.left.sql("duckdb"), c.right.sql("duckdb"))
-               for c in about):  # fmt: skip
+        sides = [x for c in about if isinstance(c, _COMPARED) for x in (c.left, c.right)]
+        if any(side.sql("duckdb") == text for side in sides):
             return True
         if any(listed_by(c, e) is not None for c in about):
             return True
@@ -237,7 +279,7 @@ class PublicValues:
         return values is not None and not values.null
 
     def covers(self, e: exp.Expr, type: str) -> bool:
-        """Tell whether an expression has no other values than the public ones, whatever the rows."""
+        """Tell whether an expression surely has no other values than the public ones."""
         return type == "BOOLEAN" or _literal_results(e) is not None or self._part_of(e) in _PARTS
 
     def _declared(self, column: exp.Column) -> list[Any] | None:
@@ -322,10 +364,10 @@ class PublicValues:
     def _part_of(e: exp.Expr) -> str:
         """Return the part of a time that an expression is; "": none that has public values."""
         if isinstance(e, exp.Extract):
-            return e.this.name.upper()
+            return str(e.this.name.upper())
         if isinstance(e, exp.Anonymous):
-            name = e.name.upper()
-            return e.expressions[0].name.upper() if name == "DATE_PART" else name
+            part = e.expressions[0] if e.name.upper() == "DATE_PART" else e
+            return str(part.name.upper())
         return _PART_NODES.get(e.__class__, "")
 
     def _bounded(self, e: exp.Expr, type: str) -> list[Any] | None:

@@ -585,7 +585,7 @@ class Scope:
 
     @property
     def held(self) -> Conjuncts:
-        """What holds on every row: the WHERE, and the conditions of joins that are not LEFT."""
+        """Conditions that hold on every row: the WHERE, and those of joins that are not LEFT."""
         return [*self.where, *(c for source, on in self._joins if not source.optional for c in on)]
 
     def held_terms(self) -> tuple[Term, ...]:

@@ -268,13 +268,14 @@ def lower_sql(text: str, catalog: Catalog, public: PublicFacts) -> Query:
         raise type(refused)(refused.message, hint) from None
 
 
-def _checked(text: str, catalog: Catalog, public: PublicFacts) -> None:
-    """Refuse a query that is not answered as it stands, without options of the asker's."""
+def _checked(text: str, catalog: Catalog, public: PublicFacts) -> Query:
+    """Lower a query; refuse it where it needs options of the asker's to be answered."""
     query = _lowered(text, catalog, public)
     query = query if query.unbounded is None else query.unbounded.after
     for measure in query.measures:
         if measure.kind is Kind.SUM and measure.scale is None and query.options == Options():
             raise no_public_scale(measure)
+    return query
 
 
 def _lowered(text: str, catalog: Catalog, public: PublicFacts) -> Query:

@@ -20,17 +20,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import cached_property, partial
-from typing import Any
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from sparseq.base.errors import QueryRefused
+from sparseq.released.render import ERROR_SUFFIX, schema_of
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.normalize import BINNED
 from sparseq.sql.parse import Dialect, split_options
+from sparseq.sql.plan import Query
 
 # -- a refused query, rewritten as its hint says ---------------------------------------------------
 
@@ -79,6 +81,7 @@ class Refusal:
 
 Rule = Callable[[Refusal], Iterator[str]]
 Change = Callable[[Refusal, exp.Expr], bool]
+Same = bool | Callable[[Refusal], bool]
 
 
 @dataclass(frozen=True)
@@ -88,18 +91,18 @@ class HintRule:
     Attributes:
         pattern: The hints that it is for.
         queries: What it makes of a refused query.
-        same: Its queries ask the same in other words.
+        same: Its queries ask the same in other words; or a function that tells so of a refusal.
     """
 
     pattern: re.Pattern[str]
     queries: Rule
-    same: bool
+    same: Same
 
 
 RULES: list[HintRule] = []
 
 
-def rule(pattern: str, same: bool = False) -> Callable[[Rule], Rule]:
+def rule(pattern: str, same: Same = False) -> Callable[[Rule], Rule]:
     """Return what makes a function the rule for hints that a pattern is found in."""
 
     def known(function: Rule) -> Rule:
@@ -109,7 +112,7 @@ def rule(pattern: str, same: bool = False) -> Callable[[Rule], Rule]:
     return known
 
 
-def changes(pattern: str, same: bool = False) -> Callable[[Change], Change]:
+def changes(pattern: str, same: Same = False) -> Callable[[Change], Change]:
     """Return what makes a function that changes a tree, and says whether, the rule for hints."""
 
     def known(function: Change) -> Change:
@@ -160,7 +163,7 @@ class Suggestion:
 
 
 def mended(
-    text: str, refused: QueryRefused, catalog: Catalog, lower: Callable[[str], Any]
+    text: str, refused: QueryRefused, catalog: Catalog, lower: Callable[[str], Query]
 ) -> Suggestion:
     """Return the query that a refusal's hint, taken literally, leads to.
 
@@ -168,7 +171,7 @@ def mended(
         text: The query.
         refused: Why it is not answered.
         catalog: What is public about the tables.
-        lower: Refuses what is not answered.
+        lower: Lowers a query, and refuses what is not answered.
     """
     tried = {text}
     waiting = [(Suggestion(text), refused)]
@@ -180,11 +183,15 @@ def mended(
                     continue
                 tried.add(candidate.query)
                 try:
-                    lower(candidate.query)
+                    lowered = lower(candidate.query)
                 except QueryRefused as again:
                     after.append((candidate, again))
                 else:
-                    return candidate if candidate.same else _with_other_names(candidate.query)
+                    return (
+                        candidate
+                        if candidate.same
+                        else _with_other_names(candidate, lowered, catalog)
+                    )
         waiting = after
     return Suggestion()
 
@@ -194,27 +201,38 @@ def _candidates(made: Suggestion, why: QueryRefused, catalog: Catalog) -> Iterat
         return
     for rule in RULES:
         if found := rule.pattern.search(why.hint):
+            refusal = Refusal(made.query, why.message, found, catalog)
             try:
-                for query in rule.queries(Refusal(made.query, why.message, found, catalog)):
-                    yield Suggestion(query, made.same and rule.same)
+                for query in rule.queries(refusal):
+                    same = rule.same if isinstance(rule.same, bool) else rule.same(refusal)
+                    yield Suggestion(query, made.same and same)
             except (SqlglotError, QueryRefused):  # what can't be read can't be rewritten
                 continue
 
 
-def _with_other_names(query: str) -> Suggestion:
-    """Return another question, in which what is computed has other names than the asker's."""
-    without, _ = split_options(query)
-    tree = sqlglot.parse_one(without, dialect=Dialect)
-    select = tree if isinstance(tree, exp.Select) else None
-    named = [e for e in select.expressions if isinstance(e, exp.Alias)] if select else []
-    names = {e.alias: f"{e.alias}_{OTHER}" for e in named if e.find(exp.AggFunc, exp.Anonymous)}
-    if select is None or not names:
-        return Suggestion(query, False)
-    text = query
-    for token in reversed(list(sqlglot.tokenize(query, dialect=Dialect))):
-        quoted = query[token.start] == '"'
-        if token.text in names:
-            new = f'"{names[token.text]}"' if quoted else names[token.text]
+def _with_other_names(made: Suggestion, lowered: Query, catalog: Catalog) -> Suggestion:
+    """Return another question, in which all that is noised has other names than the asker's."""
+    refusal = Refusal(made.query, "", next(re.finditer("", "")), catalog)
+    schema = schema_of(lowered, False).names
+    noised = [name.lower() for name in schema if name + ERROR_SUFFIX in schema]
+    tree, text = refusal.tree(), made.query
+    first = next(tree.find_all(exp.Select))
+    shown = {e.alias_or_name.lower(): e for e in first.expressions if e.alias_or_name}
+    if not any(isinstance(e, exp.Star) for e in first.expressions):
+        columns = [e for e in first.expressions if isinstance(e, exp.Column)]
+        bare = [e for e in columns if e.name.lower() in noised]
+        others = (e for e in first.expressions if not isinstance(e, exp.Alias))
+        bare += [e for e in others if e.find(exp.AggFunc, exp.Anonymous) is not None]
+        for i, e in enumerate(bare):
+            name = f"{OTHER}_{i}" if i else OTHER
+            name = f"{e.name}_{OTHER}" if isinstance(e, exp.Column) else name
+            e.replace(exp.alias_(e.copy(), name))
+        text = refusal.written(tree) if bare else text
+        noised = [name for name in noised if isinstance(shown.get(name), exp.Alias)]
+    for token in reversed(list(sqlglot.tokenize(text, dialect=Dialect))):
+        if token.text.lower() in noised and text[token.start] != "'":
+            new = f"{token.text}_{OTHER}"
+            new = f'"{new}"' if text[token.start] == '"' else new
             text = text[: token.start] + new + text[token.end + 1 :]
     return Suggestion(text, False)
 
@@ -223,6 +241,9 @@ def _with_other_names(query: str) -> Suggestion:
 
 _NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT|INTEGER|UINTEGER|DECIMAL|DOUBLE|FLOAT")
 OTHER, COUNTED = "other", "count(*) AS n"
+_MOST_SLIPS = 2
+_FUNCTIONS = frozenset(exp.FUNCTION_BY_NAME)
+"""Names of functions that SQL has somewhere: one of these is never a misspelt other one."""
 EDGES, DAYS = "[0, 10, 20, 50]", "DATE '2024-01-01' AND DATE '2024-12-31'"
 
 
@@ -246,7 +267,16 @@ def _renamed(refusal: Refusal, old: str, new: str) -> Iterator[str]:
         yield text
 
 
-@rule(r"did you mean '([^']+)'\?", same=True)
+def _is_slip(refusal: Refusal) -> bool:
+    """Tell whether a name is a known one with a slip or two, and not that of something else."""
+    meant, written = refusal.hint[1].lower(), refusal.name.lower()
+    left = SequenceMatcher(None, written, meant).get_matching_blocks()
+    slips = max(len(written), len(meant)) - sum(block.size for block in left)
+    digits = [re.findall(r"\d", name) for name in (meant, written)]
+    return slips <= _MOST_SLIPS and digits[0] == digits[1] and written.upper() not in _FUNCTIONS
+
+
+@rule(r"did you mean '([^']+)'\?", same=_is_slip)
 def nearest(refusal: Refusal) -> Iterator[str]:
     """Write the nearest name."""
     yield from _renamed(refusal, refusal.name, refusal.hint[1])
@@ -296,7 +326,14 @@ def _is_there(refusal: Refusal, tree: exp.Expr, column: exp.Column) -> bool:
     )
 
 
-@rule(r"write table\.column", same=True)
+def _is_of_one_table(refusal: Refusal) -> bool:
+    """Tell whether one table of the query alone has the column."""
+    columns = {t.name.lower(): {c.name.lower() for c in t.columns} for t in refusal.catalog.tables}
+    tables = {t.alias_or_name: t.name.lower() for t in refusal.tree().find_all(exp.Table)}
+    return sum(refusal.name.lower() in columns.get(t, ()) for t in tables.values()) == 1
+
+
+@rule(r"write table\.column", same=_is_of_one_table)
 def of_a_table(refusal: Refusal) -> Iterator[str]:
     """Say of which table a column is: of each that has it, in turn."""
     for table in refusal.tree().find_all(exp.Table):
@@ -503,7 +540,7 @@ def clamped(refusal: Refusal, tree: exp.Expr) -> bool:
     return replaced(tree, exp.AggFunc, clamp)
 
 
-@changes(r"^list the edges: (\w+\(.*?\]\));", same=True)
+@changes(r"^list the edges: (\w+\(.*?\]\));")
 def with_edges(refusal: Refusal, tree: exp.Expr) -> bool:
     """Give edges, as an example."""
     whole = parsed(refusal.hint[1])
@@ -665,7 +702,7 @@ def limit_of_ten(refusal: Refusal, tree: exp.Expr) -> bool:
     return True
 
 
-@changes(r"^ROUND\(x, 2\)$", same=True)
+@changes(r"^ROUND\(x, 2\)$")
 def two_decimals(refusal: Refusal, tree: exp.Expr) -> bool:
     """Round to two decimals."""
     for node in tree.find_all(exp.Round):

@@ -13,12 +13,13 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+from test_mending import own_names
 
 import sparseq
 from benchmarks.written import Question, questions
 from benchmarks.written.check import outcome, sums
 from benchmarks.written.town import plain, store
-from sparseq.base.errors import QueryRefused
+from sparseq.base.errors import QueryRefused, without_query
 
 GOLDEN = Path(__file__).parent / "golden" / "written.txt"
 QUESTIONS = questions()
@@ -62,6 +63,11 @@ def _line(
     con: sparseq.Store, truth: duckdb.DuckDBPyConnection, question: Question
 ) -> tuple[str, str]:
     found = outcome(con, truth, question)
+    _, offered, same = without_query(found.hint)
+    if offered and same:
+        assert outcome(con, truth, question, offered).kind == "answered", offered
+    elif offered:
+        assert own_names(con, question.sql, offered), offered
     said = f"{found.said} ({found.hint})" if found.hint else found.said
     if question.never:
         return f"{question.title}: never, as {question.never}", f"    {found.kind}: {said}"

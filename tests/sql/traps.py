@@ -1,8 +1,9 @@
 """Traps of SQL's meaning: questions that are easily answered as another one, over nasty rows.
 
 Families are grown from lists: every condition in every place that a condition may stand, every
-expression looked at from all sides, every pair of a column and a type, every window over ties. Those
-that have no system are in traps.sql. Plain DuckDB is asked the same text, or what `-- is` has.
+expression looked at from all sides, every pair of a column and a type, every window over ties.
+Those that have no system are in traps.sql. Plain DuckDB is asked the same text, or what `-- is`
+has.
 """
 
 from __future__ import annotations
@@ -25,12 +26,17 @@ from benchmarks.stores import made_store
 PEOPLE = 1500
 KEYS = ("a", "b", "A", "", " a", "ß", "never")
 TEXTS = (
-    *KEYS, "z", "é", "e\u0301", "a%b", "a_b", "100%", "日本", "NULL", "null", "a ", "İ", "\\", "a'b",
+    *KEYS, "z", "é", "e\u0301", "a%b", "a_b", "100%", "日本", "NULL", "null", "a ", "İ", "\\",
+    "a'b",
 )  # fmt: skip
-NUMERALS = ("1", " 2", "3 ", "x", "", "1e2", "0x10", "-7", "+7", "1.5", "2.5", "-2.5", "007", "NaN",
-            "inf", "true", "9223372036854775807", "9223372036854775808", "1_000")  # fmt: skip
+NUMERALS = (
+    "1", " 2", "3 ", "x", "", "1e2", "0x10", "-7", "+7", "1.5", "2.5", "-2.5", "007", "NaN", "inf",
+    "true", "9223372036854775807", "9223372036854775808", "1_000",
+)  # fmt: skip
 BIG = (2**53, 2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63), 2**31, 2**31 - 1, 0, 1, -1, 7)
-ODD = (0.0, -0.0, float("nan"), float("inf"), float("-inf"), 1e300, -1e300, 5e-324, 0.1, 2.5, -2.5)
+NAN, INFINITY = float("nan"), float("inf")
+ODD = (0.0, -0.0, NAN, INFINITY, -INFINITY, 1e300, -1e300, 5e-324, 0.1, 2.5, -2.5)
+HALVES = (0.0, -0.0, 0.5, 1.5, 2.5, -2.5, 99.75)
 DAYS = (
     dt.date(1969, 12, 31), dt.date(1970, 1, 1), dt.date(1900, 2, 28), dt.date(1999, 12, 31),
     dt.date(2000, 2, 29), dt.date(2023, 1, 1), dt.date(2024, 1, 31), dt.date(2024, 2, 29),
@@ -41,7 +47,8 @@ MOMENTS = (
     dt.datetime(1965, 6, 1, 12, 30), dt.datetime(2024, 3, 31, 0, 59, 59),
     dt.datetime(2024, 3, 31, 1), dt.datetime(2024, 3, 31, 1, 30), dt.datetime(2024, 3, 31, 2),
     dt.datetime(2024, 10, 27, 0, 30), dt.datetime(2024, 10, 27, 1, 30),
-    dt.datetime(2024, 10, 27, 2, 30), dt.datetime(2024, 2, 29), dt.datetime(2024, 2, 29, 23, 59, 59),
+    dt.datetime(2024, 10, 27, 2, 30), dt.datetime(2024, 2, 29),
+    dt.datetime(2024, 2, 29, 23, 59, 59),
     dt.datetime(2023, 12, 31, 23, 30), dt.datetime(2024, 3, 10, 9, 59, 59, 1),
     dt.datetime(2024, 3, 10, 10), dt.datetime(2024, 11, 3, 8, 30), dt.datetime(2024, 12, 31, 12),
 )  # fmt: skip
@@ -79,7 +86,7 @@ def rows(seed: int = 5) -> dict[str, pa.Table]:
                 who, maybe(rng.randint(-5, 5)), maybe(rng.randint(-3, 3)), maybe(rng.choice(BIG)),
                 maybe(rng.choice(TEXTS)), maybe(rng.choice(KEYS[:-1])),
                 maybe(rng.choice(NUMERALS)),
-                maybe(rng.choice([0.0, -0.0, 0.5, 1.5, 2.5, -2.5, 99.75, rng.randint(-800, 800) / 8])),
+                maybe(rng.choice([*HALVES, rng.randint(-800, 800) / 8])),
                 maybe(rng.choice(ODD)),
                 maybe(Decimal(rng.choice([0, 5, 50, 125, -125, 250, 99_999, -1])) / 100),
                 maybe(Decimal(rng.choice([0, 1, 500_000, 1_500_000, -2_500_000, 333_333])) / 10**6),
@@ -121,6 +128,13 @@ PUBLIC = {
 }
 
 
+WIDTH_BUCKET = (
+    "width_bucket(x, low, high, n) AS CASE WHEN x < low THEN 0 WHEN x >= high THEN n + 1 "
+    "ELSE 1 + CAST(floor((x - low) * n / (high - low)) AS INTEGER) END"
+)
+"""A function that other databases have, in plain DuckDB."""
+
+
 def store(**options: Any) -> sparseq.Store:
     """Return a store of the rows; its promise is so weak that an answer has next to no noise."""
     tables = rows()
@@ -143,6 +157,7 @@ def plain() -> duckdb.DuckDBPyConnection:
     con = duckdb.connect()
     con.execute("SET TimeZone = 'UTC'; SET error_on_division_by_zero = false")
     con.execute("PRAGMA disable_optimizer")
+    con.execute(f"CREATE MACRO {WIDTH_BUCKET}")
     for name, table in {**rows(), **PUBLIC}.items():
         con.register("incoming", table)
         con.execute(f"CREATE TABLE {name} AS SELECT * FROM incoming")
@@ -186,16 +201,22 @@ LISTS = (
     "i IN (j, 1)", "i NOT IN (j, 1)", "i IN ('1', '2')", "i = '1'", "i = 1.0", "i < 1.5",
     "i IN (1.5, 2.0)", "b IN (9007199254740993)", "b = 9007199254740993.0",
     "b = 9007199254740992.0", "b > 9007199254740992", "b::DOUBLE > 9007199254740992",
-    "i BETWEEN 3 AND 1", "i BETWEEN NULL AND 3", "NOT i BETWEEN NULL AND 0", "i BETWEEN -5 AND NULL",
+    "i BETWEEN 3 AND 1", "i BETWEEN NULL AND 3", "NOT i BETWEEN NULL AND 0",
+    "i BETWEEN -5 AND NULL",
     "i > NULL", "NULL", "i IS NULL OR i > NULL", "coalesce(o, false)", "NOT coalesce(o, i > 0)",
     "nullif(i, 1) IS NULL", "nullif(i, j) > 0", "nullif(1, i) = 1", "CASE WHEN o THEN i > 0 END",
-    "CASE i WHEN 1 THEN true WHEN NULL THEN true ELSE false END", "CASE WHEN i > 0 THEN o ELSE NOT o END",
+    "CASE i WHEN 1 THEN true WHEN NULL THEN true ELSE false END",
+    "CASE WHEN i > 0 THEN o ELSE NOT o END",
     "if(o, i, j) > 0", "greatest(i, j) > 0", "least(i, j, NULL) < 0", "greatest(f, v) > 1",
     "(o OR NULL)", "(o AND NULL) IS NULL", "NOT (o AND NULL)", "(i > 0) = (j > 0)",
     "(i > 0) <> o", "(i > 0) IS NOT DISTINCT FROM o", "xor(i, j) = 0", "i = i", "f = f", "f <> f",
-    "NOT (f = f)", "f = 'nan'::DOUBLE", "f > 'inf'::DOUBLE", "f >= 'nan'::DOUBLE", "f = 0", "f = -0.0",
-    "f BETWEEN 0 AND 'nan'::DOUBLE", "isnan(f)", "NOT isfinite(f)", "isinf(f)", "f < 0", "f IN (0.1, 2.5)",
-    "f::FLOAT = 0.1", "f = 0.1", "v = 0", "sign(f) = 0", "abs(f) > 1e299", "1 / f < 0", "f * 0 = 0", "f - f = 0",
+    "NOT (f = f)", "f = 'nan'::DOUBLE", "f > 'inf'::DOUBLE", "f >= 'nan'::DOUBLE", "f = 0",
+    "f = -0.0",
+    "f BETWEEN 0 AND 'nan'::DOUBLE", "isnan(f)", "NOT isfinite(f)", "isinf(f)", "f < 0",
+    "f IN (0.1, 2.5)",
+    "TRY_CAST(f AS FLOAT) = 0.1", "f = 0.1", "v = 0", "sign(f) = 0",
+    "abs(f) > 1e299", "1 / f < 0", "f * 0 = 0",
+    "f - f = 0",
 )  # fmt: skip
 
 
@@ -230,68 +251,112 @@ def _condition(c: str, place: int) -> str:
 # -- expressions, looked at from all sides ---------------------------------------------------------
 
 NUMBERS = (
-    "i + j", "i - b", "i * j", "i / j", "i // j", "i % j", "-i // 2", "-i % 3", "i % -3", "5 // i", "5 / i",
-    "i / 2", "i // 2.0", "i * 1.5", "i * 0.1", "i + 0.1", "p + q", "p * q", "p / q", "p / 3", "p % 2",
-    "p * 2", "-p", "abs(p)", "round(p)", "round(p, 1)", "round(q, 2)", "floor(p)", "ceil(q)", "trunc(p)",
-    "round(v)", "round(v, 1)", "round(-v)", "round(i, -1)", "floor(v)", "ceil(v)", "trunc(v)", "floor(-v)",
-    "v::INTEGER", "p::INTEGER", "q::INTEGER", "(v * 2)::BIGINT", "v::DECIMAL(10, 1)", "p::DECIMAL(10, 1)",
-    "q::DECIMAL(10, 2)", "p::DOUBLE", "o::INTEGER", "i::DOUBLE / 3", "u::TEXT", "length(s)", "length(k)",
-    "strpos(s, 'a')", "ascii(s)", "b % 2", "b // 2", "b::DOUBLE", "(b::DOUBLE)::DECIMAL(38, 0)", "b & 1", "b >> 1",
-    "xor(i, j)", "~i", "i << 1", "sign(v)", "sign(-i)", "abs(i)", "abs(v)", "sqrt(abs(v))", "pow(i, 2)", "pow(v, 0)",
-    "exp(i)", "ln(abs(v))", "gcd(i, 6)", "lcm(i, j)", "bit_count(i)", "coalesce(i, j, 0)", "nullif(i, 0)",
-    "greatest(i, j)", "least(i, v)", "greatest(i, NULL)", "if(i > 0, i, p)", "CASE WHEN o THEN i ELSE v END",
-    "CASE WHEN o THEN p ELSE i END", "width_bucket(v, -100, 100, 4)", "i ** 2", "-(-i)", "- i + 1", "2 - i - j",
-    "2 ** 3 ** 0", "i / j * j", "i - (j - 1)", "(i + j) % 2", "i::VARCHAR::INTEGER", "cbrt(v)", "atan(v)", "degrees(v)",
+    "i + j", "i - b // 2", "i * j", "i / j", "i // j", "i % j", "-i // 2", "-i % 3", "i % -3",
+    "5 // i",
+    "5 / i",
+    "i / 2", "i // 2.0", "i * 1.5", "i * 0.1", "i + 0.1", "p + q", "p * q", "p / q", "p / 3",
+    "p % 2",
+    "p * 2", "-p", "abs(p)", "round(p)", "round(p, 1)", "round(q, 2)", "floor(p)", "ceil(q)",
+    "trunc(p)",
+    "round(v)", "round(v, 1)", "round(-v)", "round(i, -1)", "floor(v)", "ceil(v)", "trunc(v)",
+    "floor(-v)",
+    "v::INTEGER", "p::INTEGER", "q::INTEGER", "(v * 2)::BIGINT", "v::DECIMAL(10, 1)",
+    "p::DECIMAL(10, 1)",
+    "q::DECIMAL(10, 2)", "p::DOUBLE", "o::INTEGER", "i::DOUBLE / 3", "length(s)",
+    "length(k)",
+    "strpos(s, 'a')", "ascii(s)", "b % 2", "b // 2", "b::DOUBLE", "(b::DOUBLE)::DECIMAL(38, 0)",
+    "b & 1", "b >> 1",
+    "xor(i, j)", "~i", "abs(i) << 1", "sign(v)", "sign(-i)", "abs(i)", "abs(v)", "sqrt(abs(v))",
+    "pow(i, 2)", "pow(v, 0)",
+    "exp(i)", "ln(abs(v))", "gcd(i, 6)", "lcm(i, j)", "bit_count(i)", "coalesce(i, j, 0)",
+    "nullif(i, 0)",
+    "greatest(i, j)", "least(i, v)", "greatest(i, NULL)", "if(i > 0, i, p)",
+    "CASE WHEN o THEN i ELSE v END",
+    "CASE WHEN o THEN p ELSE i END", "width_bucket(v, -100, 100, 4)", "i ** 2", "-(-i)", "- i + 1",
+    "2 - i - j",
+    "2 ** 3 ** 0", "i / j * j", "i - (j - 1)", "(i + j) % 2", "i::VARCHAR::INTEGER", "cbrt(v)",
+    "atan(v)", "degrees(v)",
 )  # fmt: skip
 MOMENT_NUMBERS = (
-    "year({0})", "month({0})", "day({0})", "quarter({0})", "week({0})", "dayofweek({0})", "isodow({0})",
-    "dayofyear({0})", "weekofyear({0})", "extract(isoyear FROM {0})", "extract(dow FROM {0})", "date_part('doy', {0})",
+    "year({0})", "month({0})", "day({0})", "quarter({0})", "week({0})", "dayofweek({0})",
+    "isodow({0})",
+    "dayofyear({0})", "weekofyear({0})", "extract(isoyear FROM {0})", "extract(dow FROM {0})",
+    "date_part('doy', {0})",
     "date_diff('day', DATE '2000-02-29', {0})", "date_diff('month', DATE '2024-01-31', {0})",
     "date_diff('year', DATE '2023-12-31', {0})", "date_diff('week', DATE '2024-01-07', {0})",
     "date_diff('quarter', DATE '2000-03-31', {0})", "date_sub('month', DATE '2024-01-31', {0})",
-    "date_sub('year', DATE '2000-02-29', {0})", "date_sub('day', DATE '1970-01-01', {0})", "epoch({0})",
-    "extract(year FROM age({0}, DATE '1980-02-29'))", "strftime({0}, '%Y')::INTEGER", "length({0}::VARCHAR)",
-    "day(last_day({0}))", "month({0} + INTERVAL 1 MONTH)", "day({0} + INTERVAL 1 MONTH)", "day({0} - INTERVAL 1 MONTH)",
-    "day({0} - INTERVAL 1 YEAR)", "date_diff('day', {0}, {0} + INTERVAL 1 YEAR)", "month(date_trunc('quarter', {0}))",
-    "day(date_trunc('week', {0}))", "day(time_bucket(INTERVAL '2 weeks', {0}))", "dayofyear(date_trunc('year', {0}))",
+    "date_sub('year', DATE '2000-02-29', {0})", "date_sub('day', DATE '1970-01-01', {0})",
+    "epoch({0})",
+    "extract(year FROM age({0}, DATE '1980-02-29'))", "strftime({0}, '%Y')::INTEGER",
+    "length({0}::VARCHAR)",
+    "day(last_day({0}))", "month({0} + INTERVAL 1 MONTH)", "day({0} + INTERVAL 1 MONTH)",
+    "day({0} - INTERVAL 1 MONTH)",
+    "day({0} - INTERVAL 1 YEAR)", "date_diff('day', {0}, {0} + INTERVAL 1 YEAR)",
+    "month(date_trunc('quarter', {0}))",
+    "day(date_trunc('week', {0}))", "day(time_bucket(INTERVAL '2 weeks', {0}))",
+    "dayofyear(date_trunc('year', {0}))",
 )  # fmt: skip
 TIME_NUMBERS = (
-    "hour(t)", "minute(t)", "second(t)", "date_diff('hour', TIMESTAMP '1970-01-01', t)", "epoch_ms(t) % 1000",
-    "date_sub('hour', TIMESTAMP '1970-01-01 00:30:00', t)", "date_diff('minute', t, TIMESTAMP '2024-03-31 01:00:30')",
-    "day(t::DATE)", "hour(date_trunc('hour', t))", "hour(t + INTERVAL 30 MINUTE)", "second(t - INTERVAL 1 SECOND)",
-    "hour(t AT TIME ZONE 'Europe/Brussels')", "hour(z)", "day(z)", "hour(z AT TIME ZONE 'Europe/Brussels')",
-    "hour(z AT TIME ZONE 'America/Los_Angeles')", "day(z AT TIME ZONE 'Asia/Kolkata')", "minute(z AT TIME ZONE 'Asia/Kolkata')",
+    "hour(t)", "minute(t)", "second(t)", "date_diff('hour', TIMESTAMP '1970-01-01', t)",
+    "epoch_ms(t) % 1000",
+    "date_sub('hour', TIMESTAMP '1970-01-01 00:30:00', t)",
+    "date_diff('minute', t, TIMESTAMP '2024-03-31 01:00:30')",
+    "day(t::DATE)", "hour(date_trunc('hour', t))", "hour(t + INTERVAL 30 MINUTE)",
+    "second(t - INTERVAL 1 SECOND)",
+    "hour(t AT TIME ZONE 'Europe/Brussels')", "hour(z)", "day(z)",
+    "hour(z AT TIME ZONE 'Europe/Brussels')",
+    "hour(z AT TIME ZONE 'America/Los_Angeles')", "day(z AT TIME ZONE 'Asia/Kolkata')",
+    "minute(z AT TIME ZONE 'Asia/Kolkata')",
     "month(z AT TIME ZONE 'Pacific/Auckland')", "dayofweek(z AT TIME ZONE 'America/New_York')",
     "date_diff('hour', z, TIMESTAMPTZ '2024-03-31 02:00:00+02:00')", "epoch(z)",
-    "epoch(t AT TIME ZONE 'Europe/Brussels')", "hour(date_trunc('day', z AT TIME ZONE 'Europe/Brussels'))",
-    "date_diff('day', z AT TIME ZONE 'Europe/Brussels', z AT TIME ZONE 'Asia/Tokyo')", "hour(z + INTERVAL 1 HOUR)",
-    "hour((z + INTERVAL 1 DAY) AT TIME ZONE 'Europe/Brussels')", "hour((t AT TIME ZONE 'Europe/Brussels') AT TIME ZONE 'UTC')",
+    "epoch(t AT TIME ZONE 'Europe/Brussels')",
+    "hour(date_trunc('day', z AT TIME ZONE 'Europe/Brussels'))",
+    "date_diff('day', z AT TIME ZONE 'Europe/Brussels', z AT TIME ZONE 'Asia/Tokyo')",
+    "hour(z + INTERVAL 1 HOUR)",
+    "hour((z + INTERVAL 1 DAY) AT TIME ZONE 'Europe/Brussels')",
+    "hour((t AT TIME ZONE 'Europe/Brussels') AT TIME ZONE 'UTC')",
 )  # fmt: skip
 STRINGS = (
-    "lower(s)", "upper(s)", "trim(s)", "ltrim(s)", "rtrim(s)", "s || k", "concat(s, k)", "concat_ws('-', s, k)", "s || NULL",
-    "substring(s, 1, 1)", "substring(s, 0, 2)", "substring(s, -2, 1)", "left(s, 1)", "left(s, -1)", "right(s, 1)", "right(s, -1)",
-    "replace(s, 'a', '')", "replace(s, '', 'x')", "translate(s, 'ab', 'b')", "reverse(s)", "lpad(s, 3, '*')", "rpad(s, 1, '*')",
-    "split_part(s, 'a', 1)", "split_part(s, 'a', 2)", "split_part(s, 'a', -1)", "split_part(s, '', 1)", "repeat(s, 2)", "repeat(s, 0)",
-    "i::VARCHAR", "v::VARCHAR", "f::VARCHAR", "p::VARCHAR", "q::VARCHAR", "o::VARCHAR", "d::VARCHAR", "t::VARCHAR", "b::VARCHAR",
-    "nullif(s, '')", "coalesce(s, k, 'none')", "greatest(s, k)", "least(s, k)", "CASE WHEN s = '' THEN NULL ELSE s END", "initcap(s)",
-    "regexp_extract(s, 'a(.)', 1)", "regexp_replace(s, 'a', 'x')", "regexp_replace(s, '[ab]', '', 'g')", "strftime(d, '%G-%V')",
-    "strftime(t, '%Y-%m-%d %H')", "dayname(d)", "monthname(t)", "chr(65 + abs(i))", "md5(s)", "u || ''", "trim(s, 'a')", "strip_accents(s)",
+    "lower(s)", "upper(s)", "trim(s)", "ltrim(s)", "rtrim(s)", "s || k", "concat(s, k)",
+    "concat_ws('-', s, k)", "s || NULL",
+    "substring(s, 1, 1)", "substring(s, 0, 2)", "substring(s, -2, 1)", "left(s, 1)", "left(s, -1)",
+    "right(s, 1)", "right(s, -1)",
+    "replace(s, 'a', '')", "replace(s, '', 'x')", "translate(s, 'ab', 'b')", "reverse(s)",
+    "lpad(s, 3, '*')", "rpad(s, 1, '*')",
+    "split_part(s, 'a', 1)", "split_part(s, 'a', 2)", "split_part(s, 'a', -1)",
+    "split_part(s, '', 1)", "repeat(s, 2)", "repeat(s, 0)",
+    "i::VARCHAR", "v::VARCHAR", "f::VARCHAR", "p::VARCHAR", "q::VARCHAR", "o::VARCHAR",
+    "d::VARCHAR", "t::VARCHAR", "b::VARCHAR",
+    "nullif(s, '')", "coalesce(s, k, 'none')", "greatest(s, k)", "least(s, k)",
+    "CASE WHEN s = '' THEN NULL ELSE s END", "s || i",
+    "regexp_extract(s, 'a(.)', 1)", "regexp_replace(s, 'a', 'x')",
+    "regexp_replace(s, '[ab]', '', 'g')", "strftime(d, '%G-%V')",
+    "strftime(t, '%Y-%m-%d %H')", "dayname(d)", "monthname(t)", "chr(65 + abs(i))", "md5(s)",
+    "u || ''", "trim(s, 'a')", "strip_accents(s)",
 )  # fmt: skip
 DATES = (
-    "d + 1", "d - 1", "d + INTERVAL 1 MONTH", "d - INTERVAL 1 MONTH", "d + INTERVAL 1 YEAR", "date_trunc('week', d)",
-    "date_trunc('month', t)", "date_trunc('hour', t)", "t::DATE", "last_day(t)", "d::TIMESTAMP", "t + INTERVAL 1 DAY",
-    "time_bucket(INTERVAL '1 week', t)", "time_bucket(INTERVAL '3 months', d)", "make_date(2024, abs(i) + 1, 29)",
-    "z AT TIME ZONE 'Europe/Brussels'", "(z AT TIME ZONE 'Asia/Kolkata')::DATE", "coalesce(d, DATE '2024-02-30' )", "greatest(d, t)",
-    "least(d, DATE '2000-02-29')", "date_add(d, INTERVAL 13 MONTH)", "strptime(d::VARCHAR, '%Y-%m-%d')", "try_cast(s AS DATE)",
-    "to_timestamp(i * 86400)", "date_trunc('quarter', d)", "date_trunc('decade', d)", "date_trunc('year', z AT TIME ZONE 'UTC')",
+    "d + 1", "d - 1", "d + INTERVAL 1 MONTH", "d - INTERVAL 1 MONTH", "d + INTERVAL 1 YEAR",
+    "date_trunc('week', d)",
+    "date_trunc('month', t)", "date_trunc('hour', t)", "t::DATE", "last_day(t)", "d::TIMESTAMP",
+    "t + INTERVAL 1 DAY",
+    "time_bucket(INTERVAL '1 week', t)", "time_bucket(INTERVAL '3 months', d)",
+    "make_date(2024, abs(i) + 1, 29)",
+    "z AT TIME ZONE 'Europe/Brussels'", "(z AT TIME ZONE 'Asia/Kolkata')::DATE",
+    "coalesce(d, DATE '2024-02-29')", "greatest(d, t)",
+    "least(d, DATE '2000-02-29')", "date_add(d, INTERVAL 13 MONTH)",
+    "strptime(d::VARCHAR, '%Y-%m-%d')", "try_cast(s AS DATE)",
+    "to_timestamp(i * 86400)", "date_trunc('quarter', d)", "date_trunc('decade', d)",
+    "date_trunc('year', z AT TIME ZONE 'UTC')",
 )  # fmt: skip
 TESTS = ("= 1", "> 0", "<= 2", "<> 0", "BETWEEN -1 AND 1", "IN (0, 1, 2.5)", "IS DISTINCT FROM 2")
 TEXT_TESTS = (
-    "= 'a'", "= ''", "< 'b'", ">= 'a'", "LIKE '%a%'", "LIKE '_'", "ILIKE 'A%'", "IN ('A', 'ß', '')", "<> ' a'",
+    "= 'a'", "= ''", "< 'b'", ">= 'a'", "LIKE '%a%'", "LIKE '_'", "ILIKE 'A%'", "IN ('A', 'ß', '')",
+    "<> ' a'",
     "NOT LIKE '%\\%' ESCAPE '\\'", "BETWEEN 'A' AND 'a'",
 )  # fmt: skip
 DAY_TESTS = (
-    "> DATE '2000-01-01'", "= DATE '2024-02-29'", "<= '1970-01-01'", "BETWEEN '1969-12-31' AND '2024-03-31'",
+    "> DATE '2000-01-01'", "= DATE '2024-02-29'", "<= '1970-01-01'",
+    "BETWEEN '1969-12-31' AND '2024-03-31'",
     "IN (DATE '2024-01-31', DATE '2024-03-31')", "<> DATE '2024-03-31'",
 )  # fmt: skip
 
@@ -305,8 +370,8 @@ def _value(e: str, place: int, tests: Sequence[str], number: bool) -> str:
         f"SELECT count(*) AS n, count(DISTINCT who) AS m FROM e WHERE ({e}) IS NULL",
         f"SELECT count(*) AS n FROM (SELECT who, max({e}) AS x FROM e GROUP BY who) AS g "
         f"WHERE x {test}",
-        f"SELECT count(*) AS n FROM (SELECT who, count(DISTINCT {e}) AS x FROM e GROUP BY who) AS g "
-        "WHERE x > 1",
+        f"SELECT count(*) AS n FROM "
+        f"(SELECT who, count(DISTINCT {e}) AS x FROM e GROUP BY who) AS g WHERE x > 1",
         f"SELECT count(*) AS n FROM (SELECT who, ({e}) AS x FROM e) AS g WHERE x {test}",
     ]
     if number:
@@ -348,17 +413,24 @@ TO = (
 )
 
 
-def _casts() -> Iterator[str]:
+def _casts() -> Iterator[tuple[str, str]]:
+    """Yield casts, and what they are in plain DuckDB: an infinite date is none."""
+    forms = (
+        "SELECT countif({e} IS NULL) AS x, "
+        "count(DISTINCT CASE WHEN {e} IS NOT NULL THEN who END) AS y FROM e",
+        "SELECT count(*) AS n FROM e WHERE {e} IS NOT NULL AND {c} IS NOT NULL",
+        "SELECT count(*) AS n FROM (SELECT who, count(DISTINCT {e}) AS x FROM e GROUP BY who) AS g "
+        "WHERE x = 1",
+    )
+    compared = "SELECT countif({e} = {one}) AS n, countif({e} < {one}) AS m FROM e"
     for n, (column, type) in enumerate(product(FROM, TO)):
-        e = f"TRY_CAST({column} AS {type})"
-        yield (
-            f"SELECT countif({e} IS NULL) AS x, count(DISTINCT CASE WHEN {e} IS NOT NULL THEN who END) "
-            "AS y FROM e",
-            f"SELECT count(*) AS n FROM e WHERE {e} IS NOT NULL AND {column} IS NOT NULL",
-            f"SELECT count(*) AS n FROM (SELECT who, count(DISTINCT {e}) AS x FROM e GROUP BY who) AS g "
-            "WHERE x = 1",
-        )[n % 3]
-        yield f"SELECT countif({e} = TRY_CAST({_sample(type)} AS {type})) AS n, countif({e} < TRY_CAST({_sample(type)} AS {type})) AS m FROM e"
+        e, one = f"TRY_CAST({column} AS {type})", f"TRY_CAST({_sample(type)} AS {type})"
+        finite = f"CASE WHEN isfinite({e}) THEN {e} END" if type in ("DATE", "TIMESTAMP") else e
+        for form in (forms[n % 3], compared):
+            yield (
+                form.format(e=e, c=column, one=one),
+                form.format(e=f"({finite})", c=column, one=one),
+            )
 
 
 def _sample(type: str) -> str:
@@ -370,56 +442,77 @@ def _sample(type: str) -> str:
 # -- groups ----------------------------------------------------------------------------------------
 
 GROUPS = (
-    "k", "i", "j", "o", "m_of", "i % 2", "i > 0", "k = 'a'", "CASE WHEN i > 0 THEN 'p' END", "CASE WHEN i > 0 THEN 'p' ELSE 'n' END",
-    "CASE k WHEN 'a' THEN 1 WHEN 'b' THEN NULL ELSE 3 END", "coalesce(k, 'none')", "nullif(k, 'a')", "upper(k)", "lower(k)", "trim(k)",
-    "k || '!'", "concat(k, '!')", "month(d)", "year(d)", "dayofweek(d)", "quarter(t)", "hour(t)", "date_trunc('month', d)",
-    "date_trunc('year', t)", "d", "t::DATE", "floor(v / 50)", "round(p)", "i // 2", "coalesce(i, -5)", "i IS NULL", "k IS NULL",
-    "if(o, 'y', NULL)", "if(o, 'y', 'n')", "i + j", "greatest(i, j)", "width_bucket(v, -100, 100, 4)", "floor(q)", "abs(i)", "-i",
-    "length(k)", "monthname(d)", "hour(z)", "date_trunc('month', z AT TIME ZONE 'Europe/Brussels')", "strftime(d, '%Y')", "least(i, 2)",
-    "NOT o", "o AND i > 0", "i IN (1, NULL)", "(i > 0) IS TRUE", "i IS DISTINCT FROM j", "sign(i)", "sign(v)", "round(v / 50)",
+    "k", "i", "j", "o", "i % 2", "i > 0", "k = 'a'", "CASE WHEN i > 0 THEN 'p' END",
+    "CASE WHEN i > 0 THEN 'p' ELSE 'n' END",
+    "CASE k WHEN 'a' THEN 1 WHEN 'b' THEN NULL ELSE 3 END", "coalesce(k, 'none')", "nullif(k, 'a')",
+    "upper(k)", "lower(k)", "trim(k)",
+    "k || '!'", "concat(k, '!')", "month(d)", "year(d)", "dayofweek(d)", "quarter(t)", "hour(t)",
+    "date_trunc('month', d)",
+    "date_trunc('year', t)", "d", "t::DATE", "floor(v / 50)", "round(p)", "i // 2",
+    "coalesce(i, -5)", "i IS NULL", "k IS NULL",
+    "if(o, 'y', NULL)", "if(o, 'y', 'n')", "i + j", "greatest(i, j)",
+    "width_bucket(v, -100, 100, 4)", "floor(q)", "abs(i)", "-i",
+    "length(k)", "monthname(d)", "hour(z)", "date_trunc('month', z AT TIME ZONE 'Europe/Brussels')",
+    "strftime(d, '%Y')", "least(i, 2)",
+    "NOT o", "o AND i > 0", "i IN (1, NULL)", "(i > 0) IS TRUE", "i IS DISTINCT FROM j", "sign(i)",
+    "sign(v)", "round(v / 50)",
 )  # fmt: skip
-PASSES = ("", "i IS NOT NULL", "k IN ('a', 'never')", "d BETWEEN '2024-01-01' AND '2024-03-31'", "i IS NULL", "o OR k IS NULL",
-          "k IS NOT NULL AND i > 0", "k <> 'a'")  # fmt: skip
+PASSES = (
+    "", "i IS NOT NULL", "k IN ('a', 'never')", "d BETWEEN '2024-01-01' AND '2024-03-31'",
+    "i IS NULL", "o OR k IS NULL", "k IS NOT NULL AND i > 0", "k <> 'a'",
+)  # fmt: skip
 
 
 def _groups() -> Iterator[str]:
     for n, key in enumerate(GROUPS):
-        key = "(j)" if key == "m_of" else key
         for where in (PASSES[0], PASSES[1 + n % 7], PASSES[1 + (n + 3) % 7]):
             text = f" WHERE {where}" if where else ""
             yield f"SELECT {key} AS g, count(*) AS n FROM e{text} GROUP BY g"
         yield f"SELECT {key} AS g, sum(j) AS s, count(DISTINCT who) AS m FROM e GROUP BY 1"
         if n % 3 == 0:
             yield f"SELECT {key} AS g, o, count(*) AS n FROM e GROUP BY ALL"
-            yield f"SELECT g, count(*) AS n FROM (SELECT who, max({key}) AS g FROM e GROUP BY who) AS x GROUP BY g"
+            inner = f"SELECT who, max({key}) AS g FROM e GROUP BY who"
+            yield f"SELECT g, count(*) AS n FROM ({inner}) AS x GROUP BY g"
 
 
 # -- joins -----------------------------------------------------------------------------------------
 
 SOURCES = (
-    "e LEFT JOIN shops x ON x.k = e.k", "e JOIN shops x ON x.k = e.k", "e LEFT JOIN shops x ON x.k = e.k AND x.city = 'Lund'",
-    "e LEFT JOIN shops x ON x.k = e.k AND e.i > 0", "e LEFT JOIN nobody x ON x.k = e.k", "e JOIN nobody x ON x.k = e.k",
-    "e LEFT JOIN shops x ON x.k IS NOT DISTINCT FROM e.k", "e JOIN shops x ON x.k IS NOT DISTINCT FROM e.k", "e CROSS JOIN shops x",
-    "e LEFT JOIN shops x ON x.rank > e.i", "e JOIN shops x ON x.rank < e.i", "e LEFT JOIN shops x ON false", "e JOIN shops x ON lower(e.k) = x.k",
+    "e LEFT JOIN shops x ON x.k = e.k", "e JOIN shops x ON x.k = e.k",
+    "e LEFT JOIN shops x ON x.k = e.k AND x.city = 'Lund'",
+    "e LEFT JOIN shops x ON x.k = e.k AND e.i > 0", "e LEFT JOIN nobody x ON x.k = e.k",
+    "e JOIN nobody x ON x.k = e.k",
+    "e LEFT JOIN shops x ON x.k IS NOT DISTINCT FROM e.k",
+    "e JOIN shops x ON x.k IS NOT DISTINCT FROM e.k", "e CROSS JOIN shops x",
+    "e LEFT JOIN shops x ON x.rank > e.i", "e JOIN shops x ON x.rank < e.i",
+    "e LEFT JOIN shops x ON false", "e JOIN shops x ON lower(e.k) = x.k",
     "e LEFT JOIN (SELECT DISTINCT k, 'known' AS city, 1 AS rank FROM shops) x ON x.k = e.k",
 )  # fmt: skip
 SEEN = (
-    "count(*) AS n", "count(x.k) AS n", "count(DISTINCT e.who) AS n", "countif(x.k IS NULL) AS n", "count(*) AS n|x.k IS NULL",
-    "count(*) AS n|x.k IS NOT NULL", "count(*) AS n|x.k <> 'a'", "countif(x.k = 'b') AS n, sum(e.i) AS s",
+    "count(*) AS n", "count(x.k) AS n", "count(DISTINCT e.who) AS n", "countif(x.k IS NULL) AS n",
+    "count(*) AS n|x.k IS NULL",
+    "count(*) AS n|x.k IS NOT NULL", "count(*) AS n|x.k <> 'a'",
+    "countif(x.k = 'b') AS n, sum(e.i) AS s",
 )  # fmt: skip
 OWN = (
-    "e LEFT JOIN visits x ON x.who = e.who", "e JOIN visits x ON x.who = e.who", "e LEFT JOIN visits x ON x.who = e.who AND x.k = e.k",
-    "e JOIN visits x ON x.who = e.who AND x.k = e.k", "e LEFT JOIN visits x ON x.who = e.who AND x.m > e.i",
-    "e LEFT JOIN visits x ON x.who = e.who AND e.i > 0", "e JOIN visits x ON x.who = e.who AND x.d = e.d",
-    "e JOIN e x ON x.who = e.who AND x.r > e.r", "e LEFT JOIN e x ON x.who = e.who AND x.r = e.r + 1",
-    "e LEFT JOIN (SELECT who, max(k) AS k, count(*) AS m FROM visits GROUP BY who) x ON x.who = e.who",
+    "e LEFT JOIN visits x ON x.who = e.who", "e JOIN visits x ON x.who = e.who",
+    "e LEFT JOIN visits x ON x.who = e.who AND x.k = e.k",
+    "e JOIN visits x ON x.who = e.who AND x.k = e.k",
+    "e LEFT JOIN visits x ON x.who = e.who AND x.m > e.i",
+    "e LEFT JOIN visits x ON x.who = e.who AND e.i > 0",
+    "e JOIN visits x ON x.who = e.who AND x.d = e.d",
+    "e JOIN e x ON x.who = e.who AND x.r > e.r",
+    "e LEFT JOIN e x ON x.who = e.who AND x.r = e.r + 1",
+   
+    "e LEFT JOIN (SELECT who, max(k) AS k, count(*) AS m FROM visits GROUP BY who) x "
+    "ON x.who = e.who",
 )  # fmt: skip
 
 
 def _joins() -> Iterator[str]:
     for n, source in enumerate(SOURCES):
         for m, what in enumerate(SEEN):
-            if source.startswith("e") and (m + n) % 2 == 0 or m < 3:
+            if (m + n) % 2 == 0 or m < 3:
                 shown, _, where = what.partition("|")
                 where = f" WHERE {where}" if where else ""
                 if "nobody" in source:
@@ -438,16 +531,20 @@ def _joins() -> Iterator[str]:
 # -- windows ---------------------------------------------------------------------------------------
 
 FUNCTIONS = (
-    "row_number()", "rank()", "dense_rank()", "lag(i)", "lead(i, 2)", "first_value(i)", "last_value(i)", "nth_value(i, 2)", "sum(i)",
+    "row_number()", "rank()", "dense_rank()", "lag(i)", "lead(i, 2)", "first_value(i)",
+    "last_value(i)", "nth_value(i, 2)", "sum(i)",
     "count(i)", "count(*)", "avg(i)", "min(i)", "max(i)", "ntile(2)",
 )  # fmt: skip
 ORDERS = (
-    "r", "r DESC", "i, r", "i DESC NULLS FIRST, r", "i NULLS FIRST, r DESC", "v, r", "f, r", "d DESC, r", "s, r", "k NULLS FIRST, r",
+    "r", "r DESC", "i, r", "i DESC NULLS FIRST, r", "i NULLS FIRST, r DESC", "v, r", "f, r",
+    "d DESC, r", "s, r", "k NULLS FIRST, r",
 )  # fmt: skip
 TIED = ("i", "o", "d", "k DESC", "f")
 FRAMES = (
-    "", "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING", "ROWS 1 PRECEDING",
-    "RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING", "ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+    "", "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
+    "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING", "ROWS 1 PRECEDING",
+    "RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
+    "ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
     "ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING", "GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW",
 )  # fmt: skip
 PEERS = ("rank()", "dense_rank()", "sum(j)", "count(*)", "max(j)", "min(j)", "avg(j)", "count(j)")
@@ -468,10 +565,12 @@ def _windows() -> Iterator[str]:
         yield asked(f"{function} OVER (PARTITION BY who ORDER BY {order})")
     for function in PEERS[2:]:
         yield asked(
-            f"{function} OVER (PARTITION BY who ORDER BY i RANGE BETWEEN 1 PRECEDING AND CURRENT ROW)"
+            f"{function} OVER (PARTITION BY who ORDER BY i "
+            "RANGE BETWEEN 1 PRECEDING AND CURRENT ROW)"
         )
         yield asked(
-            f"{function} OVER (PARTITION BY who ORDER BY d RANGE BETWEEN INTERVAL 40 DAY PRECEDING AND CURRENT ROW)"
+            f"{function} OVER (PARTITION BY who ORDER BY d "
+            "RANGE BETWEEN INTERVAL 40 DAY PRECEDING AND CURRENT ROW)"
         )
         yield asked(f"{function} OVER (PARTITION BY who, k)")
         yield asked(f"{function} OVER (PARTITION BY who, i ORDER BY d)")
@@ -479,42 +578,58 @@ def _windows() -> Iterator[str]:
 
 # -- sets within a person --------------------------------------------------------------------------
 
-SIDES = ("SELECT who, k FROM e", "SELECT who, k FROM visits", "SELECT who, i FROM e", "SELECT who, m FROM visits",
-         "SELECT who, k FROM e WHERE i > 0", "SELECT who, NULL AS k FROM e")  # fmt: skip
+SIDES = (
+    "SELECT who, k FROM e", "SELECT who, k FROM visits", "SELECT who, i FROM e",
+    "SELECT who, m FROM visits", "SELECT who, k FROM e WHERE i > 0", "SELECT who, NULL AS k FROM e",
+)  # fmt: skip
 OPERATORS = ("UNION", "UNION ALL", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL")
 
 
 def _sets() -> Iterator[str]:
     for (a, b), operator in product(((0, 1), (2, 3), (1, 0), (0, 4), (4, 1), (0, 5)), OPERATORS):
-        inside = f"{SIDES[a]} {operator} {SIDES[b]}"
-        column = "i" if a == 2 else "k"
-        yield f"SELECT count(*) AS n, count({column}) AS m, count(DISTINCT who) AS p FROM ({inside}) AS g"
-    for column in ("k", "i", "v", "f", "d", "s", "p", "o"):
-        yield f"SELECT count(*) AS n, count({column}) AS m FROM (SELECT DISTINCT who, {column} FROM e) AS g"
-        yield f"SELECT count(*) AS n FROM (SELECT who, {column}, count(*) AS c FROM e GROUP BY who, {column} HAVING count(*) > 1) AS g"
-        yield f"SELECT countif(c > 1) AS n, countif(c = 0) AS z FROM (SELECT who, count(DISTINCT {column}) AS c FROM e GROUP BY who) AS g"
+        inside, column = f"{SIDES[a]} {operator} {SIDES[b]}", "i" if a == 2 else "k"
+        shown = f"count(*) AS n, count({column}) AS m, count(DISTINCT who) AS p"
+        yield f"SELECT {shown} FROM ({inside}) AS g"
+    for x in ("k", "i", "v", "f", "d", "s", "p", "o"):
+        once = f"SELECT DISTINCT who, {x} FROM e"
+        several = f"SELECT who, {x}, count(*) FROM e GROUP BY who, {x} HAVING count(*) > 1"
+        number = f"SELECT who, count(DISTINCT {x}) AS c FROM e GROUP BY who"
+        yield f"SELECT count(*) AS n, count({x}) AS m FROM ({once}) AS g"
+        yield f"SELECT count(*) AS n FROM ({several}) AS g"
+        yield f"SELECT countif(c > 1) AS n, countif(c = 0) AS z FROM ({number}) AS g"
 
 
 # -- aggregates within a person --------------------------------------------------------------------
 
 INSIDE = (
-    "count(*)", "count(i)", "count(DISTINCT i)", "sum(i)", "avg(i)", "min(i)", "max(i)", "sum(p)", "avg(p)", "sum(v)", "median(i)",
-    "stddev(i)", "var_pop(v)", "bool_and(o)", "bool_or(o)", "arg_max(i, r)", "arg_min(i, v)", "sum(i) FILTER (WHERE o)",
-    "count(*) FILTER (WHERE i > 0)", "sum(i) FILTER (WHERE i > 100)", "max(k)", "min(s)", "max(d)", "min(t)", "max(f)", "min(f)",
-    "max(CASE WHEN o THEN i END)", "sum(CASE WHEN o THEN 1 ELSE 0 END)", "countif(i > j)", "quantile_cont(v, 0.9)", "quantile_disc(i, 0.25)",
-    "max(i) - min(i)", "sum(i) / count(*)", "sum(i) / count(i)", "coalesce(sum(i), 0)", "sum(b)", "max(b)", "avg(b)", "min(o)", "sum(o::INTEGER)",
+    "count(*)", "count(i)", "count(DISTINCT i)", "sum(i)", "avg(i)", "min(i)", "max(i)", "sum(p)",
+    "avg(p)", "sum(v)", "median(i)",
+    "stddev(i)", "var_pop(v)", "bool_and(o)", "bool_or(o)", "arg_max(i, r)", "arg_min(i, v)",
+    "sum(i) FILTER (WHERE o)",
+    "count(*) FILTER (WHERE i > 0)", "sum(i) FILTER (WHERE i > 100)", "max(k)", "min(s)", "max(d)",
+    "min(t)", "max(f)", "min(f)",
+    "max(CASE WHEN o THEN i END)", "sum(CASE WHEN o THEN 1 ELSE 0 END)", "countif(i > j)",
+    "quantile_cont(v, 0.9)", "quantile_disc(i, 0.25)",
+    "max(i) - min(i)", "sum(i) / count(*)", "sum(i) / count(i)", "coalesce(sum(i), 0)",
+    "sum(b // 4096)",
+    "max(b)", "avg(b)", "min(o)", "sum(o::INTEGER)",
 )  # fmt: skip
 
 
 def _inside() -> Iterator[str]:
     for n, aggregate in enumerate(INSIDE):
         inner = f"(SELECT who, {aggregate} AS x FROM e{{}} GROUP BY who{{}}) AS g"
+        some = inner.format(" WHERE i IS NULL OR i > 2", "")
+        known = inner.format("", f" HAVING {aggregate} IS NOT NULL")
         yield f"SELECT count(*) AS n, count(x) AS m FROM {inner.format('', '')}"
-        yield f"SELECT count(*) AS n FROM {inner.format(' WHERE i IS NULL OR i > 2', '')} WHERE x IS NULL"
-        yield f"SELECT count(*) AS n, count(DISTINCT who) AS p FROM {inner.format('', f' HAVING {aggregate} IS NOT NULL')}"
+        yield f"SELECT count(*) AS n FROM {some} WHERE x IS NULL"
+        yield f"SELECT count(*) AS n, count(DISTINCT who) AS p FROM {known}"
         if n % 2:
-            yield f"SELECT count(*) AS n FROM e WHERE e.who IN (SELECT who FROM e GROUP BY who HAVING {aggregate} IS NULL)"
-        yield f"SELECT count(x) AS n FROM (SELECT e.who, (SELECT {aggregate} FROM e o WHERE o.who = e.who AND o.r > e.r) AS x FROM e) AS g"
+            missing = f"SELECT who FROM e GROUP BY who HAVING {aggregate} IS NULL"
+            yield f"SELECT count(*) AS n FROM e WHERE e.who IN ({missing})"
+        later = " AND o.r > e.r" if n % 5 == 0 else ""
+        other = f"SELECT {aggregate} FROM e o WHERE o.who = e.who{later}"
+        yield f"SELECT count(x) AS n FROM (SELECT e.who, ({other}) AS x FROM e) AS g"
 
 
 # -- all of them -----------------------------------------------------------------------------------
@@ -525,13 +640,13 @@ def traps() -> list[Trap]:
     found = [("three values", _condition(c, n)) for n, c in enumerate(_logic())]
     found += [("lists and NULL", _condition(c, p)) for n, c in enumerate(LISTS) for p in (n, n + 2)]
     found += _expressions()
-    found += [("casts", sql) for sql in _casts()]
     found += [("groups", sql) for sql in _groups()]
     found += [("joins", sql) for sql in _joins()]
     found += [("windows", sql) for sql in _windows()]
     found += [("sets", sql) for sql in _sets()]
     found += [("aggregates inside", sql) for sql in _inside()]
     made = {sql: Trap(family, sql, sql) for family, sql in found}
+    made |= {sql: Trap("casts", sql, meant) for sql, meant in _casts()}
     return [*made.values(), *written()]
 
 

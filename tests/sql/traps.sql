@@ -43,3 +43,63 @@ SELECT sum(i) AS s, -sum(i) // 2 AS h FROM e
 SELECT nullif(count(*), 0) AS n FROM e WHERE false
 
 SELECT count(*) AS n, sum(i) / nullif(count(*), 0) AS a FROM e WHERE i > 100
+
+SELECT (sum(i) + 1) // 2 AS a, abs(sum(i)) // 2 AS b, round(sum(i)) // 2 AS c, floor(sum(i)) // 2 AS d FROM e
+
+SELECT CASE WHEN count(*) > 5 THEN count(*) ELSE 1 END // 2 AS a, sum(v) // 3 AS b FROM e
+
+SELECT ceil(avg(i) * 3) // 2 AS f, (count(*) / 2)::INTEGER // 2 AS g FROM e
+
+SELECT o, s // 2 AS h FROM (SELECT o, sum(i) AS s FROM e GROUP BY o) AS x
+
+SELECT i, count(*) // i AS h FROM e WHERE i IN (2, 3) GROUP BY i
+
+SELECT o, n - lag(n) OVER (ORDER BY o) AS more, sum(n) OVER (ORDER BY o) AS so_far FROM (SELECT o, count(*) AS n FROM e GROUP BY o) AS x
+
+SELECT o, n, avg(n) OVER () AS middle FROM (SELECT o, count(*) AS n FROM e GROUP BY o) AS x
+
+-- # groups that are easily lost
+
+SELECT k, i, o, count(*) AS n FROM e GROUP BY ALL
+
+SELECT x.city AS g, count(*) AS n FROM visits LEFT JOIN shops x USING (k) GROUP BY g
+
+SELECT g, count(*) AS n FROM (SELECT who, max(k) FILTER (WHERE i > 3) AS g FROM e GROUP BY who) AS x GROUP BY g
+
+SELECT g, count(*) AS n FROM (SELECT who, CASE WHEN count(i) = 0 THEN NULL ELSE count(i) > 2 END AS g FROM e GROUP BY who) AS x GROUP BY g
+
+SELECT k, count(*) AS n FROM (SELECT who, k FROM e UNION ALL SELECT who, k FROM visits) AS x GROUP BY k
+
+SELECT x.k, count(*) AS n FROM e LEFT JOIN visits x ON x.who = e.who AND x.m = e.i GROUP BY x.k
+
+SELECT date_trunc('month', d) AS g, count(DISTINCT who) AS n FROM e WHERE d >= '2024-01-01' OR d IS NULL GROUP BY g
+
+SELECT k, count(*) AS n FROM e WHERE k IS NULL GROUP BY k
+
+SELECT i + j AS g, count(*) AS n FROM e WHERE i IS NULL GROUP BY g
+
+SELECT coalesce(upper(k), 'none') AS g, count(*) AS n FROM e WHERE k IS DISTINCT FROM 'a' GROUP BY g
+
+SELECT hour(t) AS g, count(*) AS n FROM e WHERE t IS NULL OR hour(t) IN (1, 2) GROUP BY g
+
+SELECT k, bool_and AS g, count(*) AS n FROM (SELECT who, k, bool_and(o) AS bool_and FROM e GROUP BY who, k) AS x GROUP BY k, g
+
+-- # overflow and what is not finite, as docs/functions.md has them
+
+SELECT count(x) AS n FROM (SELECT who, sum(b) AS x FROM e GROUP BY who) AS g
+-- is
+SELECT count(TRY_CAST(x AS BIGINT)) AS n FROM (SELECT who, sum(b) AS x FROM e GROUP BY who) AS g
+
+SELECT countif(i - b IS NULL) AS n FROM e
+-- is
+SELECT countif(TRY_CAST(i::HUGEINT - b AS BIGINT) IS NULL) AS n FROM e
+
+SELECT countif(b * 2 > 0) AS n, countif(-b < 0) AS m FROM e
+-- is
+SELECT countif(TRY_CAST(b::HUGEINT * 2 AS BIGINT) > 0) AS n, countif(TRY_CAST(-(b::HUGEINT) AS BIGINT) < 0) AS m FROM e
+
+SELECT countif(CAST(u AS INTEGER) > 1) AS n FROM e
+-- is
+SELECT countif(TRY_CAST(u AS INTEGER) > 1) AS n FROM e
+
+SELECT count(*) AS n FROM (SELECT who, avg(b) AS x FROM e GROUP BY who) AS g WHERE x > 1e15
