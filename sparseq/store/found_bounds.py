@@ -179,6 +179,7 @@ class Bounds:
             kept.setdefault(table, {})[column] = asdict(found)
             stream.ledger.in_transaction(lambda: stream.ledger.write(Fact(FOUND_BOUNDS, kept)))
             self._store.found_bounds.by_column[table, column] = found
+            self._store.relearn()
 
 
 def kept_bounds(ledger: Ledger) -> dict[tuple[str, str], FoundBounds]:
