@@ -287,7 +287,7 @@ class Catalog:
             table, several = self.table(name), []
             for said, encoded in keys.items():
                 of = FoundColumns.said(said, table)
-                values = tuple(map(of.decoded, encoded))
+                values = tuple(sorted(map(of.decoded, encoded)))
                 if len(of.names) > 1:
                     several.append(FoundTuples(of.names, values))
                     continue
