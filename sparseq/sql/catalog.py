@@ -101,6 +101,16 @@ class KnownBounds:
     by_column: dict[tuple[str, str], FoundBounds]
     asks: bool = False
 
+    @classmethod
+    def kept(cls, kept: Mapping[str, Mapping[str, Mapping[str, Any]]], asks: bool) -> KnownBounds:
+        """Return the bounds that a ledger has, by table and column."""
+        found = {
+            (table, column): FoundBounds(**one)
+            for table, columns in kept.items()
+            for column, one in columns.items()
+        }
+        return cls(found, asks)
+
 
 WINDOWS = ("day", "week", "month", "quarter", "year")
 

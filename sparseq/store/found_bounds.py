@@ -18,7 +18,6 @@ for, and said with every sum.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,6 @@ from sparseq.base.arguments import checked
 from sparseq.base.errors import QueryRefused
 from sparseq.engine.protocol import quote
 from sparseq.ledger.notes import Fact
-from sparseq.ledger.protocol import Ledger
 from sparseq.released.render import SUPPRESSED_SUFFIX
 from sparseq.sql.catalog import FOUND_BOUNDS, Column, FoundBounds, Table
 from sparseq.sql.plan import Options
@@ -182,18 +180,8 @@ class Bounds:
             self._store.relearn()
 
 
-def kept_bounds(ledger: Ledger) -> dict[tuple[str, str], FoundBounds]:
-    """Return the bounds that a ledger has, by table and column."""
-    kept: Mapping[str, Mapping[str, Mapping[str, Any]]] = ledger.fact(FOUND_BOUNDS) or {}
-    return {
-        (table, column): FoundBounds(**found)
-        for table, columns in kept.items()
-        for column, found in columns.items()
-    }
-
-
 def with_bounds(store: Asking, query: Query, options: Options) -> Query:
-    """Return a question with the bounds of its columns, which are found if they are not known.
+    """Return a question of columns without bounds with those that are found, or were.
 
     A caller who says a scale or a sigma needs none.
 
@@ -201,10 +189,11 @@ def with_bounds(store: Asking, query: Query, options: Options) -> Query:
         QueryRefused: See `Bounds.find`.
     """
     told = options.over(query.options)
-    if query.unbounded is None or told.scale is not None or told.sigma is not None:
+    if told.scale is not None or told.sigma is not None:
         return query
     if store.stream.course is None and told.accuracy is not None:
         return query
+    assert query.unbounded is not None
     for table, column in query.unbounded.columns:
         Bounds(store).find(table, column)
     return store.lower(query.text)

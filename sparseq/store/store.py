@@ -28,12 +28,12 @@ from sparseq.ledger.notes import Note, RequestId, requested
 from sparseq.ledger.protocol import Release
 from sparseq.ledger.purposes import Pot
 from sparseq.load.read_schema import Schema
-from sparseq.sql.catalog import FOUND, Catalog, KnownBounds
+from sparseq.sql.catalog import FOUND, FOUND_BOUNDS, Catalog, KnownBounds
 from sparseq.sql.plan import ROWS, Options, Plan, Query, check_most
 from sparseq.store.answer import Answer
 from sparseq.store.ask import Asking
 from sparseq.store.backend import Backend
-from sparseq.store.found_bounds import kept_bounds, with_bounds
+from sparseq.store.found_bounds import with_bounds
 from sparseq.store.store_promise import StorePromise
 from sparseq.stream.draft import Participation, Terms
 from sparseq.stream.step import Mechanism, Outcome, Request, Stream, ask_many
@@ -80,7 +80,7 @@ class Store(Asking):
         self.catalog: Catalog = backend.catalog.with_found(backend.ledger.fact(FOUND) or {})
         self.most = check_most(backend.settings.get("most"))
         asks = backend.settings.get("finds_bounds", True)
-        self.found_bounds = KnownBounds(kept_bounds(backend.ledger), asks)
+        self.found_bounds = KnownBounds.kept(backend.ledger.fact(FOUND_BOUNDS) or {}, asks)
         self.stream = Stream(
             backend.engine,
             backend.ledger,
@@ -132,7 +132,8 @@ class Store(Asking):
         Raises:
             QueryRefused: The query has no public scale, or the id belongs to another query.
         """
-        query = with_bounds(self, query, options or Options())
+        if query.unbounded is not None:
+            query = with_bounds(self, query, options or Options())
         answer = self.stream.ask(query, options, request_id, fresh, pot)
         return answer if options is None else answer.showing(options.columns)
 
@@ -197,6 +198,8 @@ class Store(Asking):
 
     def _bounded(self, request: Request) -> Request:
         """Return a request with the bounds that its question needs, if they can be found."""
+        if request.query.unbounded is None:
+            return request
         with contextlib.suppress(QueryRefused):  # its own turn will tell
             work = request.cancellation
             with work.ambient() if work else contextlib.nullcontext():
