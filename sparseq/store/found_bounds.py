@@ -168,6 +168,13 @@ class Bounds:
             raise QueryRefused(f"{column.name} is no column of numbers")
         if column.bounds is not None:
             raise QueryRefused(f"the bounds of {column.name} were declared; they are public")
+        course = self._store.stream.course
+        if course is not None and course.life is not None:
+            raise QueryRefused(
+                f"nothing bounds {column.name}, and where it lies can't be asked: people pay for "
+                "all of their windows together, and that would be about all of them",
+                "clamp it, as in SUM(LEAST(GREATEST(x, 0), 100)); or make a store with --bounds",
+            )
 
     def _keep(self, table: str, column: str, found: FoundBounds) -> None:
         stream = self._store.stream
@@ -194,6 +201,12 @@ def with_bounds(store: Asking, query: Query, options: Options) -> Query:
     if store.stream.course is None and told.accuracy is not None:
         return query
     assert query.unbounded is not None
+    if told.at_least_useful:
+        names = ", ".join(column for _, column in query.unbounded.columns)
+        raise QueryRefused(
+            f"nobody knows yet where {names} lies, so whether the answer is useful can't be told",
+            "ask it once without at_least_useful: where the values lie is asked first, and charged",
+        )
     for table, column in query.unbounded.columns:
         Bounds(store).find(table, column)
     return store.lower(query.text)

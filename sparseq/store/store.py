@@ -22,7 +22,13 @@ import pyarrow as pa
 
 from sparseq.accounting._numbers import count
 from sparseq.base.arguments import checked
-from sparseq.base.errors import ParameterError, QueryRefused, SparseqError, StoreError
+from sparseq.base.errors import (
+    ParameterError,
+    QueryCancelError,
+    QueryRefused,
+    SparseqError,
+    StoreError,
+)
 from sparseq.engine.contributions import Contributions, as_arrow, contributions_of, triplet_query
 from sparseq.ledger.notes import Note, RequestId, requested
 from sparseq.ledger.protocol import Release
@@ -200,11 +206,11 @@ class Store(Asking):
         """Return a request with the bounds that its question needs, if they can be found."""
         if request.query.unbounded is None:
             return request
-        with contextlib.suppress(QueryRefused):  # its own turn will tell
+        with contextlib.suppress(QueryRefused, ParameterError, QueryCancelError):
             work = request.cancellation
             with work.ambient() if work else contextlib.nullcontext():
                 return replace(request, query=with_bounds(self, request.query, request.options))
-        return request
+        return request  # its own turn will tell
 
     def warm(self) -> threading.Thread:
         """Read columns into memory in the background, between questions.
