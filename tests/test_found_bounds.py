@@ -127,6 +127,7 @@ def test_what_was_found_is_durable_and_a_curator_may_ask_at_once(tmp_path: Path)
         assert Bounds(con).find("t", "x").high == found["t"]["x"]["high"]
 
 
+@pytest.mark.deep
 def test_bounds_of_people_in_or_out_and_of_several_askers() -> None:
     from sparseq.stream.step import Request
 

@@ -176,7 +176,7 @@ def typed(path: str | Path | None = None, people: int = 400, **options: object) 
     return made_store(path, rows, table="t", user="who", **said)
 
 
-@pytest.mark.parametrize("place", ["file", "windows", "lake"])
+@pytest.mark.parametrize("place", ["file", "windows", pytest.param("lake", marks=pytest.mark.deep)])
 def test_keys_of_several_columns_are_those_that_occur_together(place: str, tmp_path: Path) -> None:
     where = {"windows": {"window": "month", "time": "day"}, "lake": {"buckets": 2}}
     path = f"lake://{tmp_path}/l" if place == "lake" else tmp_path / "s.sparseq"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +17,8 @@ import sparseq
 from sparseq.base.errors import ParameterError
 from sparseq.cli.app import sparseq as main
 from sparseq.released.render import SUPPRESSED_SUFFIX, columns_of, schema_of, shown_columns
+from sparseq.server.service import Service
+from sparseq.server.tokens import Role, Tokens
 from sparseq.store.curator import raise_least_people
 
 GROUPS, EACH = 40, 20
@@ -135,3 +139,25 @@ def test_it_is_raised_and_never_lowered(tmp_path: Path) -> None:
     assert shown.count("< 400 people") == 2 * GROUPS
     with pytest.raises(ParameterError):
         made(least=-1)
+
+
+def test_a_server_hides_it_too_and_finds_bounds_once() -> None:
+    httpx = pytest.importorskip("httpx")
+    app = pytest.importorskip("sparseq.server.http.app")
+
+    async def told() -> list[dict[str, Any]]:
+        service = Service(made(least=400, bounds={}), Tokens(None))
+        secret = service.tokens.create("ada", Role.ANALYST)
+        transport = httpx.ASGITransport(app.application(service))
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            client.headers["Authorization"] = f"Bearer {secret}"
+            texts = [COUNTS, "SELECT sum(x) AS s FROM t", "SELECT sum(x) AS s FROM t"]
+            found = [(await client.post("/v1/query", json={"sql": t})).json() for t in texts]
+        await service.close()
+        return found
+
+    counts, total, again = asyncio.run(told())
+    assert {r["n_suppressed"] for r in counts["rows"]} == {"< 400 people"}
+    assert total["rows"][0]["s"] is not None
+    assert again["repeated"]
+    assert again["release"] == total["release"] == 4
