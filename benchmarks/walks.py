@@ -50,12 +50,12 @@ COUNT = "SELECT count(*) AS n FROM t WHERE x > 30"
 GROUP = "SELECT kind, sum(x) AS s, avg(x) AS a FROM t WHERE x > 20 GROUP BY kind"
 TICK = "SELECT count(*) AS n FROM t WHERE day = :day"
 LIMITS = {
-    "count": (64, 795),
-    "group": (68, 900),
-    "repeat": (24, 146),
-    "tick": (52, 528),
-    "http": (80, 970),
-    "command": (85, 1080),
+    "count": (64, 797),
+    "group": (68, 907),
+    "repeat": (24, 149),
+    "tick": (52, 532),
+    "http": (80, 976),
+    "command": (85, 1089),
 }
 """Most files and functions: what was reached; whoever makes it less writes it here."""
 STOPS: Mapping[str, str] = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import decimal
 import math
 import random
 from collections import Counter
@@ -19,13 +21,14 @@ from sparseq.base.errors import ParameterError, QueryRefused, StoreError
 from sparseq.engine.protocol import USER
 from sparseq.mechanisms import SeededEntropy, rounded_gaussian
 from sparseq.pictures.tables import guarantee
-from sparseq.sql.catalog import OTHER
+from sparseq.sql.catalog import OTHER, FoundColumns
 from sparseq.store.found_keys import Keys
 from sparseq.store.store import Store
 from sparseq.stream.partition_selection import (
     DELTAS,
     STEPS,
     UNITS_PER_DELTA,
+    encoded,
     lifted,
     picked,
     tallied,
@@ -140,11 +143,112 @@ def test_no_promise_is_shown_without_its_delta() -> None:
     [
         "SELECT who FROM visits", "SELECT page FROM nothing", "SELECT page FROM visits WHERE true",
         "SELECT upper(page) FROM visits", "SELECT FROM", "SELECT page, who FROM visits",
+        "SELECT count(*) FROM visits GROUP BY page", "SELECT page FROM visits GROUP BY upper(page)",
     ],
 )  # fmt: skip
 def test_only_a_column_of_texts_is_looked_through(sql: str) -> None:
     with made() as con, pytest.raises(QueryRefused):
         Keys(con).discover(sql)
+
+
+# -- keys of several columns, of numbers, dates and times -----------------------------------------
+
+
+DAYS = [dt.date(2024, 1, 1) + dt.timedelta(i) for i in range(3)]
+
+
+def typed(path: str | Path | None = None, people: int = 400, **options: object) -> Store:
+    """A key of two columns that many have, and one of one person; the rest lack a value."""
+    both = [("a", 1), ("a", 2), ("1:a", 1), ("b", None), (None, 2), (OTHER, 1)]
+    own = [both[i % 6] for i in range(people - 1)] + [("a", 3)]
+    rows = pa.table(
+        {
+            "who": range(people),
+            "kind": [k for k, _ in own],
+            "z": pa.array([z for _, z in own], pa.int32()),
+            "day": [DAYS[i % 3] for i in range(people)],
+            "f": [(-0.0, 0.1, math.nan, 0.0)[i % 4] for i in range(people)],
+            "at": [dt.datetime(2024, 1, 1, i % 3, 30) for i in range(people)],
+            "p": [decimal.Decimal(i % 2) / 4 for i in range(people)],
+        }
+    )
+    said = {"seed": 3, "keys_delta": 1e-6, "kappa": 1024.0} | options
+    return made_store(path, rows, table="t", user="who", **said)
+
+
+@pytest.mark.parametrize("place", ["file", "windows", pytest.param("lake", marks=pytest.mark.deep)])
+def test_keys_of_several_columns_are_those_that_occur_together(place: str, tmp_path: Path) -> None:
+    where = {"windows": {"window": "month", "time": "day"}, "lake": {"buckets": 2}}
+    path = f"lake://{tmp_path}/l" if place == "lake" else tmp_path / "s.sparseq"
+    with typed(path, **where.get(place, {})) as con:
+        found = Keys(con).discover("SELECT z, kind FROM t").arrow().to_pydict()
+        assert found == {"kind": ["1:a", "a", "a"], "z": [1, 1, 2]}
+        answer = con.sql("SELECT z, count(*) AS n, kind FROM t GROUP BY kind, z").rows()
+        exact = {("1:a", 1): 67, ("a", 1): 67, ("a", 2): 67, (OTHER, None): 199}
+        assert {(r["kind"], r["z"]) for r in answer} == exact.keys()
+        assert all(abs(r["n"] - exact[r["kind"], r["z"]]) < 5 for r in answer)
+        some = con.sql("SELECT kind, z, count(*) AS n FROM t WHERE z = 2 GROUP BY kind, z").rows()
+        assert [(r["kind"], r["z"], round(r["n"], -1)) for r in some] == [
+            ("a", 2, 70), (OTHER, None, 70)
+        ]  # fmt: skip
+        outer = con.sql("SELECT z, n FROM (SELECT kind, z, count(*) AS n FROM t GROUP BY 1, 2)")
+        assert sorted(str(r["z"]) for r in outer.rows()) == ["1", "1", "2", "None"]
+        assert len(Keys(con).discover("SELECT z, kind FROM t")) == 0, "each is found once"
+    with sparseq.connect(path) as con:
+        assert Keys(con).list() == {"t": {"kind, z": [["1:a", 1], ["a", 1], ["a", 2]]}}
+
+
+def test_keys_are_typed_and_the_rest_has_none() -> None:
+    with typed() as con:
+        for column, keys in {
+            "day": DAYS, "f": [0.0, 0.1], "p": [decimal.Decimal(0), decimal.Decimal("0.25")],
+            "at": [dt.datetime(2024, 1, 1, h, 30) for h in range(3)],
+        }.items():  # fmt: skip
+            found = Keys(con).discover(f"SELECT {column} FROM t").arrow()[column].to_pylist()
+            assert sorted(found) == keys
+            rows = con.sql(f"SELECT {column}, count(*) AS n FROM t GROUP BY {column}").rows()
+            assert sorted(r[column] for r in rows if r[column] is not None) == keys
+            assert sum(round(r["n"]) for r in rows) == pytest.approx(400, abs=8)
+        hours = con.sql("SELECT hour(at) AS h, count(*) AS n FROM t GROUP BY h").rows()
+        assert len(hours) == 24, "what is public without a search stays what it was"
+
+
+def test_no_two_keys_have_one_text_and_each_is_read_back() -> None:
+    """Random tuples of a few odd values, so that lengths and separators would be mistaken."""
+    rng = random.Random(7)
+    texts, numbers = ["", ":", "1:", "1:1", "0:", "11", "é", "12:"], [0, 1, 11, 12, -1, 2**40]
+    rows = [
+        (rng.choice(texts), rng.choice(numbers), rng.choice(texts), rng.choice(DAYS))
+        for _ in range(3000)
+    ]
+    columns = [pa.array(column) for column in zip(*rows, strict=True)]
+    keys = encoded(columns).to_pylist()
+    assert len(set(keys)) == len(set(rows)) == len(set(zip(keys, rows, strict=True)))
+    of = FoundColumns(("a", "b", "c", "d"), ("VARCHAR", "BIGINT", "VARCHAR", "DATE"))
+    assert [of.decoded(key) for key in keys] == rows
+
+
+def test_a_level_of_a_life_has_no_keys() -> None:
+    with pytest.raises(ParameterError, match="level for life"):
+        typed(window="month", time="day", lifetime_kappa=2048.0)
+
+
+@pytest.mark.deep
+def test_a_tuple_of_one_person_comes_out_at_most_at_the_rate_of_delta() -> None:
+    """400 stores with 20 tuples of one person each, delta 0.2 at the most a person: as in theory.
+
+    Each person has 20 picks, pays a delta of 0.2 for them together, and so has a key that comes
+    out with a chance of at most 0.2 (about 0.18): 400 stores tell 0.2 from 0.3 by 4 deviations.
+    """
+    some = 0
+    for seed in range(400):
+        rows = pa.table({"who": [1] * 20, "a": [f"k{i}" for i in range(20)], "b": range(20)})
+        said = sparseq.Questions(keys_delta=0.2)
+        with sparseq.create(
+            None, {"t": rows}, user="who", seed=seed, kappa=1.0, purposes=[said]
+        ) as con:
+            some += len(Keys(con).discover("SELECT a, b FROM t", picks=20, delta=0.2)) > 0
+    assert 0.1 < some / 400 < 0.2 + 4 * math.sqrt(0.2 * 0.8 / 400)
 
 
 # -- the numbers -----------------------------------------------------------------------------------

@@ -37,7 +37,11 @@ PERSON, KNOWN = 5_000, 7
 DELTAS_OF_STORES = (1e-9, 1e-8)
 """So small that a key of one person is found in none of a million searches."""
 PAGES = ("home", "help", "shop", "\x00é", "")
+COLUMNS = ("page", "page", "page, day", "day", "day, x", "x, page, day")
 QUESTIONS = (
+    "SELECT page, day, count(*) AS n FROM t GROUP BY page, day",
+    "SELECT day, sum(x) AS n FROM t GROUP BY day",
+    "SELECT x, page, day, count(DISTINCT who) AS n FROM t WHERE x > 1 GROUP BY day, x, page",
     "SELECT page, count(*) AS n FROM t GROUP BY page",
     "SELECT page, count(DISTINCT who) AS n FROM t WHERE x > 1 GROUP BY page",
     "SELECT page, sum(x) AS n FROM t GROUP BY page ORDER BY n DESC LIMIT 2",
@@ -83,7 +87,7 @@ class _Life:
         self.terms = Terms(0.5, budget)
         self.options: dict[str, Any] = {
             "norm_budget": budget, "keys_delta": self.delta, "in_or_out": rng.random() < 0.5,
-            "seed": rng.randrange(2**31),
+            "seed": rng.randrange(2**31), "least_people": rng.choice((0, 0, 30)),
         }  # fmt: skip
 
     def store(self) -> Store:
@@ -103,8 +107,9 @@ class _Life:
                 "picks": rng.choice((1, 2, 16)), "price": rng.choice((0.5, 4.0)),
                 "delta": self.delta * rng.choice((0.125, 0.5, 1.0)),
             }  # fmt: skip
-            act: Act = lambda _, s: Keys(s).discover("SELECT page FROM t", **how)  # noqa: E731
-            return f"a search {how}", act
+            sql = f"SELECT {rng.choice(COLUMNS)} FROM t"
+            act: Act = lambda _, s: Keys(s).discover(sql, **how)  # noqa: E731
+            return f"a search {sql} {how}", act
         sql = rng.choice(QUESTIONS)
         return sql, lambda _, s: s.sql(sql, fresh=True)
 

@@ -176,6 +176,7 @@ def world(rng: random.Random, kind: str) -> World:
         "norm_budget": budget,
         "halt": kind == "poor" and rng.random() < 0.2,
         "in_or_out": rng.random() < 0.4,
+        "least_people": rng.choice((0, 0, 12)),
         "time": "day",
         "most": {"work": rng.choice((3, 20, 1000)) if kind in ("poor", "small") else 20_000_000},
         "seed": rng.randrange(2**31),

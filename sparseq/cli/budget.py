@@ -45,6 +45,7 @@ def budget_text(facts: dict[str, Any]) -> str:
     approximate = ""
     if facts["keys_delta"]:
         approximate = f",\nbut for keys_delta {facts['keys_delta']:g}: {facts['promise']}"
+        approximate += ", of one window" if facts["unit"] else ""
     stays = (
         "stays out of all later ones" if facts["halt"] else "is left out of it, and pays nothing"
     )

@@ -160,8 +160,8 @@ class LeastPeople:
         return hidden
 
     def hidden(self, noised: Measurements, count: int) -> NDArray[np.bool_]:
-        """Tell in which groups and bins a count of people is too small."""
-        return ~np.asarray(noised.measures[count] >= self.least, np.bool_)
+        """Tell in which groups and bins a count, rounded to whole people, is too small."""
+        return ~np.asarray(np.rint(noised.measures[count]) >= self.least, np.bool_)
 
 
 class _Ones(Sequence[Floats]):

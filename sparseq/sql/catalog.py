@@ -103,6 +103,16 @@ class KnownBounds:
     by_column: dict[tuple[str, str], FoundBounds]
     asks: bool = False
 
+    @classmethod
+    def kept(cls, kept: Mapping[str, Mapping[str, Mapping[str, Any]]], asks: bool) -> KnownBounds:
+        """Return the bounds that a ledger has, by table and column."""
+        found = {
+            (table, column): FoundBounds(**one)
+            for table, columns in kept.items()
+            for column, one in columns.items()
+        }
+        return cls(found, asks)
+
 
 WINDOWS = ("day", "week", "month", "quarter", "year")
 
@@ -355,7 +365,7 @@ class Catalog:
             table, several = self.table(name), []
             for said, encoded in keys.items():
                 of = FoundColumns.said(said, table)
-                values = tuple(map(of.decoded, encoded))
+                values = tuple(sorted(map(of.decoded, encoded)))
                 if len(of.names) > 1:
                     several.append(FoundTuples(of.names, values))
                     continue

@@ -113,6 +113,10 @@ class Asking(ABC):
     ) -> Answer:
         """Answer a lowered query."""
 
+    @abstractmethod
+    def relearn(self) -> None:
+        """Take note of what the ledger has learned: what is lowered from now on is by it."""
+
     @property
     def tables(self) -> tuple[str, ...]:
         """The names of its tables: public. `catalog` has their columns."""

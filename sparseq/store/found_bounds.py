@@ -18,7 +18,6 @@ for, and said with every sum.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,6 @@ from sparseq.base.arguments import checked
 from sparseq.base.errors import QueryRefused
 from sparseq.engine.protocol import quote
 from sparseq.ledger.notes import Fact
-from sparseq.ledger.protocol import Ledger
 from sparseq.released.render import SUPPRESSED_SUFFIX
 from sparseq.sql.catalog import FOUND_BOUNDS, Column, FoundBounds, Table
 from sparseq.sql.plan import Options
@@ -170,6 +168,13 @@ class Bounds:
             raise QueryRefused(f"{column.name} is no column of numbers")
         if column.bounds is not None:
             raise QueryRefused(f"the bounds of {column.name} were declared; they are public")
+        course = self._store.stream.course
+        if course is not None and course.life is not None:
+            raise QueryRefused(
+                f"nothing bounds {column.name}, and where it lies can't be asked: people pay for "
+                "all of their windows together, and that would be about all of them",
+                "clamp it, as in SUM(LEAST(GREATEST(x, 0), 100)); or make a store with --bounds",
+            )
 
     def _keep(self, table: str, column: str, found: FoundBounds) -> None:
         stream = self._store.stream
@@ -179,20 +184,11 @@ class Bounds:
             kept.setdefault(table, {})[column] = asdict(found)
             stream.ledger.in_transaction(lambda: stream.ledger.write(Fact(FOUND_BOUNDS, kept)))
             self._store.found_bounds.by_column[table, column] = found
-
-
-def kept_bounds(ledger: Ledger) -> dict[tuple[str, str], FoundBounds]:
-    """Return the bounds that a ledger has, by table and column."""
-    kept: Mapping[str, Mapping[str, Mapping[str, Any]]] = ledger.fact(FOUND_BOUNDS) or {}
-    return {
-        (table, column): FoundBounds(**found)
-        for table, columns in kept.items()
-        for column, found in columns.items()
-    }
+            self._store.relearn()
 
 
 def with_bounds(store: Asking, query: Query, options: Options) -> Query:
-    """Return a question with the bounds of its columns, which are found if they are not known.
+    """Return a question of columns without bounds with those that are found, or were.
 
     A caller who says a scale or a sigma needs none.
 
@@ -200,10 +196,17 @@ def with_bounds(store: Asking, query: Query, options: Options) -> Query:
         QueryRefused: See `Bounds.find`.
     """
     told = options.over(query.options)
-    if query.unbounded is None or told.scale is not None or told.sigma is not None:
+    if told.scale is not None or told.sigma is not None:
         return query
     if store.stream.course is None and told.accuracy is not None:
         return query
+    assert query.unbounded is not None
+    if told.at_least_useful:
+        names = ", ".join(column for _, column in query.unbounded.columns)
+        raise QueryRefused(
+            f"nobody knows yet where {names} lies, so whether the answer is useful can't be told",
+            "ask it once without at_least_useful: where the values lie is asked first, and charged",
+        )
     for table, column in query.unbounded.columns:
         Bounds(store).find(table, column)
     return store.lower(query.text)

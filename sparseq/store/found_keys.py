@@ -72,7 +72,7 @@ class Keys:
             table = self._store.catalog.table(name)
             for said, texts in keys.items():
                 of = FoundColumns.said(said, table)
-                values = map(of.decoded, texts)
+                values = sorted(map(of.decoded, texts))
                 single = len(of.names) == 1
                 some = [v[0] if single else [*v] for v in values]
                 found.setdefault(name, {})[", ".join(of.names)] = some
@@ -204,11 +204,11 @@ class _Search:
         return [Fact(FOUND, found), DELTAS.rows(release=who.release, units=units, **paid)]
 
     def table(self) -> pa.Table:
-        """Return the new keys, in canonical order."""
+        """Return the new keys, in their order."""
         of = self._columns
         if of.plain:
             return pa.table({of.names[0]: pa.array(self._new, pa.string())})
-        values = [of.decoded(key) for key in self._new]
+        values = sorted(of.decoded(key) for key in self._new)
         parts = zip(of.names, of.types, strict=True)
         return pa.table(
             {n: pa.array([v[i] for v in values], arrow_of(t)) for i, (n, t) in enumerate(parts)}

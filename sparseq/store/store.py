@@ -22,18 +22,24 @@ import pyarrow as pa
 
 from sparseq.accounting._numbers import count
 from sparseq.base.arguments import checked
-from sparseq.base.errors import ParameterError, QueryRefused, SparseqError, StoreError
+from sparseq.base.errors import (
+    ParameterError,
+    QueryCancelError,
+    QueryRefused,
+    SparseqError,
+    StoreError,
+)
 from sparseq.engine.contributions import Contributions, as_arrow, contributions_of, triplet_query
 from sparseq.ledger.notes import Note, RequestId, requested
 from sparseq.ledger.protocol import Release
 from sparseq.ledger.purposes import Pot
 from sparseq.load.read_schema import Schema
-from sparseq.sql.catalog import FOUND, Catalog, KnownBounds
+from sparseq.sql.catalog import FOUND, FOUND_BOUNDS, Catalog, KnownBounds
 from sparseq.sql.plan import ROWS, Options, Plan, Query, check_most
 from sparseq.store.answer import Answer
 from sparseq.store.ask import Asking
 from sparseq.store.backend import Backend
-from sparseq.store.found_bounds import kept_bounds, with_bounds
+from sparseq.store.found_bounds import with_bounds
 from sparseq.store.population import draw, newcomers
 from sparseq.store.store_promise import StorePromise
 from sparseq.stream.draft import Participation, Terms
@@ -81,7 +87,7 @@ class Store(Asking):
         self.catalog: Catalog = backend.catalog.with_found(backend.ledger.fact(FOUND) or {})
         self.most = check_most(backend.settings.get("most"))
         asks = backend.settings.get("finds_bounds", True)
-        self.found_bounds = KnownBounds(kept_bounds(backend.ledger), asks)
+        self.found_bounds = KnownBounds.kept(backend.ledger.fact(FOUND_BOUNDS) or {}, asks)
         self.stream = Stream(
             backend.engine,
             backend.ledger,
@@ -133,7 +139,8 @@ class Store(Asking):
         Raises:
             QueryRefused: The query has no public scale, or the id belongs to another query.
         """
-        query = with_bounds(self, query, options or Options())
+        if query.unbounded is not None:
+            query = with_bounds(self, query, options or Options())
         answer = self.stream.ask(query, options, request_id, fresh, pot)
         return answer if options is None else answer.showing(options.columns)
 
@@ -198,11 +205,13 @@ class Store(Asking):
 
     def _bounded(self, request: Request) -> Request:
         """Return a request with the bounds that its question needs, if they can be found."""
-        with contextlib.suppress(QueryRefused):  # its own turn will tell
+        if request.query.unbounded is None:
+            return request
+        with contextlib.suppress(QueryRefused, ParameterError, QueryCancelError):
             work = request.cancellation
             with work.ambient() if work else contextlib.nullcontext():
                 return replace(request, query=with_bounds(self, request.query, request.options))
-        return request
+        return request  # its own turn will tell
 
     def warm(self) -> threading.Thread:
         """Read columns into memory in the background, between questions.
