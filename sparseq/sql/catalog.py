@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from sparseq.base.errors import ParameterError, QueryRefused, did_you_mean
@@ -174,12 +175,15 @@ class Catalog:
         """The tables about users."""
         return tuple(t for t in self.tables if t.private)
 
-    @property
+    @cached_property
     def owned(self) -> frozenset[str]:
-        """The columns of which no value is of two users, where these are people."""
+        """The columns of which no value is of two users, where these are people, in small letters.
+
+        Computed once: it is asked of every question.
+        """
         if self.window is not None:
             return frozenset()
-        return frozenset(c.name for t in self.private for c in t.columns if c.owned)
+        return frozenset(c.name.lower() for t in self.private for c in t.columns if c.owned)
 
     def only_private(self) -> Table:
         """Return the one private table.

@@ -485,10 +485,10 @@ class Scope:
     def _ends_of_public(self, e: exp.Column) -> Interval | None:
         """Return the least and the greatest number of a public table's column."""
         facts, source = self.facts(e), self.sources[e.table]
-        plain = source.table is not None and not source.private and facts.stored is not None
-        if not plain or not (facts.type in INTEGER_TYPES or facts.type in ("FLOAT", "DOUBLE")):
+        if facts.stored is None or source.table is None or source.private:
             return None
-        return self.public.ends(source.table.name, facts.stored.name)
+        numeric = facts.type in INTEGER_TYPES or facts.type in ("FLOAT", "DOUBLE")
+        return self.public.ends(source.table.name, facts.stored.name) if numeric else None
 
     def only_value(self, e: exp.Expr) -> float | None:
         """Return the number that an expression is on every row, if that is known."""

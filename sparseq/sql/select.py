@@ -331,7 +331,10 @@ class _Outer:
         self.key_types: list[str] = []
         self.public = public
         self._numbered = False  # rows, for count(DISTINCT x) of what is one person's each
-        self.scope = self._scope()
+        owned = public.catalog.owned
+        if owned and counts_owned(select, owned):
+            self._numbered_rows()
+        self.scope = Scope(self.select, public, {}, lower_inner)
         if not self.scope.private:
             refuse(
                 "this query is about public tables only",
@@ -346,19 +349,17 @@ class _Outer:
         self.aggregates = Aggregates(self.scope)
         self._check_aggregated()
 
-    def _scope(self) -> Scope:
-        """Return the FROM and WHERE; where numbers of what is one person's are counted, numbered."""
-        owned = {n.lower() for n in self.public.catalog.owned}
-        counts = counts_owned(self.select, owned)
-        written = self.select.copy() if counts else self.select
+    def _numbered_rows(self) -> None:
+        """Number the rows where values of what is one person's each are counted."""
+        written = self.select.copy()
         scope = Scope(self.select, self.public, {}, lower_inner)
-        if not counts or not scope.private:
-            return scope
-        user = exp.column(scope.user_name, scope.private[0].alias, quoted=True)
-        if not scope.is_user(user):
-            return scope
-        self.select, self._numbered = with_first_rows(written, scope.is_owned, user), True
-        return Scope(self.select, self.public, {}, lower_inner)
+        first = scope.private[0] if scope.private else None
+        user = exp.column(scope.user_name, first.alias, quoted=True) if first else None
+        if user is not None and scope.is_user(user):
+            self.select = with_first_rows(written, scope.is_owned, user)
+            self._numbered = True
+        else:
+            self.select = written
 
     def _check_aggregated(self) -> None:
         parts = [*self.select.expressions, self.select.args.get("having")]
@@ -386,7 +387,8 @@ class _Outer:
             (self.scope.lookups() or ()) if stored else (),
         )
         self._check_sql(relation, domains, measures)
-        shown = replace(shown, possible=possible_keys(self.scope, self.keys, domains))
+        if len(domains) > 1:
+            shown = replace(shown, possible=possible_keys(self.scope, self.keys, domains))
         _check_outputs(shown, domains, measures)
         left_out = self._left_out(domains)
         notes, apart = (*left_out, *self._notes()), self.scope.window_apart() is not None

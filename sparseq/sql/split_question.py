@@ -118,7 +118,7 @@ def _is_read(after: exp.Select, cte: exp.CTE) -> bool:
 
 def _needs_more(select: exp.Select) -> bool:
     """Tell whether a question selects something that its outputs can't compute."""
-    if select.args.get("distinct") or select.args.get("qualify") or _modes(select):
+    if select.args.get("distinct") or select.args.get("qualify") or select.find(exp.Mode):
         return True
     keys = _keys(select)
     kinds = {type(key) for key in keys.values()}
@@ -354,7 +354,7 @@ class _Separator:
             )
             if grouped and not any(_is_user(k, users) for k in _keys(select).values()):
                 self._move_lists(original, known)
-                if _modes(select):
+                if select.find(exp.Mode) and _modes(select):
                     return self._select(_with_counts(original), known)
                 return self._question(original, known), _Known(RowKind.RELEASED)
             mine = {e.alias_or_name for e in select.expressions if _is_user(e.unalias(), users)}
