@@ -133,6 +133,9 @@ FORMS = [
     "WITH top AS (SELECT channel, count(*) AS n FROM orders GROUP BY channel ORDER BY n DESC "
     "LIMIT 2) SELECT o.channel, o.status, count(*) AS n FROM orders o JOIN top "
     "ON top.channel = o.channel WHERE o.amount > 100 GROUP BY 1, 2",
+    "SELECT quarter(ordered_at) AS q, sum(amount) AS s, avg(amount) FILTER (WHERE amount > 9) AS a "
+    "FROM orders WHERE amount > 1 AND channel IN (SELECT channel FROM orders GROUP BY channel "
+    "ORDER BY count(*) DESC LIMIT 2) GROUP BY 1 HAVING count(*) > 30",
     # a number about people for each row of a public table
     "SELECT p.name, (SELECT count(*) FROM orders o WHERE o.product_id = p.product_id "
     "AND o.amount > p.list_price) AS n, (SELECT count(*) FROM orders) AS every "
