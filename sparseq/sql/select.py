@@ -67,6 +67,7 @@ from sparseq.sql.plan import (
     no_public_scale,
 )
 from sparseq.sql.public_database import PublicFacts
+from sparseq.sql.public_values import MAX_VALUES
 from sparseq.sql.scope import Scope, refuse
 from sparseq.sql.split_question import QueryParts, separated
 from sparseq.sql.subqueries import aggregates, counts_owned, lower_inner, with_first_rows
@@ -272,7 +273,9 @@ def _lowered(text: str, catalog: Catalog, public: PublicFacts) -> Query:
         select, options = parse(text, catalog, public.limits)
         names, taken_apart = spelled(select, catalog), separated(select, catalog)
         query = (
-            _Outer(select, public).lower() if taken_apart is None else _after(taken_apart, public)
+            _Outer(select, public, direct=True).lower()
+            if taken_apart is None
+            else _after(taken_apart, public)
         )
         outputs = query.outputs.called(names)
         return replace(query, text=text.strip(), options=options, outputs=outputs)
@@ -324,9 +327,17 @@ class _Outer:
     Args:
         select, public: See `lower_sql`.
         in_sql: See `Domains`.
+        direct: Its columns are the answer's, of any type; else a SELECT over numbers follows.
     """
 
-    def __init__(self, select: exp.Select, public: PublicFacts, in_sql: bool = False) -> None:
+    def __init__(
+        self,
+        select: exp.Select,
+        public: PublicFacts,
+        in_sql: bool = False,
+        direct: bool = False,
+    ) -> None:
+        self._direct = direct
         self.select, self._in_sql = select, in_sql
         self.key_types: list[str] = []
         self.public = public
@@ -375,6 +386,8 @@ class _Outer:
         domains, joins = self._domains()
         self._check_answer(domains)
         measures = self.aggregates.measures(self._types(self.aggregates.values(), joins))
+        if not measures:
+            refuse("this query asks nothing about people: its values are public", "add count(*)")
         origin = self.scope.from_sql() + joins
         stored = self.scope.stored_table() if not joins else ""
         relation = Relation(
@@ -563,6 +576,10 @@ class _Outer:
             return out.key(place)
         if isinstance(e, exp.Paren | exp.Alias):
             return self._node(e.this)
+        if isinstance(e, exp.AnyValue | exp.Min | exp.Max) and self._direct:
+            known = self._said_by_keys(e.this)
+            if known is not None:
+                return known
         if self.aggregates.is_aggregate(e):
             return self.aggregates.node(e)
         if isinstance(e, exp.Column):
@@ -576,6 +593,32 @@ class _Outer:
         if is_constant(e) and not isinstance(e, exp.Null):
             return out.constant(self.public.constant(self.scope.value_sql(e)))
         return self._scalar(e)
+
+    def _said_by_keys(self, e: exp.Expr) -> out.Node | None:
+        """Return what keys of a public table say of a value of its columns; None: they don't."""
+        tables = {c.table for c in e.find_all(exp.Column)}
+        source = self.scope.sources[next(iter(tables))] if len(tables) == 1 else None
+        if source is None or source.private or source.table is None:
+            return None
+        by = []
+        for i, key in enumerate(self.keys):
+            same = self.scope.equal_to(key) if isinstance(key, exp.Column) else []
+            of = (k for k in [key, *same] if {c.table for c in k.find_all(exp.Column)} == tables)
+            if (own := next(of, None)) is not None:
+                by.append((i, own))
+        if not by:
+            return None
+        shown = ", ".join(self.scope.value_sql(key) for _, key in by)
+        value = self.scope.value_sql(e)
+        rows = self.public.values(
+            f"SELECT {shown}, min({value}), count(DISTINCT {value}) FROM "
+            f"public.{quoted(source.table.name)} AS {quoted(source.alias)} "
+            f"GROUP BY ALL LIMIT {MAX_VALUES + 1}"
+        )
+        if len(rows) > MAX_VALUES or any(several > 1 for *_, several in rows):
+            return None
+        values = {tuple(key): found for *key, found, _ in rows}
+        return out.LookupNode(tuple(i for i, _ in by), values)
 
     def _scalar(self, e: exp.Expr) -> out.Node:
         if isinstance(e, exp.Null):

@@ -144,6 +144,9 @@ FORMS = [
     "SELECT count(*) AS n FROM (SELECT person_id, first(cost ORDER BY visit_date) AS a, "
     "last(cost ORDER BY visit_date DESC) AS b FROM visits GROUP BY person_id) WHERE b > a - 5",
     "SELECT status, mode(channel) AS m FROM orders GROUP BY status",
+    # what a key of a public table says
+    "SELECT o.product_id, any_value(p.name) AS name, max(p.list_price) AS price, count(*) AS n "
+    "FROM orders o JOIN products p USING (product_id) GROUP BY 1 ORDER BY max(p.list_price)",
     # answers in a FULL JOIN
     "SELECT coalesce(a.channel, b.channel) AS c, a.n, b.n AS m FROM (SELECT channel, count(*) AS n "
     "FROM orders WHERE channel IN ('web', 'store') GROUP BY channel) a FULL JOIN (SELECT channel, "
@@ -174,6 +177,12 @@ def test_a_form_is_answered_as_duckdb_answers_it(
         ("WITH top AS (SELECT channel, status, count(*) AS n FROM orders GROUP BY 1, 2) SELECT "
          "o.channel, count(*) AS k FROM orders o JOIN top ON top.channel = o.channel GROUP BY 1",
          "joins people's rows with an answer"),
+        ("SELECT p.category, max(p.name) FROM orders o JOIN products p USING (product_id) "
+         "GROUP BY 1", "MAX is the value of one person"),
+        ("SELECT p.product_id, max(p.name) FROM orders o JOIN products p USING (product_id) "
+         "GROUP BY 1", "nothing about people"),
+        ("SELECT max(CASE WHEN person_id IS NULL THEN 1 ELSE 0 END) FROM orders",
+         "nothing about people"),
         ("SELECT first(amount) FROM orders", "one person's value"),
         ("SELECT max(status) FROM orders", "MAX is the value of one person"),
         ("SELECT count(*) FROM (SELECT person_id, first(amount) AS a FROM orders GROUP BY 1) "
