@@ -33,6 +33,8 @@ FOUND = "found keys"
 """The fact that a ledger keeps of the keys that were found: public. By table, then by column."""
 OTHER = "(other)"
 """The key of rows that have none of the found keys."""
+OWN = "@own"
+"""What is declared, in place of keys, of a column of which no value is of two people."""
 _EPOCH = dt.date(1970, 1, 1)
 TIME_TYPES = frozenset(["DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"])
 
