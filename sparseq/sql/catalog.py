@@ -34,7 +34,7 @@ FOUND = "found keys"
 OTHER = "(other)"
 """The key of rows that have none of the found keys."""
 OWN = "@own"
-"""What is declared, in place of keys, of a column of which no value is of two people."""
+"""The declaration, in place of keys, of a column of which no value is of two people."""
 _EPOCH = dt.date(1970, 1, 1)
 TIME_TYPES = frozenset(["DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"])
 
