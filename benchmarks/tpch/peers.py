@@ -98,7 +98,9 @@ def errors(rows: Any, bounds: dict[str, tuple[float, float]]) -> list[float]:
             split_evenly_over=1,
             margins=[dp.polars.Margin(max_length=10_000_000, max_groups=300)],
         )
-        sums = [pl.col(n).fill_nan(0).fill_null(0).dp.sum(bounds=ends) for n, ends in bounds.items()]
+        sums = [
+            pl.col(n).fill_nan(0).fill_null(0).dp.sum(bounds=ends) for n, ends in bounds.items()
+        ]
         query = context.query().truncate_per_group(most).group_by("k")
         out = query.agg(*(sums or [dp.len()])).with_keys(keys.lazy()).release().collect().sort("k")
         for name in bounds or ["len"]:

@@ -41,7 +41,7 @@ def questions() -> list[Question]:
     """Return all questions, by category.
 
     Example:
-        >>> len(questions()) >= 300
+        >>> len(questions()) >= 500
         True
     """
     found = []

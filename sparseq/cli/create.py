@@ -258,13 +258,6 @@ def _ask(question: str, default: str | None = None, among: Mapping[int, str] | N
     "TABLE=COL[,COL] if there are several tables.",
 )
 @click.option(
-    "--ids",
-    multiple=True,
-    metavar="COL[,COL]",
-    help="Columns of which no value is of two people, such as an order's number: "
-    "count(DISTINCT COL) is answered.",
-)
-@click.option(
     "--budget-column",
     type=NameAndNumber(),
     default="",
@@ -411,7 +404,6 @@ def create(
     options["csv"] = csv_of(options["csv"])
     options["keys"] = keys_of(options["keys"], inspected.types)
     options["row_key"] = row_key_of(options["row_key"])
-    options["ids"] = [name.strip() for some in options["ids"] for name in some.split(",")]
     options["bounds"] = declared.bounds
     options["rename"] = declared.rename
     options["dates"] = declared.dates

@@ -15,7 +15,7 @@ from sparseq.base.errors import ParameterError
 from sparseq.base.texts import shown
 from sparseq.load.file_patterns import exists, table_name
 from sparseq.load.read_schema import ORDERS, Schema
-from sparseq.sql.catalog import Bound
+from sparseq.sql.catalog import OWN, Bound
 
 _WHOLE = re.compile("U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER")
 
@@ -280,11 +280,11 @@ def row_key_of(declarations: Sequence[str]) -> dict[str, tuple[str, ...]] | tupl
     return keys.get("", keys)
 
 
-def keys_of(declarations: Sequence[str], types: dict[str, str]) -> dict[str, tuple[Any, ...]]:
-    """Return the public values of columns, in the columns' types.
+def keys_of(declarations: Sequence[str], types: dict[str, str]) -> dict[str, tuple[Any, ...] | str]:
+    """Return the public values of columns, in the columns' types; or that each is one person's.
 
     Args:
-        declarations: `COL=a,b,c`, or `COL=@file` with one value a line.
+        declarations: `COL=a,b,c`, or `COL=@file` with one value a line, or `COL=@own`.
         types: Each column's type, by its name in lower case.
 
     Raises:
@@ -293,7 +293,7 @@ def keys_of(declarations: Sequence[str], types: dict[str, str]) -> dict[str, tup
     >>> keys_of(["size=1,2", 'kind=a,"b,c"'], {"size": "INTEGER", "kind": "VARCHAR"})
     {'size': (1, 2), 'kind': ('a', 'b,c')}
     """
-    keys = dict[str, tuple[Any, ...]]()
+    keys = dict[str, tuple[Any, ...] | str]()
     for declaration in declarations:
         column, _, values = declaration.partition("=")
         if not column or not values:
@@ -305,6 +305,9 @@ def keys_of(declarations: Sequence[str], types: dict[str, str]) -> dict[str, tup
             raise ParameterError(
                 f"--keys says twice what {column} has", f"--keys {column}=a,b has several"
             )
+        if values == OWN:
+            keys[column] = OWN
+            continue
         texts = _lines(values[1:]) if values.startswith("@") else next(csv.reader([values]))
         kind = types.get(column.lower(), "VARCHAR")
         keys[column] = tuple(_value(column, text.strip(), kind) for text in texts)

@@ -384,7 +384,10 @@ every_option = click.option(
     "--every", default="1d", show_default=True, metavar="1d|1h|1w", help="Length of a tick."
 )
 keys_option = click.option(
-    "--keys", multiple=True, metavar="COL=a,b,c", help="Public values; COL=@FILE reads them."
+    "--keys",
+    multiple=True,
+    metavar="COL=a,b,c",
+    help="Public values; COL=@FILE reads them. COL=@own: no value is of two people.",
 )
 bounds_option = click.option(
     "--bounds", multiple=True, metavar="COL=LOW..HIGH", help="Public bounds: numbers, or days."

@@ -368,6 +368,20 @@ class KeyNode:
         return noised.keys[self.i]
 
 
+@dataclass(frozen=True)
+class LookupNode:
+    """The node of a public value that some keys say: a product's name, by its number."""
+
+    places: tuple[int, ...]
+    values: Mapping[tuple[Any, ...], Any] = field(hash=False)
+
+    def __call__(self, noised: Measurements) -> NDArray[Any]:
+        rows = zip(*(noised.keys[i].tolist() for i in self.places), strict=True)
+        found = np.empty(noised.groups, object)
+        found[:] = [self.values.get(row) for row in rows]
+        return found
+
+
 def measure(i: int, scale: float = 1.0, bin: int = 0) -> MeasureNode:
     """Return the node of measure i, times a public factor."""
     return MeasureNode(i, scale, bin)

@@ -507,7 +507,7 @@ class Aggregates:
                 "a fact about people",
                 f"count(DISTINCT {self._scope.user_name}); or GROUP BY the column with a public "
                 "domain; of numbers that one person each has, such as an order's, ask the curator "
-                "to say so: create --ids COLUMN",
+                "to say so: create --keys COLUMN=@own",
             )
         return out.measure(self._add(Measure(Kind.USERS, self._truth(condition), label)))
 

@@ -11,6 +11,7 @@ import decimal
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from sparseq.base.errors import ParameterError, QueryRefused, did_you_mean
@@ -36,6 +37,8 @@ FOUND_BOUNDS = "found bounds"
 """The fact that a ledger keeps of bounds that were found: public. By table, then by column."""
 OTHER = "(other)"
 """The key of rows that have none of the found keys."""
+OWN = "@own"
+"""The declaration, in place of keys, of a column of which no value is of two people."""
 _EPOCH = dt.date(1970, 1, 1)
 TIME_TYPES = frozenset(["DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"])
 
@@ -266,12 +269,15 @@ class Catalog:
         """The tables about users."""
         return tuple(t for t in self.tables if t.private)
 
-    @property
+    @cached_property
     def owned(self) -> frozenset[str]:
-        """The columns of which no value is of two users, where these are people."""
+        """The columns of which no value is of two users, where these are people, in small letters.
+
+        Computed once: it is asked of every question.
+        """
         if self.window is not None:
             return frozenset()
-        return frozenset(c.name for t in self.private for c in t.columns if c.owned)
+        return frozenset(c.name.lower() for t in self.private for c in t.columns if c.owned)
 
     def only_private(self) -> Table:
         """Return the one private table.

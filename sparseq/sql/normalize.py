@@ -32,6 +32,7 @@ from sparseq.sql.parsed_expressions import (
     respelt,
     too_few,
     without_laterals,
+    without_parentheses,
 )
 from sparseq.sql.plan import LIMITS
 
@@ -936,21 +937,6 @@ def _right_joins(select: exp.Select) -> None:
         join.set("side", "LEFT")
 
 
-def _joins_in_parentheses(select: exp.Select) -> None:
-    """FROM (a JOIN b ON …) JOIN c: the first joins come first anyway."""
-    origin = select.args.get("from_")
-    item = origin.this if origin is not None else None
-    while isinstance(item, exp.Subquery) and isinstance(item.this, exp.Subquery | exp.Table):
-        if item.alias:
-            return
-        inner = item.this
-        joins = [*(inner.args.get("joins") or []), *(item.args.get("joins") or [])]
-        inner.set("joins", None)
-        select.set("joins", [*joins, *(select.args.get("joins") or [])])
-        origin.set("this", inner)
-        item = inner
-
-
 _LEAST_OR_MOST: dict[type, tuple[type, ...]] = {
     exp.NEQ: (exp.Min, exp.Max),
     exp.LT: (exp.Min,),
@@ -1023,7 +1009,7 @@ def _factored(either: exp.Or) -> exp.Expr:
 
 
 _RULES: list[Callable[[exp.Select], None]] = [
-    _joins_in_parentheses,
+    without_parentheses,
     without_laterals,
     _name_windows,
     _group_by_all,

@@ -304,8 +304,9 @@ PARTS = {"DAYOFWEEK": "dow", "DAYOFYEAR": "doy", "WEEKOFYEAR": "week", "WEEKDAY"
 def respelt(e: exp.Expr) -> exp.Expr:
     """Return a node in the one way of writing it that is read, or as it is.
 
-    FETCH FIRST, any_value(x), date_format(x, form), list_contains([…], x), pi(), DATEADD(unit, number, time), lengths of time, ANY and ALL of a list, VALUES
-    and series in FROM, and rows of values; rows are equal where all their values are, NULL being
+    FETCH FIRST, any_value(x), date_format(x, form), list_contains([…], x), pi(), DATEADD(unit,
+    number, time), lengths of time, ANY and ALL of a list, VALUES and series in FROM, and rows of
+    values; rows are equal where all their values are, NULL being
     one, as in DuckDB. What is inside must have been respelt before.
 
     Example:
@@ -315,6 +316,7 @@ def respelt(e: exp.Expr) -> exp.Expr:
     """
     match e:
         case exp.IgnoreNulls() if isinstance(e.this.find(exp.AggFunc), exp.AnyValue):
+            assert isinstance(e.this, exp.Expr)
             return e.this
         case exp.ArrayContains() if _is_listed(e.this):
             return exp.In(this=e.expression, expressions=e.this.expressions)
@@ -504,6 +506,22 @@ def _compared_with(e: exp.Expr, every: bool, listed: exp.Expr) -> exp.Expr:
         return exp.Boolean(this=every)
     each = [type(e)(this=e.this.copy(), expression=x) for x in listed.expressions]
     return exp.Paren(this=(exp.and_ if every else exp.or_)(*each))
+
+
+def without_parentheses(select: exp.Select) -> None:
+    """FROM (a JOIN b ON …) JOIN c: the first joins come first anyway."""
+    origin = select.args.get("from_")
+    item = origin.this if origin is not None else None
+    while isinstance(item, exp.Subquery) and isinstance(item.this, exp.Subquery | exp.Table):
+        if item.alias:
+            return
+        inner = item.this
+        joins = [*(inner.args.get("joins") or []), *(item.args.get("joins") or [])]
+        inner.set("joins", None)
+        select.set("joins", [*joins, *(select.args.get("joins") or [])])
+        assert origin is not None
+        origin.set("this", inner)
+        item = inner
 
 
 # -- LATERAL subqueries as joins: what they say of the outer row becomes what is joined by ---------

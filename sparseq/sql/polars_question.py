@@ -250,10 +250,19 @@ class _Reader:
 
 
 _OVER_ROWS = {
-    "Sum": "SUM", "Mean": "AVG", "Median": "MEDIAN", "Count": "COUNT", "Min": "MIN", "Max": "MAX",
-}  # fmt: skip
-_SPREADS = {("Std", 1): "STDDEV", ("Std", 0): "STDDEV_POP", ("Var", 1): "VARIANCE",
-            ("Var", 0): "VAR_POP"}  # fmt: skip
+    "Sum": "SUM",
+    "Mean": "AVG",
+    "Median": "MEDIAN",
+    "Count": "COUNT",
+    "Min": "MIN",
+    "Max": "MAX",
+}
+_SPREADS = {
+    ("Std", 1): "STDDEV",
+    ("Std", 0): "STDDEV_POP",
+    ("Var", 1): "VARIANCE",
+    ("Var", 0): "VAR_POP",
+}
 
 
 def aggregate_sql(expression: polars.Expr, user: str) -> str:
@@ -285,7 +294,7 @@ class _OverRows(_Reader):
     def read(self, node: Node) -> exp.Expr:
         if node == "Len":
             return exp.Count(this=exp.Star())
-        kind, body = next(iter(node.items())) if isinstance(node, dict) else ("", None)
+        kind, body = next(iter(node.items())) if isinstance(node, dict) else ("", {})
         if kind == "Agg":
             return self._aggregate(*next(iter(body.items())))
         if kind == "Function":

@@ -485,11 +485,11 @@ class Scope:
     def _ends_of_public(self, e: exp.Column) -> Interval | None:
         """Return the least and the greatest number of a public table's column."""
         facts, source = self.facts(e), self.sources[e.table]
-        plain = source.table is not None and not source.private and facts.stored is not None
-        numbers = (*INTEGER_TYPES, "FLOAT", "DOUBLE", "DECIMAL")
-        if not plain or facts.type.partition("(")[0] not in numbers:
+        if facts.stored is None or source.table is None or source.private:
             return None
-        return self.public.ends(source.table.name, facts.stored.name)
+        numbers = (*INTEGER_TYPES, "FLOAT", "DOUBLE", "DECIMAL")
+        numeric = facts.type.partition("(")[0] in numbers
+        return self.public.ends(source.table.name, facts.stored.name) if numeric else None
 
     def only_value(self, e: exp.Expr) -> float | None:
         """Return the number that an expression is on every row, if that is known."""

@@ -69,7 +69,7 @@ from sparseq.sql.plan import (
     values_of_keys,
 )
 from sparseq.sql.public_database import PublicFacts
-from sparseq.sql.public_values import PublicValues
+from sparseq.sql.public_values import MAX_VALUES, PublicValues
 from sparseq.sql.scope import Scope, refuse
 from sparseq.sql.split_question import QueryParts, separated
 from sparseq.sql.subqueries import aggregates, counts_owned, lower_inner, with_first_rows
@@ -302,7 +302,7 @@ def _once_lowered(
             return Query(text.strip(), Relation(""), (), (), rows, options=options), ()
         taken_apart = separated(select, catalog)
         outers = (
-            [_Outer(select, public)]
+            [_Outer(select, public, direct=True)]
             if taken_apart is None
             else [_Outer(q, public, len(taken_apart.questions) > 1) for q in taken_apart.questions]
         )
@@ -368,14 +368,25 @@ class _Outer:
     Args:
         select, public: See `lower_sql`.
         in_sql: See `Domains`.
+        direct: Its columns are the answer's, of any type; else a SELECT over numbers follows.
     """
 
-    def __init__(self, select: exp.Select, public: PublicFacts, in_sql: bool = False) -> None:
+    def __init__(
+        self,
+        select: exp.Select,
+        public: PublicFacts,
+        in_sql: bool = False,
+        direct: bool = False,
+    ) -> None:
+        self._direct = direct
         self.select, self._in_sql = select, in_sql
         self.key_types: list[str] = []
         self.public = public
         self._numbered = False  # rows, for count(DISTINCT x) of what is one person's each
-        self.scope = self._scope()
+        owned = public.catalog.owned
+        if owned and counts_owned(select, owned):
+            self._numbered_rows()
+        self.scope = Scope(self.select, public, {}, lower_inner)
         if not self.scope.private:
             refuse(
                 "this query is about public tables only",
@@ -390,19 +401,17 @@ class _Outer:
         self.aggregates = Aggregates(self.scope)
         self._check_aggregated()
 
-    def _scope(self) -> Scope:
-        """Return the FROM and WHERE; where numbers of what is one person's are counted, numbered."""
-        owned = {n.lower() for n in self.public.catalog.owned}
-        counts = counts_owned(self.select, owned)
-        written = self.select.copy() if counts else self.select
+    def _numbered_rows(self) -> None:
+        """Number the rows where values of what is one person's each are counted."""
+        written = self.select.copy()
         scope = Scope(self.select, self.public, {}, lower_inner)
-        if not counts or not scope.private:
-            return scope
-        user = exp.column(scope.user_name, scope.private[0].alias, quoted=True)
-        if not scope.is_user(user):
-            return scope
-        self.select, self._numbered = with_first_rows(written, scope.is_owned, user), True
-        return Scope(self.select, self.public, {}, lower_inner)
+        first = scope.private[0] if scope.private else None
+        user = exp.column(scope.user_name, first.alias, quoted=True) if first else None
+        if user is not None and scope.is_user(user):
+            self.select = with_first_rows(written, scope.is_owned, user)
+            self._numbered = True
+        else:
+            self.select = written
 
     def _check_aggregated(self) -> None:
         parts = [*self.select.expressions, self.select.args.get("having")]
@@ -418,6 +427,8 @@ class _Outer:
         domains, joins = self._domains()
         self._check_answer(domains)
         measures = self.aggregates.measures(self._types(self.aggregates.values(), joins))
+        if not measures:
+            refuse("this query asks nothing about people: its values are public", "add count(*)")
         origin = self.scope.from_sql() + joins
         stored = self.scope.stored_table() if not joins else ""
         relation = Relation(
@@ -430,7 +441,7 @@ class _Outer:
             (self.scope.lookups() or ()) if stored else (),
         )
         self._check_sql(relation, domains, measures)
-        if len(domains) == len(self.keys):  # else some were found together
+        if 1 < len(domains) == len(self.keys):  # else some were found together
             shown = replace(shown, possible=possible_keys(self.scope, self.keys, domains))
         _check_outputs(shown, domains, measures)
         left_out = self._left_out(domains)
@@ -650,6 +661,10 @@ class _Outer:
             return out.key(place)
         if isinstance(e, exp.Paren | exp.Alias):
             return self._node(e.this)
+        if isinstance(e, exp.AnyValue | exp.Min | exp.Max) and self._direct:
+            known = self._said_by_keys(e.this)
+            if known is not None:
+                return known
         if self.aggregates.is_aggregate(e):
             return self.aggregates.node(e)
         if isinstance(e, exp.Column):
@@ -663,6 +678,32 @@ class _Outer:
         if is_constant(e) and not isinstance(e, exp.Null):
             return out.constant(self.public.constant(self.scope.value_sql(e)))
         return self._scalar(e)
+
+    def _said_by_keys(self, e: exp.Expr) -> out.Node | None:
+        """Return what keys of a public table say of a value of its columns; None: they don't."""
+        tables = {c.table for c in e.find_all(exp.Column)}
+        source = self.scope.sources[next(iter(tables))] if len(tables) == 1 else None
+        if source is None or source.private or source.table is None:
+            return None
+        by = []
+        for i, key in enumerate(self.keys):
+            same = self.scope.equal_to(key) if isinstance(key, exp.Column) else []
+            of = (k for k in [key, *same] if {c.table for c in k.find_all(exp.Column)} == tables)
+            if (own := next(of, None)) is not None:
+                by.append((i, own))
+        if not by:
+            return None
+        shown = ", ".join(self.scope.value_sql(key) for _, key in by)
+        value = self.scope.value_sql(e)
+        rows = self.public.values(
+            f"SELECT {shown}, min({value}), count(DISTINCT {value}) FROM "
+            f"public.{quoted(source.table.name)} AS {quoted(source.alias)} "
+            f"GROUP BY ALL LIMIT {MAX_VALUES + 1}"
+        )
+        if len(rows) > MAX_VALUES or any(several > 1 for *_, several in rows):
+            return None
+        values = {tuple(key): found for *key, found, _ in rows}
+        return out.LookupNode(tuple(i for i, _ in by), values)
 
     def _scalar(self, e: exp.Expr) -> out.Node:
         if isinstance(e, exp.Null):

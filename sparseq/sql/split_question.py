@@ -9,7 +9,7 @@ private.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NoReturn
@@ -118,7 +118,7 @@ def _is_read(after: exp.Select, cte: exp.CTE) -> bool:
 
 def _needs_more(select: exp.Select) -> bool:
     """Tell whether a question selects something that its outputs can't compute."""
-    if select.args.get("distinct") or select.args.get("qualify") or _modes(select):
+    if select.args.get("distinct") or select.args.get("qualify") or select.find(exp.Mode):
         return True
     keys = _keys(select)
     kinds = {type(key) for key in keys.values()}
@@ -173,6 +173,77 @@ def _with_counts(select: exp.Select) -> exp.Select:
         text = e.sql("duckdb") if names else ""
         return _of(names[text]) if text in names else mapped(e, lifted)
 
+    return _over_counts(select, inner, names, lifted)
+
+
+def _summed(select: exp.Select, listed: exp.In) -> exp.Select:
+    """Return a SELECT over rows with x IN (an answer) as sums over groups by x too.
+
+    Raises:
+        QueryRefused: It has other aggregates than counts of rows, sums and averages.
+    """
+    select = select.copy()
+    for average in [a for p in _shown_parts(select) for a in _outer_aggregates(p)]:
+        _as_quotient(average)
+    keys, x = _keys(select), listed.this
+    found = {a.sql("duckdb"): a for p in _shown_parts(select) for a in _outer_aggregates(p)}
+    kinds = {type(a.this if isinstance(a, exp.Filter) else a) for a in found.values()}
+    distinct = any(a.find(exp.Distinct) for a in found.values())
+    if not kinds <= {exp.Count, exp.CountIf, exp.Sum} or distinct:
+        _refuse(
+            f"{said(listed)[:60]} holds rows against an answer, and {said(x)} is in no group",
+            f"GROUP BY {said(x)} too; counts of rows, sums and averages are answered without",
+        )
+    names = {text: f"k{i}" for i, text in enumerate(keys)}
+    parts = {text: f"a{i}" for i, text in enumerate(found)}
+    shown = [*((k, names[text]) for text, k in keys.items()), (x, "x")]
+    shown += [(a, parts[text]) for text, a in found.items()]
+    inner = exp.Select(
+        expressions=[exp.alias_(e.copy(), name, quoted=True) for e, name in shown],
+        group=exp.Group(expressions=[k.copy() for k in [*keys.values(), x]]),
+        **{k: select.args.get(k) for k in ("from_", "joins", "with_")},
+    )
+    rest = [c.copy() for c in _conjuncts(select.args["where"].this) if c != listed]
+    if rest:
+        inner.set("where", exp.Where(this=exp.and_(*rest)))
+    _having(inner, listed.copy())
+
+    def lifted(e: exp.Expr) -> exp.Expr:
+        text = e.sql("duckdb")
+        if text in parts:
+            total: exp.Expr = exp.Sum(this=_of(parts[text]))
+            counts = not isinstance(e.this if isinstance(e, exp.Filter) else e, exp.Sum)
+            return exp.func("coalesce", total, exp.Literal.number(0)) if counts else total
+        return _of(names[text]) if text in names else mapped(e, lifted)
+
+    return _over_counts(select, inner, names, lifted)
+
+
+def _as_quotient(e: exp.Expr) -> None:
+    """Write avg(x) as a sum over a number of rows, in place."""
+    average = e.this if isinstance(e, exp.Filter) else e
+    if not isinstance(average, exp.Avg) or isinstance(average.this, exp.Distinct):
+        return
+    parts: list[exp.Expr] = [exp.Sum(this=average.this.copy()), exp.Count(this=average.this.copy())]
+    if isinstance(e, exp.Filter):
+        parts = [exp.Filter(this=p, expression=e.expression.copy()) for p in parts]
+    number = exp.Nullif(this=parts[1], expression=exp.Literal.number(0))
+    e.replace(exp.paren(exp.Div(this=parts[0], expression=number)))
+
+
+def _outer_aggregates(e: exp.Expr) -> list[exp.Expr]:
+    if is_aggregate(e):
+        return [e]
+    return [a for child in e.iter_expressions() for a in _outer_aggregates(child)]
+
+
+def _over_counts(
+    select: exp.Select,
+    inner: exp.Select,
+    names: Mapping[str, str],
+    lifted: Callable[[exp.Expr], exp.Expr],
+) -> exp.Select:
+    """Return a SELECT over another one, its parts `lifted`, and grouped by the same keys."""
     shown = [
         exp.alias_(lifted(e.unalias()), e.alias_or_name, quoted=True) for e in select.expressions
     ]
@@ -180,7 +251,7 @@ def _with_counts(select: exp.Select) -> exp.Select:
     for clause in ("having", "order", "limit", "offset"):
         if (found := select.args.get(clause)) is not None:
             outer.set(clause, lifted(found))
-    if keys:
+    if names:
         outer.set("group", exp.Group(expressions=[_of(name) for name in names.values()]))
     alias = exp.TableAlias(this=exp.to_identifier("#counts", quoted=True))
     outer.set("from_", exp.From(this=exp.Subquery(this=inner, alias=alias)))
@@ -354,7 +425,9 @@ class _Separator:
             )
             if grouped and not any(_is_user(k, users) for k in _keys(select).values()):
                 self._move_lists(original, known)
-                if _modes(select):
+                if (listed := self._list_of_another(original, known)) is not None:
+                    return self._select(_summed(original, listed), known)
+                if select.find(exp.Mode) and _modes(select):
                     return self._select(_with_counts(original), known)
                 return self._question(original, known), _Known(RowKind.RELEASED)
             mine = {e.alias_or_name for e in select.expressions if _is_user(e.unalias(), users)}
@@ -459,6 +532,17 @@ class _Separator:
             select.set("where", exp.Where(this=exp.and_(*kept)) if kept else None)
             for part in moved:
                 _having(select, part)
+
+    def _list_of_another(self, select: exp.Select, known: dict[str, _Known]) -> exp.In | None:
+        """Return a condition x IN (an answer), where x is no group key."""
+        where = select.args.get("where")
+        for part in _conjuncts(where.this) if where is not None else []:
+            inner = part.args.get("query") if isinstance(part, exp.In) else None
+            if isinstance(part, exp.In) and inner is not None:
+                correlated = _is_correlated(inner.find(exp.Select))
+                if not correlated and self._is_released(inner, known):
+                    return part
+        return None
 
     def _is_released(self, item: exp.Expr, known: dict[str, _Known]) -> bool:
         if isinstance(item, exp.Table):

@@ -203,7 +203,7 @@ def with_first_rows(
 
 def owned_value(e: exp.Count) -> exp.Expr:
     """Return the x of count(DISTINCT x), and of count(DISTINCT CASE WHEN … THEN x END)."""
-    (value,) = e.this.expressions
+    value: exp.Expr = e.this.expressions[0]
     while isinstance(value, exp.Paren | exp.Case | exp.If):
         if isinstance(value, exp.Paren):
             value = value.this

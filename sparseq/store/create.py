@@ -16,7 +16,7 @@ from sparseq.base.errors import DataError, ParameterError, did_you_mean
 from sparseq.ledger.purposes import Purpose, Questions, made, told_apart
 from sparseq.load.file_patterns import table_name
 from sparseq.load.read_schema import Declarations, order_of_dates, text_files, types_apart
-from sparseq.sql.catalog import WINDOWS, Bound
+from sparseq.sql.catalog import OWN, WINDOWS, Bound
 from sparseq.sql.plan import check_most
 from sparseq.store.address import address, backend_at, lake_folder
 from sparseq.store.found_bounds import Bounds
@@ -47,7 +47,6 @@ def create(
     keys: Mapping[str, Sequence[Any]] | None = None,
     bounds: Mapping[str, tuple[Bound, Bound]] | None = None,
     row_key: str | Sequence[str] | Mapping[str, Sequence[str]] = (),
-    ids: Sequence[str] = (),
     budget_column: str | tuple[str, float] = "",
     types: Mapping[str, Any] | None = None,
     csv: Mapping[str, Any] | None = None,
@@ -93,17 +92,16 @@ def create(
             docs/theorems/windows.md). The user is then the column USER_WINDOW. Or (window, kappa):
             the level of all windows of a person together, too, kept by an account of the person
             beside those of the windows.
-        keys: Column to its public values, a domain to group by.
+        keys: Column to its public values, a domain to group by. Or to "@own": no value of it is of
+            two people, as with the number of an order, a session or a ticket, and
+            count(DISTINCT order_id) is answered. Like bounds that is a promise about what answers
+            mean, and privacy does not rest on it: a value that two people have counts for each.
         bounds: Column to its public (low, high), to which its values are cut as they come in, and
             from which sums have a scale; of dates and times two days, ("2024-01-01",
             "2024-12-31"), a domain to group by.
         row_key: Column or columns that, with the user, say which row is meant: a row that arrives
             later replaces the one of the same user and key. Of several private tables: each
             table's columns by its name.
-        ids: Columns of which no value is of two people, such as the number of an order, a session
-            or a ticket: count(DISTINCT order_id) is answered. Like bounds it is a promise about
-            what answers mean, and privacy does not rest on it: a value that two people have
-            counts once for each of them.
         budget_column: Column with a user's own norm_budget, at most the store's; it must not
             depend on the user's data. Or (column, least): with the least that anybody has,
             declared and public.
@@ -150,6 +148,11 @@ def create(
     """
     from sparseq.store._duckdb.create_file import Declaration, create_file, in_memory
 
+    for name, values in (keys or {}).items():
+        if isinstance(values, str) and values != OWN:
+            raise ParameterError(
+                f"keys of {name} are {values!r}", f'a list of values, or "{OWN}": see `create`'
+            )
     questions, series = told_apart(purposes)
     shares, (budget_of, least) = questions.aside(), _pair("budget_column", budget_column)
     by, lifetime = _pair("window", window or "")
@@ -189,7 +192,7 @@ def create(
         budget,
         user,
         time,
-        keys or {},
+        {name: values for name, values in (keys or {}).items() if values != OWN},
         bounds or {},
         row_key,
         budget_of,
@@ -203,7 +206,7 @@ def create(
         purposes=parts,
         lifetime_kappa=lifetime,
         links=links or {},
-        ids=tuple(ids),
+        ids=tuple(name for name, values in (keys or {}).items() if values == OWN),
         least_people=checked_least(least_people),
         finds_bounds=not only_declared_bounds,
         population=link,

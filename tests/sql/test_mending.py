@@ -29,7 +29,7 @@ use coalesce\\(\\), one SELECT further out|write a subquery for each step|use SE
 write FROM a JOIN b|compare numbers with numbers|write CAST\\(x AS type\\)|OPTIONS takes sigma|
 PIVOT t ON x IN|write them once, in the outer SELECT|SELECT count\\(\\*\\) FROM a table|
 select the user in each of the two|compare with TIMESTAMPTZ|count people: |
-use COUNT, SUM, AVG, MIN, MAX|count each value: |declare a public table
+use COUNT, SUM, AVG, MIN, MAX|AT TIME ZONE 'UTC' is; |count each value: |declare a public table
 """
 LEFT = {
     "of public tables alone": "SELECT count(*) FROM public.shops",

@@ -139,6 +139,9 @@ FORMS = [
     "WITH top AS (SELECT channel, count(*) AS n FROM orders GROUP BY channel ORDER BY n DESC "
     "LIMIT 2) SELECT o.channel, o.status, count(*) AS n FROM orders o JOIN top "
     "ON top.channel = o.channel WHERE o.amount > 100 GROUP BY 1, 2",
+    "SELECT quarter(ordered_at) AS q, sum(amount) AS s, avg(amount) FILTER (WHERE amount > 9) AS a "
+    "FROM orders WHERE amount > 1 AND channel IN (SELECT channel FROM orders GROUP BY channel "
+    "ORDER BY count(*) DESC LIMIT 2) GROUP BY 1 HAVING count(*) > 30",
     # a number about people for each row of a public table
     "SELECT p.name, (SELECT count(*) FROM orders o WHERE o.product_id = p.product_id "
     "AND o.amount > p.list_price) AS n, (SELECT count(*) FROM orders) AS every "
@@ -147,6 +150,9 @@ FORMS = [
     "SELECT count(*) AS n FROM (SELECT person_id, first(cost ORDER BY visit_date) AS a, "
     "last(cost ORDER BY visit_date DESC) AS b FROM visits GROUP BY person_id) WHERE b > a - 5",
     "SELECT status, mode(channel) AS m FROM orders GROUP BY status",
+    # what a key of a public table says
+    "SELECT o.product_id, any_value(p.name) AS name, max(p.list_price) AS price, count(*) AS n "
+    "FROM orders o JOIN products p USING (product_id) GROUP BY 1 ORDER BY max(p.list_price)",
     # answers in a FULL JOIN
     "SELECT coalesce(a.channel, b.channel) AS c, a.n, b.n AS m FROM (SELECT channel, count(*) AS n "
     "FROM orders WHERE channel IN ('web', 'store') GROUP BY channel) a FULL JOIN (SELECT channel, "
@@ -177,6 +183,12 @@ def test_a_form_is_answered_as_duckdb_answers_it(
         ("WITH top AS (SELECT channel, status, count(*) AS n FROM orders GROUP BY 1, 2) SELECT "
          "o.channel, count(*) AS k FROM orders o JOIN top ON top.channel = o.channel GROUP BY 1",
          "joins people's rows with an answer"),
+        ("SELECT p.category, max(p.name) FROM orders o JOIN products p USING (product_id) "
+         "GROUP BY 1", "MAX is the value of one person"),
+        ("SELECT p.product_id, max(p.name) FROM orders o JOIN products p USING (product_id) "
+         "GROUP BY 1", "nothing about people"),
+        ("SELECT max(CASE WHEN person_id IS NULL THEN 1 ELSE 0 END) FROM orders",
+         "nothing about people"),
         ("SELECT first(amount) FROM orders", "one person's value"),
         ("SELECT max(status) FROM orders", "MAX is the value of one person"),
         ("SELECT count(*) FROM (SELECT person_id, first(amount) AS a FROM orders GROUP BY 1) "

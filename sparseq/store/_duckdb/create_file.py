@@ -235,7 +235,7 @@ def _fill(connection: duckdb.DuckDBPyConnection, made: Declaration) -> None:
     for name in (*made.keys, *made.bounds, *made.ids, *made.read_as.types):
         if name.lower() not in known | {made.budget_column.lower()}:
             raise ParameterError(
-                f"no table has a column {name!r}", "check --keys, --bounds, --ids and --type"
+                f"no table has a column {name!r}", "check --keys, --bounds and --type"
             )
     check_named(schemas, made.read_as)
     storage.put("catalog", catalog.to_dict())
