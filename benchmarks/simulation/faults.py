@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -185,10 +185,8 @@ def overtaken_goes_on() -> list[Place]:
     commit = FencedLog.commit
 
     def going_on(self: FencedLog, *given: Any) -> None:
-        try:
+        with suppress(Overtaken):
             commit(self, *given)
-        except Overtaken:
-            pass
 
     return [(FencedLog, "commit", going_on)]
 
