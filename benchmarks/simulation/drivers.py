@@ -128,8 +128,9 @@ class Setting(ABC):
         self.world.step("connect")
         try:
             store = sparseq.connect(place)
-        except SparseqError:
-            return  # another has it, or the disk fails
+        except SparseqError:  # another has it, or the disk fails
+            self.world.rest(300)
+            return
         with suppress(SparseqError):
             if self.world.draw.random() < 0.5:
                 self._read(store)

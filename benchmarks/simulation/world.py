@@ -208,6 +208,13 @@ class World:
             number = errno.ENOSPC if fault == "full" else errno.EIO
             raise OSError(number, os.strerror(number))
 
+    def rest(self, most: int) -> None:
+        """Let others go first for a while."""
+        task = self.current()
+        if task is not None:
+            task.sleeps = self.draw.randint(1, most)
+            self.step("rest")
+
     def tell(self, fact: str) -> None:
         """Have the digest depend on a fact too."""
         self._trace.update(fact.encode())
