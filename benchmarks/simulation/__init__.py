@@ -22,9 +22,9 @@ In a quarter of an hour:
     runs.py     one seed after the other
 
 What must never happen: an answer that has left is in no history, or has other bits there; a request
-is answered twice with other bits; somebody paid another price than the order of answers says, or
-is above the budget, or has more left than before; two answers have one noise; a store that lost nothing
-does not open; an exception that is not ours.
+is answered twice with other bits; somebody paid another price than the order of answers says, is
+above the budget, or has more left than before; two answers have one noise; a store that lost
+nothing does not open; an exception that is not ours.
 
 What is not in it: the servers' own threads and protocols (`tests/server`, `tests/pgwire`), and the
 inside of DuckDB and delta-rs, whose statements and entries are steps that are done or not.
