@@ -97,9 +97,9 @@ def _print_covered(runs: list[Run]) -> None:
     for run in runs:
         covered.update(run.covered)
     states = sorted({state for _, state in covered})
-    click.echo(f"{'step':28}" + "".join(f"{fault or 'all':>11}" for fault in ("", *FAULTS)))
+    click.echo(f"{'step':28}" + "".join(f"{fault or 'all':>11}" for fault in ("", *FAULTS, "rot")))
     for state in states:
-        counts = "".join(f"{covered[fault, state]:11,}" for fault in ("", *FAULTS))
+        counts = "".join(f"{covered[fault, state]:11,}" for fault in ("", *FAULTS, "rot"))
         click.echo(f"{state:28}{counts}")
 
 

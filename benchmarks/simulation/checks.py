@@ -1,9 +1,9 @@
-"""What must hold whatever happens: computed from what people saw, and from no sum of sparseq's own.
+"""What must hold whatever happens: from what people saw, and from no sum of sparseq's own.
 
-The people of every world are the same: `PEOPLE`, of whom each has one row, of one of `KINDS`. There is
-one question, how many people there are of each kind; it costs whoever is counted the `COUNTS`-th part
-of its budget. So who pays for which release, and how much noise an answer has, follow from nothing
-but the order of releases.
+The people of every world are the same: `PEOPLE`, of whom each has one row, of one of `KINDS`. There
+is one question, how many people there are of each kind; it costs whoever is counted the `COUNTS`-th
+part of its budget. So who pays for which release, and how much noise an answer has, follow from
+nothing but the order of releases.
 """
 
 from __future__ import annotations

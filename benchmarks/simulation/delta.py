@@ -79,7 +79,7 @@ def extend(
     """Put the entry after the version that was read, if nobody has."""
     lines: list[dict[str, Any]] = [{"commitInfo": facts}]
     lines += [_add(file) for file in new]
-    lines += [{"remove": {"path": path}} for path, _, _ in old]
+    lines += [{"remove": {"path": path, "dataChange": True}} for path, _, _ in old]
     data, wanted = "\n".join(map(json.dumps, lines)), table.number + 1
     working = _entry(table.folder, wanted).with_suffix(f".json#{os.getpid()}")
     working.write_text(data)
@@ -99,7 +99,9 @@ def extend(
 
 
 def _add(file: File) -> dict[str, Any]:
-    return {"add": {"path": file[0], "partitionValues": {"kind": file[1]}, "size": file[2]}}
+    path, kind, size = file
+    whose = {"path": path, "partitionValues": {"kind": kind}, "size": size}
+    return {"add": whose | {"modificationTime": 0, "dataChange": True}}
 
 
 def _write_checkpoint(table: Table) -> None:

@@ -1,10 +1,11 @@
 """A disk that can lose what was not flushed: a real folder, and beside it what is durable of it.
 
-The code under test, DuckDB and delta-rs write to a real folder, which stands for the page cache. The
-disk looks at it where something is flushed. So after a loss of power it can say which states the
-folder may be in:
+The code under test, DuckDB and delta-rs write to a real folder, which stands for the page cache.
+The disk looks at it where something is flushed. So after a loss of power it can say which states
+the folder may be in:
 
-- Of a file: what it was at its last fsync, or what it is now, or sectors of either.
+- Of a file: what it was at its last fsync, or what it is now, or sectors of either; of one that was
+  never flushed, the first of its pages, as file systems make it longer when a page is written.
 - Of a folder: its names at its last fsync, and any of the changes since. A rename is one change;
   changes of different names may be lost or kept in any order.
 
@@ -23,7 +24,7 @@ import stat
 from pathlib import Path
 
 LARGE = 1 << 16
-SECTOR = 512
+SECTOR, PAGE = 512, 4096
 MOODS = ("lost", "kept", "in order", "any")
 """How much of what was not flushed a loss of power leaves."""
 Edit = dict[str, "Node | None"]
@@ -36,13 +37,15 @@ class Node:
         folder: It is one.
         durable: The file's bytes at its last flush; None: it had none.
         whole: All that it has is durable: a large file.
-        prefix: That many of its first bytes are durable: a log that only grows.
+        log: It is one that only grows: what is lost of it is its end.
+        prefix: That many of a log's first bytes are durable.
         names: A folder's names at its last flush.
         edits: Changes of its names since, each to be kept or lost as one.
     """
 
     def __init__(self, folder: bool) -> None:
-        self.folder, self.whole, self.prefix = folder, False, 0
+        self.folder, self.whole = folder, False
+        self.log, self.prefix = False, 0
         self.durable: bytes | None = None
         self.names: dict[str, Node] = {}
         self.edits: list[Edit] = []
@@ -116,10 +119,13 @@ class Disk:
                 node = self._nodes.pop(status.st_ino, Node(False))
                 node.durable = os.pread(number, status.st_size, 0)
             os.close(number)
+        if os.path.exists(log):
+            node = self._node(log)
+            node.log = True
+            if flushed:
+                node.prefix = os.path.getsize(log)
         if flushed:
             self._node(database).whole = True
-            if os.path.exists(log):
-                self._node(log).prefix = os.path.getsize(log)
 
     def look(self, folder: str) -> None:
         """Find what has changed in a folder since it was looked at."""
@@ -196,12 +202,14 @@ def _content(node: Node, now: bytes | None, draw: random.Random, mood: str) -> b
     old = node.durable or b""
     if now is None:
         return old
-    if node.prefix:
+    if node.log:
         return now[: draw.randint(min(node.prefix, len(now)), len(now))]
     if now == old or mood == "kept":
         return now
     if mood == "lost":
         return old
+    if node.durable is None:
+        return now[: draw.randint(0, 1 + len(now) // PAGE) * PAGE]
     size = draw.choice([len(old), len(now)])
     new = bytearray()
     for at in range(0, size, SECTOR):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
@@ -16,8 +17,9 @@ import duckdb
 
 import sparseq
 from benchmarks.simulation.checks import COUNTS, KINDS, QUESTION, Finding, Witness, rows
+from benchmarks.simulation.disk import SECTOR
 from benchmarks.simulation.seams import Seams
-from benchmarks.simulation.world import World
+from benchmarks.simulation.world import World, kind_of
 from sparseq.base.errors import SparseqError
 from sparseq.sql.plan import Query
 from sparseq.store._duckdb.backup import keep_mark
@@ -126,9 +128,12 @@ class Setting(ABC):
         self.world.step("connect")
         try:
             store = sparseq.connect(place)
-        except SparseqError:
-            return  # another has it, or the disk fails
+        except SparseqError:  # another has it, or the disk fails
+            self.world.rest(300)
+            return
         with suppress(SparseqError):
+            if self.world.draw.random() < 0.5:
+                self._read(store)
             while self.world.steps < end and self.world.draw.random() < 0.97:
                 self._act(store, name)
         with suppress(SparseqError):
@@ -151,8 +156,7 @@ class Setting(ABC):
                 if outcome.answer is not None:
                     self.witness.sees(outcome.answer, one)
         elif what == "history":
-            for release in store.releases(last=3):
-                self.witness.sees(Answer.from_bytes(release.answer))
+            self._read(store)
         elif what == "note":
             store.backend.tell_curator("note", "a line")
         elif what == "fold":
@@ -160,21 +164,30 @@ class Setting(ABC):
         else:
             self.act(store, what)
 
+    def _read(self, store: Store) -> None:
+        for release in store.releases(last=3):
+            self.witness.sees(Answer.from_bytes(release.answer))
+
     def _request(self, name: str) -> str:
         self.asked.append(f"{name}.{len(self.asked)}")
         return self.asked[-1]
 
     def _ask(self, store: Store, request: str) -> None:
-        self.witness.sees(store.ask(self.query, request_id=request), request)
+        """Ask as a client does, over a network that repeats requests and loses answers."""
+        draw, often = self.world.draw, self.world.rates.get("lost", 0)
+        for _ in range(2 if draw.random() < often else 1):
+            answer = store.ask(self.query, request_id=request)
+            if draw.random() >= often:
+                self.witness.sees(answer, request)
 
     def look(self) -> None:
         """Open the store, with nobody else there and no faults; compare it with what has left."""
         self.quietly(lambda: self._look(self.places()[0]))
 
-    def quietly(self, work: object) -> None:
+    def quietly(self, work: Callable[[], None]) -> None:
         """Run something as a process of its own, without faults."""
         self.world.quiet = True
-        self.world.task("look", self.world.process(), work)  # type: ignore[arg-type]
+        self.world.task("look", self.world.process(), work)
         try:
             self.world.run()
         finally:
@@ -195,8 +208,9 @@ class Setting(ABC):
 class Lake(Setting):
     """A lake that several drivers have open, who ask, note, fold and sweep."""
 
-    ways: ClassVar[dict[str, int]] = {"ask": 6, "again": 4, "many": 1, "known": 1, "history": 1, "fold": 1, "note": 1,
-            "sweep": 1}  # fmt: skip
+    ways: ClassVar[dict[str, int]] = {
+        "ask": 6, "again": 4, "many": 1, "known": 1, "history": 1, "fold": 1, "note": 1,
+        "sweep": 1}  # fmt: skip
 
     def prepare(self) -> None:
         """See `Setting`."""
@@ -218,8 +232,9 @@ class File(Setting):
     earlier state of the file alone is refused.
     """
 
-    ways: ClassVar[dict[str, int]] = {"ask": 8, "again": 4, "many": 1, "known": 1, "history": 2, "fold": 1, "note": 1,
-            "checkpoint": 1, "backup": 1}  # fmt: skip
+    ways: ClassVar[dict[str, int]] = {
+        "ask": 8, "again": 4, "many": 1, "known": 1, "history": 2, "fold": 1, "note": 1,
+        "checkpoint": 1, "backup": 1}  # fmt: skip
 
     def prepare(self) -> None:
         """See `Setting`."""
@@ -243,7 +258,9 @@ class File(Setting):
         sparseq.backup(store, self.world.root / "copies" / f"b{self._copies}.sparseq")
 
     def operate(self) -> None:
-        """Put an earlier state of the file in the place of the store: it is refused, or whole."""
+        """Put an earlier state of the file in its place, or have it rot: refused, or whole."""
+        if self.world.draw.random() < 0.3:
+            self._rots()
         copies = sorted((self.world.root / "copies").glob("b*.sparseq"))
         if not copies or self.world.draw.random() < 0.5:
             return
@@ -259,16 +276,39 @@ class File(Setting):
         kept.rename(self.store)
         self.world.disk.begin()
 
+    def _rots(self) -> None:
+        """Have a sector of a file rot, open what is left, and put the sector back."""
+        draw = self.world.draw
+        files = sorted(p for p in self.world.root.rglob("*") if p.is_file() and p.stat().st_size)
+        path = draw.choice([self.store, *files])
+        before = path.read_bytes()
+        at = draw.randrange(0, len(before), SECTOR)
+        rotten = draw.choice([bytes(SECTOR), draw.randbytes(SECTOR)])
+        path.write_bytes(before[:at] + rotten + before[at + SECTOR :])
+        self.world.tell(f"rot {at}")
+        self.world.covered["rot", f"rest {kind_of(str(path))}"] += 1
+        aside = self.store.with_name("aside")
+        shutil.copytree(self.store.parent, aside)
+        self.quietly(self._tried)
+        for file in self.store.parent.glob("s.sparseq*"):
+            file.unlink()
+        for file in aside.iterdir():
+            shutil.move(file, self.store.parent / file.name)
+        aside.rmdir()
+        path.write_bytes(before)
+        self.world.disk.begin()
+
     def _tried(self) -> None:
-        """Open what was put there, where it opens: it has all that has left."""
-        try:
+        """Open what is there, where it opens: it has all that has left, or says that it can't tell.
+
+        What reads a block that rots may be told so when it comes to it.
+        """
+        with suppress(SparseqError, duckdb.Error):
             store = sparseq.connect(self.store)
-        except SparseqError:
-            return
-        try:
-            self.witness.looks_at(store)
-        finally:
-            store.backend.abandon()
+            try:
+                self.witness.looks_at(store)
+            finally:
+                store.backend.abandon()
 
 
 class Marked(File):
@@ -288,7 +328,9 @@ class Marked(File):
         return [self.store, *self.world.draw.sample(self._all, 1)]
 
     def operate(self) -> None:
-        """Copy a store with all that is beside it."""
+        """Copy a store with all that is beside it, or have a file rot."""
+        if self.world.draw.random() < 0.3:
+            self._rots()
         if self.world.draw.random() < 0.3 or len(self._all) > 4:
             return
         at = self.world.draw.choice(self._all)
@@ -305,7 +347,7 @@ class Marked(File):
 
     def _look_at_all(self) -> None:
         refusals = []
-        for place in self._all:
+        for place in self.world.draw.sample(self._all, len(self._all)):
             try:
                 store = sparseq.connect(place)
             except SparseqError as error:

@@ -7,8 +7,9 @@ says what is missing; the settings beside it are those in which it can do harm.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,27 @@ def _nothing(*_: Any, **__: Any) -> None:
     """Do nothing."""
 
 
+_here = threading.local()
+
+
+def _unflushed(of: Any, name: str) -> list[Place]:
+    """Have a function flush nothing, in whichever thread it runs; others go on meanwhile."""
+    real, fsync = getattr(of, name), os.fsync
+
+    def call(*given: Any) -> Any:
+        _here.off = True
+        try:
+            return real(*given)
+        finally:
+            _here.off = False
+
+    def flush(file: Any) -> None:
+        if not getattr(_here, "off", False):
+            fsync(file)
+
+    return [(of, name, call), (os, "fsync", flush)]
+
+
 # -- a lake ----------------------------------------------------------------------------------------
 
 
@@ -89,13 +111,7 @@ def fence_out() -> list[Place]:
 @plant(*LAKE)
 def entry_not_synced() -> list[Place]:
     """The log's entry is not flushed before the answer leaves."""
-    extend = FencedLog._extend
-
-    def unsynced(self: FencedLog, *given: Any) -> None:
-        with patch.object(fenced_log, "make_durable", _nothing):
-            extend(self, *given)
-
-    return [(FencedLog, "_extend", unsynced)]
+    return _unflushed(FencedLog, "_extend")
 
 
 @plant(*LAKE)
@@ -146,13 +162,7 @@ def folder_not_synced() -> list[Place]:
 @plant(*LAKE)
 def head_not_flushed() -> list[Place]:
     """What another has put, and may have died before it was durable, is read and built on."""
-    begin = FencedLog.__init__
-
-    def unflushed(self: FencedLog, *given: Any) -> None:
-        with patch.object(fenced_log, "make_durable", _nothing):
-            begin(self, *given)
-
-    return [(FencedLog, "__init__", unflushed)]
+    return _unflushed(FencedLog, "__init__")
 
 
 @plant(*LAKE)
@@ -164,13 +174,7 @@ def sweep_without_a_fence() -> list[Place]:
 @plant(*LAKE)
 def checkpoint_not_flushed() -> list[Place]:
     """Entries of the log are removed while the checkpoint that sums them up is not durable."""
-    trim = FencedLog.trim
-
-    def unflushed(self: FencedLog) -> list[Path]:
-        with patch.object(fenced_log, "make_durable", _nothing):
-            return trim(self)
-
-    return [(FencedLog, "trim", unflushed)]
+    return _unflushed(FencedLog, "trim")
 
 
 @plant(*LAKE)
@@ -185,10 +189,8 @@ def overtaken_goes_on() -> list[Place]:
     commit = FencedLog.commit
 
     def going_on(self: FencedLog, *given: Any) -> None:
-        try:
+        with suppress(Overtaken):
             commit(self, *given)
-        except Overtaken:
-            pass
 
     return [(FencedLog, "commit", going_on)]
 
@@ -196,13 +198,7 @@ def overtaken_goes_on() -> list[Place]:
 @plant(*LAKE)
 def charges_after_the_sum_ignored() -> list[Place]:
     """When a lake is opened, what was spent is the last sum alone."""
-    restore = LakeLedger._restore
-
-    def forgetful(self: LakeLedger) -> None:
-        with patch.object(LakeLedger, "_charge", _nothing):
-            restore(self)
-
-    return [(LakeLedger, "_restore", forgetful)]
+    return [(LakeLedger, "_charge", _nothing)]
 
 
 # -- a store in a file -----------------------------------------------------------------------------
@@ -217,13 +213,7 @@ def mark_ignored() -> list[Place]:
 @plant(*MARKED)
 def mark_not_synced() -> list[Place]:
     """The mark is written and not flushed."""
-
-    def write(self: MarkFile, record: Record) -> None:
-        with patch.object(os, "fsync", _nothing):
-            wrote(self, record)
-
-    wrote = MarkFile.write
-    return [(MarkFile, "write", write)]
+    return _unflushed(MarkFile, "write")
 
 
 @plant(*MARKED)
@@ -241,13 +231,7 @@ def mark_written_too_late() -> list[Place]:
 @plant(*MARKED)
 def mark_not_flushed_when_read() -> list[Place]:
     """What a process that was killed wrote to the mark is taken as durable."""
-    took = MarkFile.take
-
-    def unflushed(self: MarkFile) -> Record | None:
-        with patch.object(os, "fsync", _nothing):
-            return took(self)
-
-    return [(MarkFile, "take", unflushed)]
+    return _unflushed(MarkFile, "take")
 
 
 @plant(*MARKED)

@@ -58,6 +58,7 @@ class Runner:
 
     def __init__(self, base: Path) -> None:
         self._base, self._made = base, base / "made"
+        self._count = 0
         self._made.mkdir()
         self._query = template(self._made)
 
@@ -71,7 +72,8 @@ class Runner:
             plant: A fault that sparseq has meanwhile; see `PLANTED`.
         """
         setting, found = setting or MIX[seed % len(MIX)], ""
-        root = self._base / f"w{seed}"
+        self._count += 1  # a place of its own: this process keeps buckets open by their paths
+        root = self._base / f"w{self._count}"
         root.mkdir()
         world = World(seed, root, rates(random.Random(seed)))
         fault = PLANTED[plant].planted() if plant else nullcontext()

@@ -5,8 +5,8 @@ that writes, each entry of a lake's log and each message is a *step*: there the 
 killed, be told of a fault, sleep, or another task goes on. All that is drawn comes from the seed,
 in the order of steps; so a seed has one life, and the digest of its steps says so.
 
-Within tasks `os`, `open`, `secrets`, `time` and `datetime` are the world's (`Seams`): the code under
-test is as it is everywhere else.
+Within tasks `os`, `open`, `secrets`, `time` and `datetime` are the world's (`Seams`): the code
+under test is as it is everywhere else.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from typing import Any
 from benchmarks.simulation.disk import MOODS, Disk
 
 FAULTS = ("kill", "power", "full", "broken", "slow", "jump", "lost")
-"""Of steps: the process dies; the machine does; no room; an error of the disk; others go first for a
-long time; the clock jumps; it was done, and nobody is told."""
+"""Of steps: the process dies; the machine does; no room; an error of the disk; others go first for
+a long time; the clock jumps; it was done, and nobody is told."""
 _PATIENCE = 60  # seconds of this machine for one step
 
 
@@ -208,6 +208,13 @@ class World:
             number = errno.ENOSPC if fault == "full" else errno.EIO
             raise OSError(number, os.strerror(number))
 
+    def rest(self, most: int) -> None:
+        """Let others go first for a while."""
+        task = self.current()
+        if task is not None:
+            task.sleeps = self.draw.randint(1, most)
+            self.step("rest")
+
     def tell(self, fact: str) -> None:
         """Have the digest depend on a fact too."""
         self._trace.update(fact.encode())
@@ -273,7 +280,7 @@ class World:
         return whole if whole.startswith(str(self.root)) else None
 
     def opened(self, number: int) -> str | None:
-        """Return the path of an open file by its number, if a task has it and it is in the world."""
+        """Return the path of an open file by its number: see `inside`."""
         if self.current() is None:
             return None
         try:
@@ -312,12 +319,13 @@ def kind_of(path: str) -> str:
     for part, kind in _KINDS:
         if part in name:
             return kind + (".tmp" if name.startswith(".") and kind == "part" else "")
-    return "folder" if "." not in name else "file"
+    return "folder" if name and "." not in name else "file" if name else ""
 
 
-_KINDS = ((".parquet", "part"), ("checkpoint", "checkpoint"), (".json", "entry"),
-          (".session.", "session.tmp"), (".session", "session"), (".wal", "log"), (".mark", "mark"),
-          (".sparseq", "store"))  # fmt: skip
+_KINDS = (
+    (".parquet", "part"), ("checkpoint", "checkpoint"), (".json", "entry"),
+    (".session.", "session.tmp"), (".session", "session"), (".wal", "log"), (".mark", "mark"),
+    (".sparseq", "store"))  # fmt: skip
 
 
 def silence() -> None:

@@ -354,6 +354,10 @@ class FencedLog:
                     f"the ledger has no file {file.path} any more",
                     "open the lake again; if it is still not there, restore a copy",
                 ) from None
+            except (OSError, pa.ArrowInvalid):
+                raise StoreError(
+                    f"the ledger's file {file.path} is damaged", "restore a copy"
+                ) from None
             yield found
 
     def delete(self, files: Iterable[LogFile]) -> None:

@@ -1,0 +1,152 @@
+"""Whole lives of stores from one seed: see `benchmarks.simulation`."""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("deltalake", reason="pip install 'sparseq[lake]'")
+
+from benchmarks.simulation import delta
+from benchmarks.simulation.disk import Disk
+from benchmarks.simulation.faults import PLANTED
+from benchmarks.simulation.runs import Runner, runner
+from sparseq.lake import fenced_log, lake_ledger
+from sparseq.lake.fenced_log import FencedLog
+
+SECONDS = float(os.environ.get("SIMULATION_SECONDS", "1"))
+"""So long are fresh seeds run here; CI may say 60, and nobody waits for more than asked."""
+DEEP = 600
+
+
+@pytest.fixture(scope="module")
+def worlds() -> Iterator[Runner]:
+    with runner() as made:
+        yield made
+
+
+@pytest.mark.parametrize(("setting", "seed"), [("lake", 3), ("marked", 3)])
+def test_a_seed_is_one_life(worlds: Runner, setting: str, seed: int) -> None:
+    one, again, other = (worlds.run(s, setting, 300) for s in (seed, seed, seed + 1))
+    assert one == again
+    assert one.digest != other.digest
+    assert one.steps >= 300
+    assert one.found == ""
+
+
+def test_fresh_seeds_find_nothing(worlds: Runner) -> None:
+    for run in worlds.runs(secrets.randbelow(10**9), SECONDS, float("inf")):
+        assert run.found == "", f"python -m benchmarks.simulation --seed {run.seed}"
+
+
+@pytest.mark.deep
+def test_fresh_seeds_of_minutes_find_nothing(worlds: Runner) -> None:
+    for run in worlds.runs(secrets.randbelow(10**9), DEEP, float("inf")):
+        assert run.found == "", f"python -m benchmarks.simulation --seed {run.seed}"
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("fault", sorted(PLANTED))
+def test_a_planted_fault_is_found_within_ten_minutes(worlds: Runner, fault: str) -> None:
+    assert any(run.found for run in worlds.runs(1, DEEP, float("inf"), fault))
+
+
+def log_of(folder: Path) -> FencedLog:
+    folder.mkdir()
+    return FencedLog.create(folder, b"", lake_ledger.all_columns())
+
+
+def row(number: int) -> pa.Table:
+    return pa.table({"release": pa.array([number], pa.int64()), "users": pa.array([b""])})
+
+
+def test_entries_in_small_steps_are_those_of_delta_rs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each reads what the other has written, and refuses a second entry of a version."""
+    real = fenced_log.table_at
+    log, table = log_of(tmp_path / "log"), None
+    for small in (False, True, True, False):
+        with monkeypatch.context() as patch:
+            if small:
+                for name in ("extend", "files", "table_at"):
+                    patch.setattr(fenced_log, name, getattr(delta, name))
+            log, late = (FencedLog(tmp_path / "log", b"") for _ in range(2))
+            log.commit([log.put("departed", row(log.head.version))], log.head.files[:1])
+            with pytest.raises(fenced_log.Overtaken):
+                late.commit([])
+            table = delta.table_at(tmp_path / "log")
+        assert real(tmp_path / "log").version() == table.version() == log.head.version
+        assert sorted(fenced_log.files(real(tmp_path / "log"))) == sorted(delta.files(table))
+    assert log.head.version == 4
+
+
+@pytest.mark.parametrize("torn", ["empty", "half", "gone"])
+def test_a_checkpoint_that_a_loss_of_power_took_is_set_aside(tmp_path: Path, torn: str) -> None:
+    log = log_of(tmp_path / "log")
+    for _ in range(3):
+        log.commit([])
+    log._table.create_checkpoint()
+    log.commit([])
+    (checkpoint,) = (tmp_path / "log" / "_delta_log").glob("*.checkpoint.parquet")
+    data = checkpoint.read_bytes()
+    checkpoint.write_bytes(data[: len(data) // 2] if torn == "half" else b"")
+    if torn == "gone":
+        checkpoint.unlink()
+    again = FencedLog(tmp_path / "log", b"")
+    assert again.head.version == 4
+    again.commit([])
+    assert FencedLog(tmp_path / "log", b"").head.version == 5
+
+
+def test_a_checkpoint_that_stands_for_entries_that_are_gone_is_left_there(tmp_path: Path) -> None:
+    log = log_of(tmp_path / "log")
+    for _ in range(3):
+        log.commit([])
+    log._table.create_checkpoint()
+    assert len(log.trim()) == 3
+    (checkpoint,) = (tmp_path / "log" / "_delta_log").glob("*.checkpoint.parquet")
+    checkpoint.write_bytes(b"rotten")
+    with pytest.raises(fenced_log.StoreError, match="can't be read"):
+        FencedLog(tmp_path / "log", b"")
+    assert checkpoint.exists()
+
+
+@pytest.mark.parametrize("mood", ["lost", "kept", "in order", "any"])
+def test_what_was_flushed_survives_a_loss_of_power(tmp_path: Path, mood: str) -> None:
+    root = tmp_path / "disk"
+    root.mkdir()
+    (root / "old").write_bytes(b"old")
+    disk = Disk(root)
+    (root / "old").write_bytes(b"new")
+    (root / "new").write_bytes(b"new")
+    (root / "kept").write_bytes(b"kept")
+    for path in (root / "kept", root):
+        disk.flushed(str(path))
+    (root / "later").write_bytes(b"later")
+    disk.look(str(root))
+    os.rename(root / "kept", root / "renamed")
+    disk.renamed(str(root / "kept"), str(root / "renamed"))
+    disk.lose_power(random.Random(1), mood)
+    left = {path.name: path.read_bytes() for path in root.iterdir()}
+    assert b"kept" in left.values()
+    assert left["old"] in ((b"old", b"new") if mood not in ("lost", "kept") else
+                           (b"old",) if mood == "lost" else (b"new",))  # fmt: skip
+    assert left["new"] in (b"", b"new")
+    assert ("later" in left) or mood != "kept"
+    assert ("later" not in left) or mood != "lost"
+
+
+def test_a_damaged_file_of_a_lakes_log_is_told_in_words(tmp_path: Path) -> None:
+    log = log_of(tmp_path / "log")
+    log.commit([log.put("departed", row(1))])
+    (file,) = log.head.files
+    (tmp_path / "log" / file.path).write_bytes(b"PAR1")
+    with pytest.raises(fenced_log.StoreError, match="is damaged"):
+        list(log.rows(log.head.files))
