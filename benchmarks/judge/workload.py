@@ -22,7 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -282,6 +282,7 @@ class Life:
 
     folder: Path
     seed: int
+    _: KW_ONLY
     lake: bool = False
     weighted: bool = False
     program: Sequence[str] = SPARSEQ
