@@ -33,7 +33,7 @@ ROOT = Path(__file__).parent.parent.parent
 DAYS = range(1, 6)
 PEOPLE, KAPPA = 24, 8.0
 ANSWERS, IN_OR_OUT = "answers=240", "in-or-out,counts=1500"
-QUOTA, COMMON, SPARE = 15, 6, 15
+QUOTA, COMMON, SPARE = 6, 6, 15
 MOST_SECONDS = 240.0
 """Seconds that clients may go without answers, on a machine that does much else."""
 SPARSEQ = (sys.executable, "-m", "sparseq")
