@@ -29,13 +29,14 @@ def check(history: Path, export: Path) -> None:
 
 
 @main.command()
+@click.argument("names", nargs=-1)
 @click.option("--seed", type=int, default=1, show_default=True)
-def planted(seed: int) -> None:
-    """Live a life with each planted fault; exit code 1 if one is not found."""
+def planted(names: tuple[str, ...], seed: int) -> None:
+    """Live a life with each planted fault, or with NAMES; exit code 1 if one is not found."""
     from benchmarks.judge.planted import FAULTS, found_in
 
     missed = 0
-    for fault in FAULTS:
+    for fault in [fault for fault in FAULTS if not names or fault.name in names]:
         with tempfile.TemporaryDirectory(prefix="judge") as folder:
             found = found_in(fault, Path(folder), seed)
         missed += not found

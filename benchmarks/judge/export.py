@@ -1,50 +1,47 @@
 """The curator's export of a store, as JSON: python -m benchmarks.judge.export STORE
 
-The promise, every answer as it is recorded, and the receipt of every account, without what neither
-an auditor nor the judge needs. It is exact and private.
+The promise, every answer as it is recorded, and every account with its charges. It is exact and
+private.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections import defaultdict
 from typing import Any
 
 import sparseq
 from sparseq.ledger.notes import Asker
 from sparseq.ledger.protocol import Release
 from sparseq.store.answer import Answer
-from sparseq.store.receipt import receipts
 from sparseq.store.store_promise import answer_facts
 
 
 def exported(path: str) -> dict[str, Any]:
-    """Return what the curator knows of a store; `broken` is why there are no receipts."""
+    """Return what the curator knows of a store."""
     with sparseq.connect(path) as store:
-        found: dict[str, Any] = {
-            "budget": store.budget(),
-            "releases": [_release(one) for one in store.releases()],
-            "people": [],
-        }
-        names = store.stream.ledger.identifiers(range(store.stream.people))
-        people = [str(name) for name in names.values() if name is not None]
-        try:
-            for one in receipts(store, people):
-                found["people"] += map(_account, one["accounts"])
-        except sparseq.StoreError as error:
-            found["broken"] = str(error)
-        return found
-
-
-def _account(account: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "person": account["account"],
-        "rows": sum(account["rows"].values()),
-        "parts": [{name: part[name] for name in ("budget", "spent")} for part in account["parts"]],
-        "charges": [
-            {name: charge[name] for name in ("release", "units")} for charge in account["charges"]
-        ],
-    }
+        releases, ledger = store.releases(), store.stream.ledger
+        charges = defaultdict[int, list[dict[str, int]]](list)
+        for one in releases:
+            users, units = ledger.charges(one.id)
+            for user, paid in zip(users.tolist(), units.tolist(), strict=True):
+                charges[user].append({"release": one.id, "units": paid})
+        names = ledger.identifiers(range(store.stream.people))
+        accounts = [accounts for _, accounts in store.stream.pots.items()]
+        people = [
+            {
+                "person": str(name),
+                "rows": sum(store.backend.count_rows(t, user) for t in store.catalog.private),
+                "budget": sum(int(one.budgets[user]) for one in accounts),
+                "spent": sum(int(one.spent[user]) for one in accounts),
+                "charges": charges[user],
+            }
+            for user, name in names.items()
+            if name is not None
+        ]
+        told = [_release(one) for one in releases]
+        return {"budget": store.budget(), "releases": told, "people": people}
 
 
 def _release(one: Release) -> dict[str, Any]:

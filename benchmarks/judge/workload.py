@@ -22,7 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -33,7 +33,7 @@ ROOT = Path(__file__).parent.parent.parent
 DAYS = range(1, 6)
 PEOPLE, KAPPA = 24, 8.0
 ANSWERS, IN_OR_OUT = "answers=240", "in-or-out,counts=1500"
-QUOTA, COMMON = 25, 6
+QUOTA, COMMON, SPARE = 6, 6, 15
 MOST_SECONDS = 240.0
 """Seconds that clients may go without answers, on a machine that does much else."""
 SPARSEQ = (sys.executable, "-m", "sparseq")
@@ -282,6 +282,7 @@ class Life:
 
     folder: Path
     seed: int
+    _: KW_ONLY
     lake: bool = False
     weighted: bool = False
     program: Sequence[str] = SPARSEQ
@@ -295,7 +296,7 @@ class Life:
         self.path = self.folder / "s"
         self.store = f"lake://{self.path}" if self.lake else str(self.path)
         self.copies: list[Path] = []
-        self.driven = self.answers = 0
+        self.driven = self.answers = self.most = 0
 
     def live(self) -> tuple[Path, Path]:
         """Live; return the history and the export."""
@@ -379,6 +380,8 @@ class Life:
 
         def work() -> None:
             time.sleep(client.draw.uniform(0.02, 0.25))
+            if self.answers >= self.most:
+                return
             asked = again.pop() if again else client.next()
             server = self._server(client.draw)
             if server is None:
@@ -434,6 +437,7 @@ class Life:
     def _wait(self, answers: int) -> None:
         """Wait for so many more answers, and a moment longer."""
         until, last = self.answers + answers, time.monotonic() + MOST_SECONDS
+        self.most = until + SPARE
         while self.answers < until and not self.stop.is_set():
             if time.monotonic() > last:
                 raise RuntimeError(f"nobody answers: see {self.folder}")

@@ -262,12 +262,25 @@ class Desk:
         """Read what was used, and note answers that the log lacks: it was killed before it knew."""
         self._totals = QuotaTotals.of(self.audit)
         self._begun = self._totals.begin(self.wall()) - self.seconds()
+        self._find(store)
+        tell_losses(self.audit, store.losses, self._totals)
+
+    def catch_up(self, store: Store) -> None:
+        """Read anew what was used: another server of the same lake answered, and has noted it."""
+        self.write()
+        with self._lock:
+            before, self._totals = self._totals, QuotaTotals.of(self.audit)
+            for name, usage in before.used.items():
+                now = self._totals.usage(name)
+                now.asking, now.asking_price = usage.asking, usage.asking_price
+        self._find(store)
+
+    def _find(self, store: Store) -> None:
         for first in range(self._totals.release + 1, store.released + 1, _AT_ONCE):
             until = min(first + _AT_ONCE, store.released + 1)
             for one in store.releases(until - first, until):
                 self._found(one)
             self.write()
-        tell_losses(self.audit, store.losses, self._totals)
 
     @property
     def clock(self) -> float:

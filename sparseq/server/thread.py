@@ -559,6 +559,7 @@ class StreamThread:
         try:
             self.store.close()
             self.store = sparseq.connect(self.store.path)
+            self._desk.catch_up(self.store)
         except StoreError:
             LOG.exception("the store can't be opened any more")
 

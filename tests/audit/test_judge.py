@@ -37,8 +37,8 @@ def answer(at: float, op: int, release: int | None, row: Facts, repeat: bool = F
 def paid(person: str, rows: int, *units: float) -> Facts:
     charges = [{"release": n, "units": int(u * UNITS)} for n, u in enumerate(units, 1) if u]
     spent = sum(charge["units"] for charge in charges)
-    parts = [{"budget": 100 * UNITS, "spent": spent}]
-    return {"person": person, "rows": rows, "parts": parts, "charges": charges}
+    return {"person": person, "rows": rows, "budget": 100 * UNITS, "spent": spent,
+            "charges": charges}  # fmt: skip
 
 
 def released(number: int, sql: str, row: Facts, request: str | None = None) -> Facts:
@@ -159,11 +159,11 @@ def new_data(history: list[Facts], export: Facts) -> None:
 
 
 def unsummed(history: list[Facts], export: Facts) -> None:
-    export["people"][2]["parts"][0]["spent"] -= 1
+    export["people"][2]["spent"] -= 1
 
 
 def overdrawn(history: list[Facts], export: Facts) -> None:
-    export["people"][2]["parts"][0]["budget"] = 1
+    export["people"][2]["budget"] = 1
 
 
 def without(history: list[Facts], export: Facts) -> None:

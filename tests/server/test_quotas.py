@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from server.made import made, person
+from server.made import ROWS, made, person
 
+import sparseq
 from sparseq.base.errors import QueryRefused, ServerError, Why
 from sparseq.server.audit import AuditLog
 from sparseq.server.quota_desk import DAY, Desk, QuotaTotals
@@ -53,6 +54,30 @@ def test_so_many_a_day(tmp_path: Path) -> None:
         service.desk.seconds = lambda: now
         assert await why(service, ada, count(3)) is None
         await service.close()
+
+    asyncio.run(main())
+
+
+def test_two_servers_of_a_lake_count_together(tmp_path: Path) -> None:
+    """Each is overtaken by the other; what the other has answered is of the same quota."""
+    pytest.importorskip("deltalake")
+    path = f"lake://{tmp_path / 'lake'}"
+    sparseq.create(path, {"t": ROWS}, user="who", bounds={"x": (0, 7)}, buckets=1).close()
+    tokens = Tokens(None)
+    ada = replace(person(tokens, "ada"), quota=Quota.parse("3/day"))
+
+    async def main() -> None:
+        one, other = (
+            Service(sparseq.connect(path), tokens, audit=AuditLog(tmp_path / "log"))
+            for _ in range(2)
+        )
+        assert await why(one, ada, count(1)) is None
+        assert await why(other, ada, count(2)) == Why.FAILED  # overtaken; it counts, too
+        assert other.desk.used("ada")[0] == 2
+        assert await why(other, ada, count(2)) is None
+        assert await why(other, ada, count(3)) == Why.QUOTA
+        await one.close()
+        await other.close()
 
     asyncio.run(main())
 

@@ -33,7 +33,7 @@ class Fault:
 
 FAULTS = (
     Fault("answer before the commit", ("lost answer", "two values", "two answers"),
-          events=("kill",)),
+          events=("kill", "kill")),
     Fault("a lost charge", ("account", "not covered")),
     Fault("half a charge", ("not covered",)),
     Fault("a noise drawn twice", ("noise twice",), events=("kill", "kill")),
@@ -52,5 +52,5 @@ FAULTS = (
 def found_in(fault: Fault, folder: Path, seed: int = 1) -> list[Finding]:
     """Return what the judge finds of a fault in one life, by the rules that it is found as."""
     program = (sys.executable, "-m", "benchmarks.judge.planted", fault.name)
-    life = Life(folder, seed, fault.lake, program=program, events=fault.events)
+    life = Life(folder, seed, lake=fault.lake, program=program, events=fault.events)
     return [one for one in judged(*life.live()) if one.rule in fault.rules]

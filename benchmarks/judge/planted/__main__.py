@@ -21,11 +21,11 @@ from sparseq.stream.step import Stream
 
 
 def answers_early() -> None:
-    """Make answers durable only when six wait for it; they leave before."""
+    """Make answers durable only when 15 wait for it; they leave before."""
     flush = Stream.flush
 
     def late(stream: Stream) -> None:
-        if not 0 < len(stream._staged) < 6:
+        if not 0 < len(stream._staged) < 15:
             flush(stream)
 
     Stream.flush = late  # type: ignore[method-assign]
