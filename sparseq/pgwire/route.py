@@ -11,6 +11,7 @@ import enum
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
@@ -21,6 +22,7 @@ from sparseq.sql.catalog import Catalog, Column, Table, bound_text
 from sparseq.sql.normalize import BINNED
 from sparseq.sql.parameters import literal
 from sparseq.sql.parse import Dialect
+from sparseq.sql.parsed_expressions import moment_of
 
 _TABLES_FOLLOW = ("FROM", "JOIN", "TABLE", "ONLY", "LATERAL", "PIVOT")
 _TABLES_END = (
@@ -106,6 +108,7 @@ def aimed(text: str, catalog: Catalog) -> Destination:
         asked = inner.this.sql(Dialect)
         inner.replace(exp.to_table(ANSWER, alias=exp.to_identifier(inner.alias, quoted=True)))
         return Destination(Aim.AFTER, asked, tables, after=tree.sql(Dialect))
+    tree = tree.transform(lambda node: moment_of(node) or node, copy=False)
     aim, column = _aim(tree)
     if aim is Aim.PUBLIC and isinstance(tree, exp.Query):
         stand_in = _with_public_rows(tree, private)
@@ -239,7 +242,7 @@ def _with_public_rows(tree: exp.Query, private: dict[str, Table]) -> str | None:
     named = {c.name.lower() for c in tree.find_all(exp.Column)}
     columns = [c for c in declared.columns if c.name.lower() in named]
     aggregates = any(_aggregates(tree))
-    lists = [_ends(c) if aggregates else _literals(c.keys or ()) for c in columns]
+    lists = [_ends(c) if aggregates else _literals(_values(c)) for c in columns]
     length = max(map(len, lists), default=0)
     if length == 0:
         return None
@@ -266,8 +269,12 @@ def _with_public_rows(tree: exp.Query, private: dict[str, Table]) -> str | None:
 def _ends(column: Column) -> list[str]:
     if column.bounds is not None:
         return [f"'{bound_text(column, end).replace(',', '')}'" for end in column.bounds]
-    keys = [key for key in column.keys or () if key is not None]
+    keys = [key for key in _values(column) if key is not None]
     return _literals((min(keys), max(keys))) if keys else []
+
+
+def _values(column: Column) -> Sequence[Any]:
+    return column.keys or ((False, True) if column.type == "BOOLEAN" else ())
 
 
 def _literals(values: Sequence[object]) -> list[str]:

@@ -250,13 +250,13 @@ class _Separator:
             kinds.add(what.rows)
             users[item.alias_or_name] = what.users
         if {RowKind.PEOPLE, RowKind.RELEASED} <= kinds:
-            _refuse("this query joins people's rows with an answer", _FIRST)
+            return self._picked(original, select, known), _Known(RowKind.RELEASED)
         if RowKind.PEOPLE in kinds:
             grouped = select.args.get("group") is not None or any(
                 _aggregates(e.unalias()) for e in select.expressions
             )
             if grouped and not any(_is_user(k, users) for k in _keys(select).values()):
-                return self._question(original, known), _Known(RowKind.RELEASED)
+                return self._question(original, select, known), _Known(RowKind.RELEASED)
             mine = {e.alias_or_name for e in select.expressions if _is_user(e.unalias(), users)}
             return original, _Known(RowKind.PEOPLE, frozenset(mine))
         if self._subqueries(select, known) or RowKind.RELEASED in kinds:
@@ -293,8 +293,60 @@ class _Separator:
 
     # -- a question --------------------------------------------------------------------------------
 
-    def _question(self, select: exp.Select, known: dict[str, _Known]) -> exp.Select:
-        """Return what is selected from a question's answer; its keys and aggregates are asked."""
+    def _picked(
+        self, select: exp.Select, answered: exp.Select, known: dict[str, _Known]
+    ) -> exp.Select:
+        """Return a question some of whose keys an answer picks, as tools ask for the largest ones.
+
+        JOIN (an answer) ON key = a: every key is asked for, and joined afterwards. It is the same,
+        since no two rows of the answer are alike in the columns that it is joined by.
+        """
+        keys, picks = list(_keys(select)), []
+        for join in list(select.args.get("joins") or []):
+            what = self._item(join.this.copy(), known)
+            if what.rows is RowKind.RELEASED:
+                picks.append((join.pop(), _picking(join, what.tree or join.this.unnest(), keys)))
+        names = {join.alias_or_name for join, _ in picks}
+        rows = self._item(select.args["from_"].this.copy(), known).rows
+        looked = any(column.table in names for column in select.find_all(exp.Column))
+        if looked or rows is not RowKind.PEOPLE or not all(pairs for _, pairs in picks):
+            _refuse("this query joins people's rows with an answer", _FIRST)
+        after = self._question(select, answered, known)
+        place = after.args["from_"].this.name
+        for join, pairs in picks:
+            join.set("this", self.query(join.this, known)[0])
+            on = [exp.column(f"k{k}", place, quoted=True).eq(column) for k, column in pairs]
+            join.set("on", exp.and_(*on))
+            after.append("joins", join)
+        return after
+
+    def _move_picks(self, select: exp.Select, known: dict[str, _Known]) -> None:
+        """Have `key IN (an answer)` in HAVING, not in WHERE: it is the same of a key."""
+        keys, where = _keys(select), select.args.get("where")
+        for part in list(where.find_all(exp.In)) if where is not None else []:
+            inner = part.args.get("query")
+            alone = isinstance(part.parent, exp.Where | exp.And)
+            if inner is None or not alone or _bare(part.this).sql("duckdb") not in keys:
+                continue
+            tree = inner.unnest()
+            if (
+                not _is_correlated(tree)
+                and self.query(tree.copy(), known)[1].rows is RowKind.RELEASED
+            ):
+                select.having(part.copy(), copy=False)
+                part.replace(exp.true())
+
+    def _question(
+        self, select: exp.Select, answered: exp.Select, known: dict[str, _Known]
+    ) -> exp.Select:
+        """Return what is selected from a question's answer; its keys and aggregates are asked.
+
+        Args:
+            select: The question.
+            answered: The same; its named subqueries that are questions have their answers.
+            known: The subqueries that have a name.
+        """
+        self._move_picks(select, known)
         keys = _keys(select)
         names = {text: f"k{i}" for i, text in enumerate(keys)}
         asked = [exp.alias_(k.copy(), names[text], quoted=True) for text, k in keys.items()]
@@ -338,6 +390,8 @@ class _Separator:
         table.set("single", not keys)
         after.set("from_", exp.From(this=table))
         self._subqueries(after, known)
+        _keep_named(answered, known)
+        after.set("with_", answered.args.get("with_"))
         self.last = _with_scalars(after)
         return self.last
 
@@ -346,6 +400,30 @@ class _Separator:
         if question not in self.questions:
             self.questions.append(question)
         return self.questions.index(question)
+
+
+def _picking(join: exp.Join, inner: exp.Expr, keys: list[str]) -> list[tuple[int, exp.Column]]:
+    """Return the places of the keys that an answer is joined on, each with the answer's column.
+
+    Nothing: it is joined otherwise, or may have several rows for a key.
+    """
+    on, pairs = join.args.get("on"), []
+    for part in (on.flatten() if isinstance(on, exp.And) else [on]) if on is not None else []:
+        sides = [part.left, part.right] if isinstance(part, exp.EQ) else []
+        found = [
+            (keys.index(_bare(a).sql("duckdb")), b)
+            for a, b in (sides, sides[::-1])
+            if sides and _bare(a).sql("duckdb") in keys
+            if isinstance(b, exp.Column) and b.table == join.alias_or_name
+        ]
+        if len(found) != 1:
+            return []
+        pairs += found
+    if join.side or join.kind not in ("", "INNER") or not isinstance(inner, exp.Select):
+        return []
+    by = {column.name for _, column in pairs}
+    taken = {_bare(e.unalias()).sql("duckdb") for e in inner.selects if e.alias_or_name in by}
+    return pairs if inner.args.get("group") and _keys(inner).keys() <= taken else []
 
 
 def _name(question: exp.Select, known: dict[str, _Known]) -> None:
@@ -431,17 +509,22 @@ def _join(select: exp.Select, inner: exp.Select, alias: str) -> None:
         _refuse(f"the subquery {said(inner)[:60]} has several columns", "select one")
     name = inner.expressions[0].alias_or_name
     column = exp.column(name, alias, quoted=True)
+    listed = around if isinstance(around, exp.In) and around.args.get("query") is holder else None
+    if listed is not None:  # each value once, whatever they are sorted by
+        whole = exp.Subquery(
+            this=inner.copy(), alias=exp.TableAlias(this=exp.to_identifier("#c", quoted=True))
+        )
+        inner = exp.select(exp.column(name, "#c", quoted=True)).from_(whole).distinct()
     join = exp.Join(
         this=exp.Subquery(
             this=inner.copy(), alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
         )
     )
-    if isinstance(around, exp.In) and around.args.get("query") is holder:
-        if not isinstance(around.parent, exp.Where | exp.And):
-            _refuse(f"{said(around)[:60]} is not answered here", "join the subquery")
-        join.this.this.set("distinct", exp.Distinct())
-        join.set("on", exp.EQ(this=around.this.copy(), expression=column))
-        around.replace(exp.true())
+    if listed is not None:
+        if not isinstance(listed.parent, exp.Where | exp.And):
+            _refuse(f"{said(listed)[:60]} is not answered here", "join the subquery")
+        join.set("on", exp.EQ(this=listed.this.copy(), expression=column))
+        listed.replace(exp.true())
     elif isinstance(around, exp.Exists) or not _has_one_row(inner):
         _refuse(f"the subquery {said(inner)[:60]} may have several rows", "join it in FROM")
     else:
