@@ -322,6 +322,8 @@ def respelt(e: exp.Expr) -> exp.Expr:
             return exp.Literal.number(repr(math.pi))
         case exp.Fetch():
             return exp.Limit(expression=e.args.get("count") or exp.Literal.number(1))
+        case exp.Cast() if e.to.is_type(*exp.DataType.TEXT_TYPES) and e.this.is_string:
+            return e.this  # a parameter of a driver that says each one's type
         case exp.Date() | exp.TsOrDsToDate() if not any(
             e.args.get(a) for a in ("zone", "expressions")
         ):
