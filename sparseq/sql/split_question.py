@@ -407,20 +407,20 @@ def _picking(join: exp.Join, inner: exp.Expr, keys: list[str]) -> list[tuple[int
 
     Nothing: it is joined otherwise, or may have several rows for a key.
     """
+    if join.side or join.kind not in ("", "INNER") or not isinstance(inner, exp.Select):
+        return []
     on, pairs = join.args.get("on"), []
-    for part in (on.flatten() if isinstance(on, exp.And) else [on]) if on is not None else []:
-        sides = [part.left, part.right] if isinstance(part, exp.EQ) else []
+    for part in on.flatten() if isinstance(on, exp.And) else [on]:
+        sides = [(part.left, part.right), (part.right, part.left)] * isinstance(part, exp.EQ)
         found = [
             (keys.index(_bare(a).sql("duckdb")), b)
-            for a, b in (sides, sides[::-1])
-            if sides and _bare(a).sql("duckdb") in keys
+            for a, b in sides
             if isinstance(b, exp.Column) and b.table == join.alias_or_name
+            if _bare(a).sql("duckdb") in keys
         ]
         if len(found) != 1:
             return []
         pairs += found
-    if join.side or join.kind not in ("", "INNER") or not isinstance(inner, exp.Select):
-        return []
     by = {column.name for _, column in pairs}
     taken = {_bare(e.unalias()).sql("duckdb") for e in inner.selects if e.alias_or_name in by}
     return pairs if inner.args.get("group") and _keys(inner).keys() <= taken else []

@@ -1306,7 +1306,9 @@ LEFT JOIN events ON day = d GROUP BY d;
 -- # as other tools write it
 
 -- texts that are said to be texts
-SELECT date_trunc('month'::VARCHAR, day) m, count(*) n FROM events WHERE day >= CAST('1997-02-01' AS TEXT) AND day < '1997-04-01' AND kind LIKE 'b%'::TEXT GROUP BY m;
+SELECT date_trunc('month'::VARCHAR, day) m, count(*) n FROM events WHERE day >= CAST('1997-02-01' AS TEXT) AND day < '1997-04-01' AND kind LIKE 'b%'::TEXT GROUP BY m
+-- is
+SELECT date_trunc('month', day) m, count(*) n FROM events WHERE day >= '1997-02-01' AND day < '1997-04-01' AND kind LIKE 'b%' GROUP BY m;
 
 -- a date of a moment
 SELECT date(seen) d, count(*) n FROM events WHERE seen >= '1997-01-01' AND seen < '1997-01-04' GROUP BY d;
