@@ -323,7 +323,7 @@ def respelt(e: exp.Expr) -> exp.Expr:
         case exp.Fetch():
             return exp.Limit(expression=e.args.get("count") or exp.Literal.number(1))
         case exp.Cast() if e.to.is_type(*exp.DataType.TEXT_TYPES) and e.this.is_string:
-            return e.this  # a parameter of a driver that says each one's type
+            return exp.Literal.string(e.this.name)  # a driver says each parameter's type
         case exp.Date() | exp.TsOrDsToDate() if not any(
             e.args.get(a) for a in ("zone", "expressions")
         ):

@@ -323,10 +323,10 @@ class _Separator:
     def _move_picks(self, select: exp.Select, known: dict[str, _Known]) -> None:
         """Have `key IN (an answer)` in HAVING, not in WHERE: it is the same of a key."""
         keys, where = _keys(select), select.args.get("where")
-        for part in list(where.find_all(exp.In)) if where is not None else []:
-            inner = part.args.get("query")
-            alone = isinstance(part.parent, exp.Where | exp.And)
-            if inner is None or not alone or _bare(part.this).sql("duckdb") not in keys:
+        whole = where.this if where is not None else exp.true()
+        for part in list(whole.flatten()) if isinstance(whole, exp.And) else [whole]:
+            inner = part.args.get("query") if isinstance(part, exp.In) else None
+            if inner is None or _bare(part.this).sql("duckdb") not in keys:
                 continue
             tree = inner.unnest()
             if (
@@ -407,11 +407,14 @@ def _picking(join: exp.Join, inner: exp.Expr, keys: list[str]) -> list[tuple[int
 
     Nothing: it is joined otherwise, or may have several rows for a key.
     """
-    if join.side or join.kind not in ("", "INNER") or not isinstance(inner, exp.Select):
+    plain = join.kind in ("", "INNER") and not join.side and not join.method
+    if not plain or not isinstance(inner, exp.Select):
         return []
     on, pairs = join.args.get("on"), []
     for part in on.flatten() if isinstance(on, exp.And) else [on]:
-        sides = [(part.left, part.right), (part.right, part.left)] * isinstance(part, exp.EQ)
+        if not isinstance(part, exp.EQ):
+            return []
+        sides = ((part.left, part.right), (part.right, part.left))
         found = [
             (keys.index(_bare(a).sql("duckdb")), b)
             for a, b in sides

@@ -1346,3 +1346,10 @@ SELECT kind, gift, count(*) n FROM events JOIN top ON kind = k AND top.g = gift 
 SELECT gift, kind, avg(qty) n FROM events WHERE kind IN ('book', '日本', '100%') AND qty BETWEEN 1 AND 5 AND kind IN
   (SELECT kind FROM events WHERE kind IN ('book', '日本', '100%') GROUP BY kind ORDER BY count(*) DESC LIMIT 2)
 GROUP BY gift, kind HAVING count(*) > 20;
+
+-- those of the largest, one inside the other
+SELECT kind, count(*) n FROM events WHERE kind IN ('book', '日本', '100%') AND (kind IN
+  (SELECT kind FROM events WHERE kind IN ('book', '100%') AND kind IN
+    (SELECT kind FROM events WHERE kind IN ('book', '日本', '100%') GROUP BY kind ORDER BY count(*) DESC LIMIT 2)
+  GROUP BY kind HAVING count(*) > 0))
+GROUP BY kind;
