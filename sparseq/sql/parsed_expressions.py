@@ -346,11 +346,11 @@ def respelt(e: exp.Expr) -> exp.Expr:
             ]
             if length.this.name == "1":  # 3 * INTERVAL '1 day'
                 return exp.Interval(this=exp.Paren(this=number), unit=length.args.get("unit"))
-        case exp.Add():
+        case exp.Add() if isinstance(e.this, _CUT) or isinstance(e.expression, _CUT):
             return _stretches(e.this, e.expression) or _stretches(e.expression, e.this) or e
         case exp.DateBin() if e.args.get("unit") is not None:
             return _from_usual_start(e)
-        case exp.If() if _is_null_there(e):
+        case exp.If() if isinstance(e.this, exp.Is) and _is_null_there(e):
             e.set("true", exp.null())
         case exp.Values() if isinstance(e.parent, exp.From | exp.Join):
             rows = [r.expressions if isinstance(r, exp.Tuple) else [r] for r in e.expressions]
@@ -372,6 +372,7 @@ def respelt(e: exp.Expr) -> exp.Expr:
     return e
 
 
+_CUT = (exp.DateTrunc, exp.TimestampTrunc)
 _FINER = {"DAY": ("HOUR", 24), "HOUR": ("MINUTE", 60), "MINUTE": ("SECOND", 60)}
 _SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86_400, "WEEK": 604_800}
 _USUAL_START = dt.datetime(2000, 1, 3)
@@ -384,7 +385,7 @@ def _stretches(start: exp.Expr, rest: exp.Expr) -> exp.Expr | None:
     As time_bucket(INTERVAL '5 minutes', t), which it is for numbers that an hour is made up of.
     None: it is something else.
     """
-    if not isinstance(start, exp.DateTrunc | exp.TimestampTrunc):
+    if not isinstance(start, _CUT):
         return None
     finer, most = _FINER.get(start.text("unit").upper(), ("", 0))
     product = rest.unnest()
@@ -444,7 +445,7 @@ def _is_null_there(e: exp.If) -> bool:
     """Tell whether it is CASE WHEN x IS NULL THEN x, and something else otherwise."""
     around = e.parent if isinstance(e.parent, exp.Case) else e
     other = around.args.get("default" if isinstance(around, exp.Case) else "false")
-    empty = isinstance(e.this, exp.Is) and isinstance(e.this.expression, exp.Null)
+    empty = isinstance(e.this.expression, exp.Null)
     return empty and e.this.this == e.args.get("true") and not isinstance(other, exp.Null | None)
 
 
