@@ -1,7 +1,7 @@
 """Apache Superset itself against a running server: its tables, charts and dashboards.
 
 All are deep: installing it takes minutes, starting it half a minute. `tests/pgwire/look_around.sql`
-and `tests/sql/test_clients_sql.py` have statements that it sends, one by one.
+and the end of `tests/sql/pairs.sql` have statements that it sends, one by one.
 """
 
 from __future__ import annotations
