@@ -422,7 +422,7 @@ def _from_usual_start(e: exp.DateBin) -> exp.Expr:
             return exp.DateBin(this=width, expression=e.expression)
     raise QueryRefused(
         f"{e.sql('duckdb')[:80]}: buckets begin where those of time_bucket do",
-        "time_bucket(INTERVAL '6 hours', x) counts from Monday, 2000-01-03",
+        "leave the start out: they are counted from Monday, 2000-01-03, months from January",
     )
 
 
