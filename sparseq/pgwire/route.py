@@ -11,6 +11,7 @@ import enum
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
@@ -21,6 +22,7 @@ from sparseq.sql.catalog import Catalog, Column, Table, bound_text
 from sparseq.sql.normalize import BINNED
 from sparseq.sql.parameters import literal
 from sparseq.sql.parse import Dialect
+from sparseq.sql.parsed_expressions import moment_of
 
 _TABLES_FOLLOW = ("FROM", "JOIN", "TABLE", "ONLY", "LATERAL", "PIVOT")
 _TABLES_END = (
@@ -102,10 +104,9 @@ def aimed(text: str, catalog: Catalog) -> Destination:
         return Destination(
             Aim.QUESTION, sql, tables
         )  # it is refused there, in the words of questions
-    if (inner := _asked_inside(tree)) is not None:
-        asked = inner.this.sql(Dialect)
-        inner.replace(exp.to_table(ANSWER, alias=exp.to_identifier(inner.alias, quoted=True)))
-        return Destination(Aim.AFTER, asked, tables, after=tree.sql(Dialect))
+    if (asked := _asked_inside(tree)) is not None:
+        return Destination(Aim.AFTER, asked.sql(Dialect), tables, after=tree.sql(Dialect))
+    tree = tree.transform(lambda node: moment_of(node) or node, copy=False)
     aim, column = _aim(tree)
     if aim is Aim.PUBLIC and isinstance(tree, exp.Query):
         stand_in = _with_public_rows(tree, private)
@@ -121,17 +122,55 @@ def _plainly_asks(found: Sequence[Token]) -> bool:
     return counts and sum(token.is_word("SELECT", "FROM") for token in found) == 2
 
 
-def _asked_inside(tree: exp.Expr) -> exp.Subquery | None:
-    """Return the question in a SELECT that takes intervals of its answer; None: there is none."""
-    source = tree.args.get("from_") if isinstance(tree, exp.Select) else None
-    inner = source.this if source is not None else None
-    if not isinstance(inner, exp.Subquery) or not inner.alias or tree.args.get("joins"):
+def _asked_inside(tree: exp.Expr) -> exp.Expr | None:
+    """Return the question in a SELECT that takes intervals of its answer, and put `answer_` there.
+
+    Each SELECT is from one subquery, in its FROM or named before; the last one that takes an
+    interval is from the question. None: there is none, and nothing was changed.
+    """
+    named = {cte.alias.lower(): cte for cte in tree.ctes} if isinstance(tree, exp.Select) else {}
+    left, outer, chain, holder, links = {**named}, tree, [], None, []
+    while (inside := _only_source(outer, left)) is not None:
+        own = _own_nodes(outer, inside)
+        chain.append(inside)
+        links += [node for node in own if isinstance(node, exp.Table | exp.With)]
+        taken = {n.name for n in own if isinstance(n, exp.Column)} - {*inside.this.named_selects}
+        if any(name.lower().endswith(SUFFIXES) for name in taken):
+            holder, allowed = inside, [*links]
+        outer = inside.this
+    if holder is None or not any(_aggregates(holder)):
         return None
-    within = {id(node) for node in inner.walk()}
-    outside = [node for node in tree.walk() if id(node) not in within]
-    taken = any(isinstance(n, exp.Column) and n.name.lower().endswith(SUFFIXES) for n in outside)
-    others = any(isinstance(n, exp.Table | exp.With) for n in outside)
-    return inner if taken and not others and any(_aggregates(inner)) else None
+    passed = chain[: chain.index(holder) + 1]
+    if len(allowed) != sum(isinstance(link, exp.CTE) for link in passed):
+        return None  # other tables are there
+    asked = holder.this.copy()
+    assert isinstance(asked, exp.Query)
+    before = [cte for cte in named.values() if cte not in passed]
+    holder.set("this", exp.select("*").from_(ANSWER))
+    asked.set("with_", exp.With(expressions=[*(c.copy() for c in before), *asked.ctes]))
+    for cte in before:
+        cte.pop()
+    return asked
+
+
+def _only_source(select: exp.Expr, named: dict[str, exp.CTE]) -> exp.Expr | None:
+    """Return the one subquery that a SELECT is from, and take it off those that are named.
+
+    None: it is from something else.
+    """
+    source = select.args.get("from_") if isinstance(select, exp.Select) else None
+    if source is None or select.args.get("joins"):
+        return None
+    if isinstance(source.this, exp.Table):
+        return named.pop(source.this.name.lower(), None) if not source.this.db else None
+    return source.this if isinstance(source.this, exp.Subquery) and source.this.alias else None
+
+
+def _own_nodes(select: exp.Expr, inside: exp.Expr) -> list[exp.Expr]:
+    """Return the nodes of a SELECT that are not of the subquery, nor of those named before."""
+    others = [inside, *(cte for cte in select.ctes)] if isinstance(select, exp.Query) else [inside]
+    within = {id(node) for other in others for node in other.walk()}
+    return [n for n in select.walk() if id(n) not in within and n is not select.args.get("with_")]
 
 
 def _named(found: Sequence[Token], private: Collection[str]) -> Iterator[Token]:
@@ -239,7 +278,7 @@ def _with_public_rows(tree: exp.Query, private: dict[str, Table]) -> str | None:
     named = {c.name.lower() for c in tree.find_all(exp.Column)}
     columns = [c for c in declared.columns if c.name.lower() in named]
     aggregates = any(_aggregates(tree))
-    lists = [_ends(c) if aggregates else _literals(c.keys or ()) for c in columns]
+    lists = [_ends(c) if aggregates else _literals(_values(c)) for c in columns]
     length = max(map(len, lists), default=0)
     if length == 0:
         return None
@@ -266,8 +305,12 @@ def _with_public_rows(tree: exp.Query, private: dict[str, Table]) -> str | None:
 def _ends(column: Column) -> list[str]:
     if column.bounds is not None:
         return [f"'{bound_text(column, end).replace(',', '')}'" for end in column.bounds]
-    keys = [key for key in column.keys or () if key is not None]
+    keys = [key for key in _values(column) if key is not None]
     return _literals((min(keys), max(keys))) if keys else []
+
+
+def _values(column: Column) -> Sequence[Any]:
+    return column.keys or ((False, True) if column.type == "BOOLEAN" else ())
 
 
 def _literals(values: Sequence[object]) -> list[str]:

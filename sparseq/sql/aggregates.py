@@ -140,7 +140,10 @@ class Domains:
         if values is None:
             refuse(f"the values of {said(key)} are not public", self._ways(key, type))
         if not values and not null:
-            refuse(f"no value of {said(key)} can pass the WHERE")
+            refuse(
+                f"no value of {said(key)} can pass the WHERE",
+                "ask within what is declared of it, or the curator for wider bounds or more keys",
+            )
         if len(values) > MAX_VALUES:
             refuse(
                 f"{said(key)} has {len(values):,} public values; the limit is {MAX_VALUES:,}",

@@ -271,13 +271,6 @@ class ExpressionReader:
             )
         return done
 
-    @_reads(exp.Date, exp.TsOrDsToDate)
-    def _as_date(self, e: exp.Expr) -> Term:
-        done = self._become(self.read(e.this), T.DATE, e)
-        if done is None:
-            _refuse(f"{said(e)}: not a time", "date() is of a date, a time or a text")
-        return done
-
     @_reads(exp.Is)
     def _is(self, e: exp.Is) -> Term:
         term = self.read(e.this)

@@ -126,8 +126,6 @@ _SCALARS = {
     exp.DateDiff,
     exp.DateAdd,
     exp.DateSub,
-    exp.Date,
-    exp.TsOrDsToDate,
     exp.CurrentDate,
     exp.JSONPath,
     exp.JSONPathRoot,
@@ -333,9 +331,7 @@ _PARTS: dict[type, str] = {
     exp.ApproxQuantile: "quantile",
     exp.WithinGroup: "expression",
     exp.GroupingSets: "expressions",
-    **dict.fromkeys(
-        (exp.ApproxDistinct, exp.CurrentDate, exp.CurrentTimestamp, exp.Date, exp.TsOrDsToDate), ""
-    ),
+    **dict.fromkeys((exp.ApproxDistinct, exp.CurrentDate, exp.CurrentTimestamp), ""),
 }
 """Arguments of these beside `this`; who reads such a node reads all of it, and nothing else."""
 _OPERANDS = "expression expressions"

@@ -304,10 +304,13 @@ PARTS = {"DAYOFWEEK": "dow", "DAYOFYEAR": "doy", "WEEKOFYEAR": "week", "WEEKDAY"
 def respelt(e: exp.Expr) -> exp.Expr:
     """Return a node in the one way of writing it that is read, or as it is.
 
-    FETCH FIRST, any_value(x), date_format(x, form), list_contains([…], x), pi(), DATEADD(unit,
-    number, time), lengths of time, ANY and ALL of a list, VALUES and series in FROM, and rows of
-    values; rows are equal where all their values are, NULL being
-    one, as in DuckDB. What is inside must have been respelt before.
+    FETCH FIRST, any_value(x), date_format(x, form), list_contains([…], x), pi(), date(x),
+    DATEADD(unit, number, time), lengths of time, stretches of them, ANY and ALL of a list, a value
+    where it IS NULL, VALUES and series in FROM, and rows of values; rows are equal where all their
+    values are, NULL being one, as in DuckDB. What is inside must have been respelt before.
+
+    Raises:
+        QueryRefused: Stretches of time begin where time_bucket's don't.
 
     Example:
         >>> from sqlglot import parse_one
@@ -328,6 +331,12 @@ def respelt(e: exp.Expr) -> exp.Expr:
             return exp.Literal.number(repr(math.pi))
         case exp.Fetch():
             return exp.Limit(expression=e.args.get("count") or exp.Literal.number(1))
+        case exp.Cast() if e.to.is_type(*exp.DataType.TEXT_TYPES) and e.this.is_string:
+            return exp.Literal.string(e.this.name)  # a driver says each parameter's type
+        case exp.Date() | exp.TsOrDsToDate() if not any(
+            e.args.get(a) for a in ("zone", "expressions")
+        ):
+            return exp.cast(e.this, "DATE") if e.this is not None else e
         case exp.Anonymous() if e.name.lower() == "dateadd" and len(e.expressions) == 3:
             unit, number, time = e.expressions
             return exp.DateAdd(this=time, expression=number, unit=exp.Var(this=unit.name.upper()))
@@ -346,6 +355,12 @@ def respelt(e: exp.Expr) -> exp.Expr:
             ]
             if length.this.name == "1":  # 3 * INTERVAL '1 day'
                 return exp.Interval(this=exp.Paren(this=number), unit=length.args.get("unit"))
+        case exp.Add() if isinstance(e.this, _CUT) or isinstance(e.expression, _CUT):
+            return _stretches(e.this, e.expression) or _stretches(e.expression, e.this) or e
+        case exp.DateBin() if e.args.get("unit") is not None:
+            return _from_usual_start(e)
+        case exp.If() if isinstance(e.this, exp.Is) and _is_null_there(e):
+            e.set("true", exp.null())
         case exp.Values() if isinstance(e.parent, exp.From | exp.Join):
             rows = [r.expressions if isinstance(r, exp.Tuple) else [r] for r in e.expressions]
             return _rows_of_constants(e, [[v.unnest() for v in row] for row in rows], "col{}")
@@ -383,6 +398,83 @@ def _strftime(form: exp.Literal) -> exp.Literal:
     '%Y-%m %B %M'
     """
     return exp.Literal.string(re.sub("%(.)", lambda c: "%" + _MYSQL.get(c[1], c[1]), form.this))
+
+
+_CUT = (exp.DateTrunc, exp.TimestampTrunc)
+_FINER = {"DAY": ("HOUR", 24), "HOUR": ("MINUTE", 60), "MINUTE": ("SECOND", 60)}
+_SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86_400, "WEEK": 604_800}
+_USUAL_START = dt.datetime(2000, 1, 3)
+"""Of time_bucket, but for months."""
+
+
+def _stretches(start: exp.Expr, rest: exp.Expr) -> exp.Expr | None:
+    """Return DATE_TRUNC('hour', t) + INTERVAL '5 minutes' * FLOOR(EXTRACT(MINUTE FROM t) / 5).
+
+    As time_bucket(INTERVAL '5 minutes', t), which it is for numbers that an hour is made up of.
+    None: it is something else.
+    """
+    if not isinstance(start, _CUT):
+        return None
+    finer, most = _FINER.get(start.text("unit").upper(), ("", 0))
+    product = rest.unnest()
+    length, number = product.args.get("this"), product.args.get("expression")
+    if isinstance(number, exp.Interval):
+        length, number = number, length
+    if not isinstance(product, exp.Mul) or not isinstance(length, exp.Interval):
+        return None
+    size = length.name
+    if finer != length.text("unit").upper().removesuffix("S") or not size.isdecimal():
+        return None
+    written = number.unnest().sql() if number is not None else ""
+    same = any(
+        written == f"FLOOR(EXTRACT({unit} FROM {start.this.sql()}) / {size}{point})"
+        for unit in (finer, finer.lower())
+        for point in ("", ".0")
+    )
+    exact = int(size) and most % int(size) == 0
+    return exp.DateBin(this=length, expression=start.this) if same and exact else None
+
+
+def _from_usual_start(e: exp.DateBin) -> exp.Expr:
+    """Return DATE_BIN(width, t, start) without its start, where time_bucket has it too.
+
+    Raises:
+        QueryRefused: It has another one.
+    """
+    width = exp.to_interval(e.this) if isinstance(e.this, exp.Literal) else e.this
+    unit = width.text("unit").upper().removesuffix("S")
+    start, seconds = _written_moment(e.args["unit"]), _SECONDS.get(unit, 0)
+    if isinstance(width, exp.Interval) and width.name.isdecimal() and start is not None:
+        seconds *= int(width.name)
+        if seconds and (start - _USUAL_START) % dt.timedelta(seconds=seconds) == dt.timedelta():
+            return exp.DateBin(this=width, expression=e.expression)
+    raise QueryRefused(
+        f"{e.sql('duckdb')[:80]}: buckets begin where those of time_bucket do",
+        "leave the start out: they are counted from Monday, 2000-01-03, months from January",
+    )
+
+
+def _written_moment(e: exp.Expr) -> dt.datetime | None:
+    """Return a constant moment; None: it is not written so that it can be read here."""
+    try:
+        if isinstance(e, exp.TimestampFromParts):
+            day, clock = ("year", "month", "day"), ("hour", "min", "sec")
+            year, month, of_month, hour, minute, second = (
+                int((p.this if isinstance(p, exp.Cast) else p).name)
+                for p in (e.args[name] for name in (*day, *clock))
+            )
+            return dt.datetime(year, month, of_month, hour, minute, second)
+        return dt.datetime.fromisoformat((e.this if isinstance(e, exp.Cast) else e).name)
+    except (KeyError, ValueError):
+        return None
+
+
+def _is_null_there(e: exp.If) -> bool:
+    """Tell whether it is CASE WHEN x IS NULL THEN x, and something else otherwise."""
+    around = e.parent if isinstance(e.parent, exp.Case) else e
+    other = around.args.get("default" if isinstance(around, exp.Case) else "false")
+    empty = isinstance(e.this.expression, exp.Null)
+    return empty and e.this.this == e.args.get("true") and not isinstance(other, exp.Null | None)
 
 
 MAX_ROWS = 400

@@ -13,6 +13,9 @@ SELECT kind AS kind FROM public.purchases GROUP BY kind LIMIT 1000
 SELECT DISTINCT kind FROM public.purchases LIMIT 10000
 SELECT MIN(day) AS min_day, MAX(day) AS max_day FROM public.purchases
 SELECT * FROM (SELECT * FROM purchases) AS virtual_table LIMIT 0
+SELECT DISTINCT paid AS column_values FROM public.purchases LIMIT 10000
+SELECT kind AS kind FROM public.purchases WHERE day >= TO_DATE('1997-01-05', 'YYYY-MM-DD') GROUP BY kind LIMIT 1000
+SELECT kind, amount FROM public.purchases WHERE seen >= TO_TIMESTAMP('1997-01-05 00:00:00.000000', 'YYYY-MM-DD HH24:MI:SS.US') AND day < TO_DATE('1997-02-10', 'YYYY-MM-DD') ORDER BY seen LIMIT 50 OFFSET 0
 # Grafana, variables and previews
 SELECT DISTINCT kind FROM purchases ORDER BY 1
 SELECT * FROM purchases LIMIT 50

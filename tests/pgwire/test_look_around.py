@@ -87,6 +87,10 @@ def test_values_and_ends_are_those_that_are_declared() -> None:
         assert cells(replies) == [[b"0", b"1997-04-01"]]
         assert cells(await wire.ask("SELECT DISTINCT quantity FROM purchases")) == []
         assert cells(await wire.ask("SELECT max(quantity) FROM purchases")) == []
+        assert cells(await wire.ask("SELECT DISTINCT paid FROM purchases")) == [[b"f"], [b"t"]]
+        within = "seen >= TO_TIMESTAMP('1997-01-05', 'YYYY-MM-DD') AND day < TO_DATE('9', 'MM')"
+        replies = await wire.ask(f"SELECT kind, day FROM purchases WHERE {within} LIMIT 9")
+        assert (kinds(replies), cells(replies)) == ("TCZ", [])
 
     run(test)
 

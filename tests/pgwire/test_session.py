@@ -326,9 +326,18 @@ def test_intervals_are_ordinary_columns() -> None:
             row["n_high"] - row["n_low"],
             2 * row["n"],
         ]
-        other = f"SELECT n_low FROM ({COUNT}) AS q, pg_class"
-        assert error(await wire.ask(other))["C"] in ("42P01", "0A000", "42703")
-        assert store.released == 1
+        named = f"d AS (SELECT * FROM purchases), q AS ({COUNT.replace('purchases', 'd')})"
+        text = f"WITH {named}, w AS (SELECT n_high - n_low AS width FROM q) SELECT width FROM w"
+        width = cells(await wire.ask(text))
+        (row,) = store.release(2).rows()
+        assert [float(v or 0) for v in width[0]] == [row["n_high"] - row["n_low"]]
+        for other in (
+            f"SELECT n_low FROM ({COUNT}) AS q, pg_class",
+            f"WITH q AS ({COUNT}) SELECT n_low FROM q WHERE n > (SELECT count(*) FROM purchases)",
+            "WITH q AS (SELECT n_low, count(*) AS n FROM q, purchases) SELECT n_low FROM q",
+        ):
+            assert error(await wire.ask(other))["C"] in ("42P01", "0A000", "42703")
+        assert store.released == 2
 
     run(test)
 

@@ -182,8 +182,8 @@ class Address:
 
 
 @contextmanager
-def served(tls: Any = None) -> Iterator[Address]:
-    """Serve the shop at a free port, in a thread of its own."""
+def served(tls: Any = None, made: Callable[[], Store] = shop) -> Iterator[Address]:
+    """Serve the shop, or another store, at a free port, in a thread of its own."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
@@ -192,7 +192,7 @@ def served(tls: Any = None) -> Iterator[Address]:
         return asyncio.run_coroutine_threadsafe(work, loop).result(60)
 
     async def begin() -> tuple[Address, Any]:
-        store, tokens = shop(), Tokens(None)
+        store, tokens = made(), Tokens(None)
         token = tokens.create("ada", Role.ANALYST)
         service = Service(store, tokens, "shop")
         listening = socket.create_server(("127.0.0.1", 0))

@@ -385,3 +385,6 @@ SELEC;
 SELEC count(*) FROM events;
 WIHT x AS (SELECT who FROM events) SELECT count(*) FROM x;
 events;
+SELECT date_bin('7 days', CAST(day AS TIMESTAMP), TIMESTAMP '2001-01-02') AS b, count(*) FROM events GROUP BY b;
+SELECT time_bucket(INTERVAL 1 MONTH, day, DATE '2000-01-01') AS b, count(*) FROM events GROUP BY b;
+SELECT date_trunc('hour', day) + INTERVAL '7 minutes' * floor(extract(minute FROM day) / 7) AS b, count(*) FROM events GROUP BY b;

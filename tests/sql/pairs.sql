@@ -1338,3 +1338,54 @@ WHERE EXISTS (SELECT 1 FROM events o WHERE o.who = e.who AND o.reading <= e.read
 -- whether there is a later row, beside a condition
 SELECT count(*) n FROM events e
 WHERE gift OR NOT EXISTS (SELECT 1 FROM events o WHERE o.who = e.who AND o.seen >= e.seen AND o.gift);
+
+-- # as other tools write it
+
+-- texts that are said to be texts
+SELECT date_trunc('month'::VARCHAR, day) m, count(*) n FROM events WHERE day >= CAST('1997-02-01' AS TEXT) AND day < '1997-04-01' AND kind LIKE 'b%'::TEXT GROUP BY m
+-- is
+SELECT date_trunc('month', day) m, count(*) n FROM events WHERE day >= '1997-02-01' AND day < '1997-04-01' AND kind LIKE 'b%' GROUP BY m;
+
+-- a date of a moment
+SELECT date(seen) d, count(*) n FROM events WHERE seen >= '1997-01-01' AND seen < '1997-01-04' GROUP BY d;
+
+-- five minutes
+SELECT DATE_TRUNC('HOUR', seen) + INTERVAL '5 MINUTES' * FLOOR(EXTRACT(MINUTE FROM seen) / 5) t, count(*) n FROM events WHERE seen >= '1997-01-01' AND seen < '1997-01-02' GROUP BY t
+-- is
+SELECT time_bucket(INTERVAL 5 MINUTE, seen) t, count(*) n FROM events WHERE seen >= '1997-01-01' AND seen < '1997-01-02' GROUP BY t;
+
+-- thirty seconds, turned round
+SELECT FLOOR(EXTRACT(second FROM seen) / 30.0) * INTERVAL '30' SECOND + date_trunc('minute', seen) t, count(*) n FROM events WHERE seen >= '1997-01-01' AND seen < '1997-01-02' GROUP BY t
+-- is
+SELECT time_bucket(INTERVAL 30 SECOND, seen) t, count(*) n FROM events WHERE seen >= '1997-01-01' AND seen < '1997-01-02' GROUP BY t;
+
+-- date_bin
+SELECT DATE_BIN('6 hours', seen, MAKE_TIMESTAMP(CAST(1970 AS INT), 1, 1, 0, 0, 0)) t, count(*) n FROM events WHERE seen >= '1997-01-01' AND seen < '1997-01-04' GROUP BY t
+-- is
+SELECT time_bucket(INTERVAL 6 HOUR, seen, TIMESTAMP '1970-01-01') t, count(*) n FROM events WHERE seen >= '1997-01-01' AND seen < '1997-01-04' GROUP BY t;
+
+-- clipped with NULL as it was
+SELECT sum(CASE WHEN CASE WHEN qty IS NULL THEN qty ELSE LEAST(5, qty) END IS NULL
+  THEN CASE WHEN qty IS NULL THEN qty ELSE LEAST(5, qty) END
+  ELSE GREATEST(1, CASE WHEN qty IS NULL THEN qty ELSE LEAST(5, qty) END) END) s FROM events
+-- is
+SELECT sum(least(greatest(qty, 1), 5)) s FROM events WHERE qty IS NOT NULL;
+
+-- the series of the largest
+SELECT gift, kind, count(*) n FROM events JOIN (SELECT kind AS kind__, count(*) AS inner__ FROM events WHERE kind IN ('book', '日本', '100%') GROUP BY kind ORDER BY count(*) DESC LIMIT 2) AS series_limit ON kind = kind__ WHERE kind IN ('book', '日本', '100%') GROUP BY gift, kind;
+
+-- the largest pairs, named before
+WITH top AS (SELECT kind AS k, gift AS g, sum(amount) AS s FROM events WHERE kind IN ('book', '日本', '100%') GROUP BY k, g ORDER BY s DESC LIMIT 3)
+SELECT kind, gift, count(*) n FROM events JOIN top ON kind = k AND top.g = gift WHERE kind IN ('book', '日本', '100%') GROUP BY kind, gift ORDER BY n DESC;
+
+-- those of the largest
+SELECT gift, kind, avg(qty) n FROM events WHERE kind IN ('book', '日本', '100%') AND qty BETWEEN 1 AND 5 AND kind IN
+  (SELECT kind FROM events WHERE kind IN ('book', '日本', '100%') GROUP BY kind ORDER BY count(*) DESC LIMIT 2)
+GROUP BY gift, kind HAVING count(*) > 20;
+
+-- those of the largest, one inside the other
+SELECT kind, count(*) n FROM events WHERE kind IN ('book', '日本', '100%') AND (kind IN
+  (SELECT kind FROM events WHERE kind IN ('book', '100%') AND kind IN
+    (SELECT kind FROM events WHERE kind IN ('book', '日本', '100%') GROUP BY kind ORDER BY count(*) DESC LIMIT 2)
+  GROUP BY kind HAVING count(*) > 0))
+GROUP BY kind;

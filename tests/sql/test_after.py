@@ -163,8 +163,12 @@ def test_an_answer_is_read_back_and_asked_with_noise(con: sparseq.Store) -> None
     "sql",
     [
         "SELECT count(*) FROM events WHERE amount > (SELECT avg(amount) FROM events)",
-        "SELECT e.kind, count(*) FROM events e JOIN (SELECT kind, count(*) AS n FROM events"
-        " GROUP BY kind) k ON e.kind = k.kind GROUP BY e.gift",
+        f"SELECT e.gift, count(*) FROM events e JOIN {BY_QTY} k ON e.qty = k.qty GROUP BY e.gift",
+        f"SELECT e.qty, count(*) FROM events e LEFT JOIN {BY_QTY} k ON e.qty = k.qty GROUP BY 1",
+        f"SELECT e.qty, sum(k.n) FROM events e JOIN {BY_QTY} k ON e.qty = k.qty GROUP BY e.qty",
+        f"SELECT e.qty, count(*) FROM events e JOIN {BY_QTY} k ON e.qty < k.qty GROUP BY e.qty",
+        "SELECT e.qty, count(*) FROM events e JOIN (SELECT qty, gift, count(*) AS n FROM events"
+        " GROUP BY qty, gift) k ON e.qty = k.qty GROUP BY e.qty",  # several rows for a key
         f"SELECT who FROM events UNION ALL SELECT n FROM {BY_QTY}",
     ],
 )
