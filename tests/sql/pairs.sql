@@ -1374,10 +1374,6 @@ SELECT sum(least(greatest(qty, 1), 5)) s FROM events WHERE qty IS NOT NULL;
 -- the series of the largest
 SELECT gift, kind, count(*) n FROM events JOIN (SELECT kind AS kind__, count(*) AS inner__ FROM events WHERE kind IN ('book', '日本', '100%') GROUP BY kind ORDER BY count(*) DESC LIMIT 2) AS series_limit ON kind = kind__ WHERE kind IN ('book', '日本', '100%') GROUP BY gift, kind;
 
--- the largest pairs, named before
-WITH top AS (SELECT kind AS k, gift AS g, sum(amount) AS s FROM events WHERE kind IN ('book', '日本', '100%') GROUP BY k, g ORDER BY s DESC LIMIT 3)
-SELECT kind, gift, count(*) n FROM events JOIN top ON kind = k AND top.g = gift WHERE kind IN ('book', '日本', '100%') GROUP BY kind, gift ORDER BY n DESC;
-
 -- those of the largest
 SELECT gift, kind, avg(qty) n FROM events WHERE kind IN ('book', '日本', '100%') AND qty BETWEEN 1 AND 5 AND kind IN
   (SELECT kind FROM events WHERE kind IN ('book', '日本', '100%') GROUP BY kind ORDER BY count(*) DESC LIMIT 2)
