@@ -52,8 +52,7 @@ def create(
     dates: str | Mapping[str, str] = "",
     most: Mapping[str, int] | None = None,
     least_people: int = 0,
-    find_bounds: Sequence[str] = (),
-    only_declared_bounds: bool = False,
+    find_bounds: Sequence[str] | None = (),
     buckets: int | None = None,
     seed: int | None = None,
 ) -> Store:
@@ -117,8 +116,8 @@ def create(
             can be raised later (`sparseq.store.curator.raise_least_people`), and never lowered.
         find_bounds: Columns of numbers without declared bounds, whose bounds are found at once; it
             is asked with noise, and charged (see `sparseq.store.found_bounds`). By default they are
-            found when the first sum or average of one is asked for.
-        only_declared_bounds: They are not: sums of such columns are refused.
+            found when the first sum or average of one is asked for. None: never, and sums of such
+            columns are refused.
         buckets: Of a lake: how many small stores people lie in, 5 to 20 million rows each. It
             stays.
         seed: For tests and simulations only: repeatable noise, no privacy; every answer says so.
@@ -179,7 +178,7 @@ def create(
         purposes=parts,
         lifetime_kappa=lifetime,
         least_people=checked_least(least_people),
-        finds_bounds=not only_declared_bounds,
+        finds_bounds=find_bounds is not None,
     )
     folder = lake_folder(path)
     if (buckets is None) != (folder is None):
@@ -197,9 +196,9 @@ def create(
     return _with_bounds(connect(path), find_bounds)
 
 
-def _with_bounds(store: Store, columns: Sequence[str]) -> Store:
+def _with_bounds(store: Store, columns: Sequence[str] | None) -> Store:
     """Return a new store, having found the bounds of columns, in every table that has them."""
-    for name in columns:
+    for name in columns or ():
         tables = [
             t.name
             for t in store.catalog.private
