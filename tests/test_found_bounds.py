@@ -100,7 +100,7 @@ def test_too_few_people_or_declared_bounds_alone_are_refused() -> None:
     with made() as con, pytest.raises(QueryRefused, match="useful can't be told"):
         con.sql("SELECT sum(x) AS s FROM t", at_least_useful=True)
     assert con.stream.next_release == 1
-    with made(only_declared_bounds=True) as con:
+    with made(find_bounds=None) as con:
         with pytest.raises(QueryRefused, match="no public scale"):
             con.sql("SELECT sum(x) AS s FROM t")
         assert con.released == 0

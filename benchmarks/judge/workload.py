@@ -113,7 +113,7 @@ def some_rows(draw: random.Random, people: Sequence[int], number: int) -> list[R
 def command(*words: str, program: Sequence[str] = SPARSEQ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
     return subprocess.run(
-        [*program, *words], capture_output=True, text=True, env=_environment(), timeout=120,
+        [*program, *words], capture_output=True, text=True, env=_environment(), timeout=MOST_SECONDS,
         check=False,
     )  # fmt: skip
 
@@ -150,7 +150,7 @@ class Server:
         assert process.stdout is not None
         places = re.findall(r"\w+://[\d.:]+", process.stdout.readline().partition(" at ")[2])
         if len(places) != 2:
-            process.wait(60)
+            process.wait(MOST_SECONDS)
             return False
         self._process, (self.url, self.pg) = process, places
         return True
@@ -159,7 +159,7 @@ class Server:
         """End it, with SIGTERM or SIGKILL."""
         if self._process is not None:
             self._process.send_signal(how)
-            self._process.wait(60)
+            self._process.wait(MOST_SECONDS)
             self._process, self.url, self.pg = None, "", ""
 
 

@@ -24,6 +24,7 @@ from sparseq.cli.declare import (
     bounds_of,
     csv_of,
     dates_of,
+    found_at_once,
     keys_of,
     links_of,
     most_of,
@@ -326,12 +327,8 @@ def _ask(question: str, default: str | None = None, among: Mapping[int, str] | N
     multiple=True,
     metavar="COL",
     help="Find the bounds of a column of numbers now: it is asked with noise, and charged, once. "
-    "[default: when the first sum or average of one without --bounds is asked for]",
-)
-@click.option(
-    "--only-declared-bounds",
-    is_flag=True,
-    help="Find no bounds: sums of columns without --bounds are refused, but for clamped ones.",
+    "never: find none, and refuse sums of columns without --bounds that are not clamped. [default: "
+    "when the first sum or average of one is asked for]",
 )
 @click.option(
     "--buckets",
@@ -408,6 +405,7 @@ def create(
     options["rename"] = declared.rename
     options["dates"] = declared.dates
     options["most"] = most_of(options["most"])
+    options["find_bounds"] = found_at_once(options["find_bounds"], inspected.types)
     options["purposes"] = purposes_of(options["purposes"])
     with sparseq.create(store, tables, **options) as opened:
         say(made_text(opened))

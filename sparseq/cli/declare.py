@@ -7,7 +7,7 @@ import datetime as dt
 import json
 import re
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -256,6 +256,25 @@ def most_of(declarations: Sequence[str]) -> dict[str, int]:
             )
         limits[name] = int(plain)
     return limits
+
+
+def found_at_once(columns: Sequence[str], types: Mapping[str, str]) -> Sequence[str] | None:
+    """Return the columns whose bounds are found at once; None: none ever are.
+
+    Raises:
+        ParameterError: One is called as the word for that.
+
+    >>> found_at_once(["amount"], {}), found_at_once(["never"], {})
+    (['amount'], None)
+    """
+    if "never" not in columns:
+        return columns
+    if len(columns) > 1 or "never" in types:
+        raise ParameterError(
+            "--find-bounds never says that none are found, and so no column is",
+            "call a column of that name otherwise: --rename never=OTHER",
+        )
+    return None
 
 
 def row_key_of(declarations: Sequence[str]) -> dict[str, tuple[str, ...]] | tuple[str, ...]:

@@ -210,7 +210,7 @@ def _shape(part: Place) -> Shape:
             is_sum = isinstance(node, MeasureNode) and node.i in part.sums
             sure = isinstance(node, MeasureNode)
             few = None if part.outputs.least is None else exp.null()
-            whole = output.integral or (sure and node.i in part.whole)
+            whole = output.integral or (isinstance(node, MeasureNode) and node.i in part.whole)
             columns[output.name] = Width(True, ends, sure, is_sum, output.integral, few, whole)
     return Shape(columns, True)
 

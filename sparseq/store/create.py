@@ -55,8 +55,7 @@ def create(
     dates: str | Mapping[str, str] = "",
     most: Mapping[str, int] | None = None,
     least_people: int = 0,
-    find_bounds: Sequence[str] = (),
-    only_declared_bounds: bool = False,
+    find_bounds: Sequence[str] | None = (),
     buckets: int | None = None,
     population: str | Path | tuple[str | Path, float] | None = None,
     seed: int | None = None,
@@ -129,8 +128,8 @@ def create(
             can be raised later (`sparseq.store.curator.raise_least_people`), and never lowered.
         find_bounds: Columns of numbers without declared bounds, whose bounds are found at once; it
             is asked with noise, and charged (see `sparseq.store.found_bounds`). By default they are
-            found when the first sum or average of one is asked for.
-        only_declared_bounds: They are not: sums of such columns are refused.
+            found when the first sum or average of one is asked for. None: never, and sums of such
+            columns are refused.
         buckets: Of a lake: how many small stores people lie in, 5 to 20 million rows each. It
             stays.
         population: A population, from which the accounts of this store are drawn: see
@@ -208,7 +207,7 @@ def create(
         links=links or {},
         ids=tuple(name for name, values in (keys or {}).items() if values == OWN),
         least_people=checked_least(least_people),
-        finds_bounds=not only_declared_bounds,
+        finds_bounds=find_bounds is not None,
         population=link,
         marks="" if link is None or path is None else link["marks"],
     )
@@ -233,7 +232,7 @@ def create(
     return _first_opened(Path(path), find_bounds)
 
 
-def _first_opened(path: Path, columns: Sequence[str]) -> Store:
+def _first_opened(path: Path, columns: Sequence[str] | None) -> Store:
     """Open a store that was just made, and find bounds; one that is refused is removed again."""
     try:
         return _with_bounds(connect(path), columns)
@@ -242,9 +241,9 @@ def _first_opened(path: Path, columns: Sequence[str]) -> Store:
         raise
 
 
-def _with_bounds(store: Store, columns: Sequence[str]) -> Store:
+def _with_bounds(store: Store, columns: Sequence[str] | None) -> Store:
     """Return a new store, having found the bounds of columns, in every table that has them."""
-    for name in columns:
+    for name in columns or ():
         tables = [
             t.name
             for t in store.catalog.private

@@ -115,7 +115,7 @@ def con() -> sparseq.Store:
         user="who",
         public={"shops": SHOPS},
         purposes=IN_OR_OUT,
-        only_declared_bounds=True,
+        find_bounds=None,
     )
 
 

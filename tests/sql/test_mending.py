@@ -59,7 +59,7 @@ def con() -> sparseq.Store:
         user="who",
         public=public,
         purposes=IN_OR_OUT,
-        only_declared_bounds=True,
+        find_bounds=None,
     )
 
 

@@ -64,7 +64,7 @@ def con(folder: Path) -> sparseq.Store:
         public={"shops": SHOPS},
         bounds={"amount": (0, 100)},
         purposes=[sparseq.Questions(counts=50)],
-        only_declared_bounds=True,
+        find_bounds=None,
     )
 
 
