@@ -48,7 +48,7 @@ from sparseq.server.tokens import Door, Principal, Quota, Role, Tokens
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.parameters import bound
 from sparseq.sql.plan import Options, Query
-from sparseq.sql.select import Lowering
+from sparseq.sql.query_templates import Lowering
 from sparseq.store.answer import Answer
 from sparseq.store.ask import Params
 from sparseq.store.explain import Explanation, dearest, explained

@@ -52,7 +52,7 @@ from sparseq.accounting import Budget
 from sparseq.accounting.budget import NORM_BUDGET_RANGE
 from sparseq.accounting.charge import UNITS_PER_NORM, budget_units
 from sparseq.base.arguments import checked
-from sparseq.base.defaults import CONFIDENCE, KAPPA
+from sparseq.base.defaults import CONFIDENCE, DELTA, KAPPA
 from sparseq.base.errors import ParameterError, StoreError, StoreInUse
 from sparseq.engine._duckdb.people import kind_of
 from sparseq.ledger._duckdb.mark import Lock
@@ -158,8 +158,8 @@ class Population:
             "population": self.id,
             "kappa": self.kappa,
             "mu": budget.mu,
-            "epsilon": budget.epsilon(1e-6),
-            "delta": 1e-6,
+            "epsilon": budget.epsilon(DELTA),
+            "delta": DELTA,
             "marks": self.marks,
             "identifiers": self.ledger.fact(_KIND),
             "least_left": self._left_for_sure() / UNITS,

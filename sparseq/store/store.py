@@ -46,7 +46,7 @@ from sparseq.stream.draft import Participation, Terms
 from sparseq.stream.step import Mechanism, Outcome, Request, Stream, ask_many
 
 if TYPE_CHECKING:
-    from sparseq.sql.select import Lowering
+    from sparseq.sql.query_templates import Lowering
 
 _PAUSE = 0.002
 _OPEN_AGAIN = "open it with sparseq.connect(path)"
@@ -251,7 +251,7 @@ class Store(Asking):
     def lowering(self) -> Lowering:
         """The lowering of this store's queries, with all that is public about its tables."""
         if self._lowering is None:
-            from sparseq.sql.select import Lowering
+            from sparseq.sql.query_templates import Lowering
 
             twin = self.backend.public_twin()
             weighs, least = self.stream.course is not None, self.promise.least_people
