@@ -113,8 +113,8 @@ def some_rows(draw: random.Random, people: Sequence[int], number: int) -> list[R
 def command(*words: str, program: Sequence[str] = SPARSEQ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
     return subprocess.run(
-        [*program, *words], capture_output=True, text=True, env=_environment(), timeout=MOST_SECONDS,
-        check=False,
+        [*program, *words], capture_output=True, text=True, env=_environment(), check=False,
+        timeout=MOST_SECONDS,
     )  # fmt: skip
 
 
