@@ -530,6 +530,8 @@ class Aggregates:
         if condition is not None:
             value = exp.Case(ifs=[exp.If(this=condition.copy(), true=value.copy())])
         cell = Cell.of(self._scope.term(value))
+        column = value.meta.get("column")
+        stored = None if column is None else self._scope.facts(column).stored
         return self._add(
             Measure(
                 Kind.SUM,
@@ -538,6 +540,7 @@ class Aggregates:
                 integral=False,
                 scale=scale or None,
                 bounds=bounds if scale else None,
+                cut="" if stored is None else stored.name,
             ),
             role,
         )

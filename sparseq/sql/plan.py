@@ -135,6 +135,7 @@ class Measure:
         step: The lattice step, a power of two, where whoever computes the contributions fixes it.
         bounds: Public (low, high) of a row's value, if something says so.
         role: Of a weighted answer: the statistic that it is measured for, and for nothing else.
+        cut: The stored column whose values, cut to bounds that were found, it adds up; "": none.
     """
 
     kind: Kind
@@ -147,6 +148,7 @@ class Measure:
     step: float | None = None
     bounds: tuple[float, float] | None = None
     role: str = ""
+    cut: str = ""
 
     @property
     def bins(self) -> int:

@@ -273,7 +273,7 @@ def _column(measure: Measure) -> str:
     term = None if measure.value is None else without_casts(measure.value.term)
     if term is None or measure.bounds is None or measure.bounds[0] < 0:
         return ""
-    return term.column
+    return measure.cut or term.column
 
 
 def without_casts(term: Term | None) -> Term | None:
