@@ -390,11 +390,11 @@ def test_ingest_takes_columns_by_name_leaves_out_rows_of_nobody_and_other_column
 def test_a_strings_code_is_the_same_before_and_after_more_strings_arrive() -> None:
     """With hardly any noise: intervals are narrower than one person."""
     con = store(keys={"shop": ["a", "x", "y", "zz"]}, kappa=1024, seed=4)
-    sql = "SELECT shop, count(DISTINCT who) AS n FROM t GROUP BY shop"
+    sql = "SELECT shop, count(DISTINCT who) AS n FROM t WHERE shop IS NOT NULL GROUP BY shop"
 
     def counted(truth: list[int]) -> None:
         rows = con.sql(sql).rows()
-        assert [row["shop"] for row in rows] == ["a", "x", "y", "zz", None]
+        assert [row["shop"] for row in rows] == ["a", "x", "y", "zz"]
         for row, n in zip(rows, truth, strict=True):
             assert row["n_low"] <= n <= row["n_high"]
             assert row["n_high"] - row["n_low"] < 2
