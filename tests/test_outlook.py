@@ -37,7 +37,7 @@ def store(people: int, **more: Any) -> sparseq.Store:
 
 
 def sql(what: str, keys: tuple[str, ...]) -> str:
-    by = f" GROUP BY {', '.join(keys)}" if keys else ""
+    by = f" WHERE g IS NOT NULL GROUP BY {', '.join(keys)}" if keys else ""
     return f"SELECT {', '.join([*keys, what])} AS v FROM t{by}"
 
 

@@ -219,8 +219,17 @@ class PublicValues:
 
     def may_be_null(self, e: exp.Expr) -> bool:
         """Tell whether NULL may pass: from the query and public facts, and so yes if in doubt."""
+        if isinstance(e, exp.Column) and not self._scope.sources[e.table].optional:
+            source, facts = self._scope.sources[e.table], self._scope.facts(e)
+            if self._scope.is_user(e) or (facts.null is not None and not facts.null()):
+                return False
+            if facts.stored is not None and source.table is not None and not source.private:
+                name, field = quoted(source.table.name), quoted(facts.stored.name)
+                found = f"SELECT 1 FROM public.{name} WHERE {field} IS NULL LIMIT 1"
+                if not self._public.values(found):
+                    return False
         if isinstance(e, exp.Column):
-            return self._column_may_be_null(e)
+            return not self._is_refuted(e)
         if isinstance(e, _NEVER_NULL) or not isinstance(e, exp.Condition):
             return False
         if is_constant(e):
@@ -248,19 +257,6 @@ class PublicValues:
         if isinstance(e, exp.Anonymous):
             return e.name.upper() in ("DATE_PART", *_PARTS)
         return isinstance(e, (*_STRICT, *_PART_NODES))
-
-    def _column_may_be_null(self, column: exp.Column) -> bool:
-        source = self._scope.sources[column.table]
-        if not source.optional:
-            facts = self._scope.facts(column)
-            if self._scope.is_user(column) or (facts.null is not None and not facts.null()):
-                return False
-            if facts.stored is not None and source.table is not None and not source.private:
-                name, field = quoted(source.table.name), quoted(facts.stored.name)
-                found = f"SELECT 1 FROM public.{name} WHERE {field} IS NULL LIMIT 1"
-                if not self._public.values(found):
-                    return False
-        return not self._is_refuted(column)
 
     def _is_refuted(self, e: exp.Expr) -> bool:
         """Tell whether no row passes where an expression is NULL."""

@@ -160,6 +160,9 @@ class Scope:
         self._read_from()
         where = select.args.get("where")
         self.where: Conjuncts = conjuncts(where.this if where else None)
+        self.held = [*self.where]  # on every row: not those of a LEFT JOIN
+        for source, on in self._joins:
+            self.held += [] if source.optional else on
         self._check_users_are_joined()
         self._choose_order()
         self._check_public_rows()
@@ -583,13 +586,8 @@ class Scope:
         """Return the parts of the WHERE condition, all of which must hold."""
         return tuple(map(self._condition, self.where))
 
-    @property
-    def held(self) -> Conjuncts:
-        """Conditions that hold on every row: the WHERE, and those of joins that are not LEFT."""
-        return [*self.where, *(c for source, on in self._joins if not source.optional for c in on)]
-
     def held_terms(self) -> tuple[Term, ...]:
-        """Return the same as terms."""
+        """Return the conditions that hold on every row, as terms."""
         return tuple(map(self._condition, self.held))
 
     def _condition(self, e: exp.Expr) -> Term:
