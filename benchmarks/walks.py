@@ -55,7 +55,7 @@ LIMITS = {
     "repeat": (24, 146),
     "tick": (52, 528),
     "http": (80, 970),
-    "command": (85, 1080),
+    "command": (86, 1080),
 }
 """Most files and functions: what was reached; whoever makes it less writes it here."""
 STOPS: Mapping[str, str] = {
