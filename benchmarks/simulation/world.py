@@ -28,6 +28,8 @@ from benchmarks.simulation.disk import MOODS, Disk
 FAULTS = ("kill", "power", "full", "broken", "slow", "jump", "lost")
 """Of steps: the process dies; the machine does; no room; an error of the disk; others go first for
 a long time; the clock jumps; it was done, and nobody is told."""
+HOT = {"told": 10, "COMMIT done": 10, "fsync": 3, "pwrite": 3}
+"""Steps at which something is seen that is not durable yet: faults are so many times as often."""
 _PATIENCE = 60  # seconds of this machine for one step
 
 
@@ -198,7 +200,7 @@ class World:
         self.now += 0.001
         state = f"{what} {kind_of(of)}".strip()
         self.covered["", state] += 1
-        fault = self._fault(may)
+        fault = self._fault(may, HOT.get(what, 1))
         if fault:
             self.covered[fault, state] += 1
             self._trace.update(fault.encode())
@@ -219,8 +221,8 @@ class World:
         """Have the digest depend on a fact too."""
         self._trace.update(fact.encode())
 
-    def _fault(self, may: tuple[str, ...]) -> str | None:
-        at = self.draw.random()
+    def _fault(self, may: tuple[str, ...], times: int) -> str | None:
+        at = self.draw.random() / times
         for fault in FAULTS:
             if fault in ("kill", "power", "slow", "jump") or fault in may:
                 at -= self.rates.get(fault, 0)

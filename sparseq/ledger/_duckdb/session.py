@@ -373,15 +373,15 @@ class StoreSession:
         if self._log is not None and os.path.sameopenfile(number, self._log):
             os.close(number)
             return
-        self._let_go_of_log()
-        self._log = number
-        os.fchmod(number, PRIVATE)
-        sync_folder(log)
-
-    def _let_go_of_log(self) -> None:
-        number, self._log = self._log, None
-        if number is not None:
+        try:
+            os.fchmod(number, PRIVATE)
+            sync_folder(log)
+        except BaseException:
             os.close(number)
+            raise
+        if self._log is not None:
+            os.close(self._log)
+        self._log = number
 
     @property
     def has_reached(self) -> HighWaterMark:
@@ -438,7 +438,9 @@ class StoreSession:
 
     def release(self) -> None:
         """Let go of the record, the log and the mark; they stay where they are."""
-        self._let_go_of_log()
+        if self._log is not None:
+            os.close(self._log)
+            self._log = None
         if self.mark is not None:
             self.mark.release()
         if self._lock is not None:
