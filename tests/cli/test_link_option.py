@@ -17,6 +17,7 @@ from sql.shop import exact
 import sparseq
 from conftest import output, run
 from sparseq.cli import create as command
+from sparseq.load.databases import DuckTable, ForeignKey, SqliteTable
 
 TABLES = {
     "region": "r_regionkey INTEGER PRIMARY KEY, r_name TEXT",
@@ -126,6 +127,23 @@ def test_foreign_keys_are_proposed_and_never_taken(shop: Path, tmp_path: Path) -
     assert "lineitem has no column 'c_custkey'" in tried.stderr
     assert " ".join(f"--link {link}" for link in reversed(LINKS)) in tried.stderr
     assert not store.exists()
+
+
+def test_foreign_keys_of_several_columns_are_read(tmp_path: Path) -> None:
+    made = (
+        "CREATE TABLE o (a INTEGER, b INTEGER, PRIMARY KEY (a, b))",
+        "CREATE TABLE l (n INTEGER, x INTEGER, y INTEGER, FOREIGN KEY (x, y) REFERENCES o (a, b))",
+    )
+    with (
+        closing(sqlite3.connect(tmp_path / "s.db")) as lite,
+        duckdb.connect(tmp_path / "d.duckdb") as duck,
+    ):
+        for sql in made:
+            lite.execute(sql)
+            duck.execute(sql)
+    expected = [ForeignKey(("x", "y"), "o", ("a", "b"))]
+    assert SqliteTable(tmp_path / "s.db", "l").foreign_keys() == expected
+    assert DuckTable(tmp_path / "d.duckdb", "l").foreign_keys() == expected
 
 
 def test_on_a_terminal_foreign_keys_are_asked_for(

@@ -24,6 +24,7 @@ from sampled import one_in
 import sparseq
 from benchmarks.stores import made_store
 from sparseq.base.errors import DataError
+from sparseq.load.databases import ForeignKey, PostgresTable
 from sparseq.store.curator import counts, exact_sql
 
 N = 300
@@ -178,6 +179,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 "('b', '-infinity', '0044-03-15 BC', 'NaN'), "
                 "('c', '2024-01-05 10:00+02', '2024-01-05', NULL), (NULL, now(), NULL, 1)"
             )
+            cursor.execute('CREATE TABLE "o\'s" (a int, b int, PRIMARY KEY (b, a))')
+            cursor.execute("CREATE SCHEMA web")
+            cursor.execute(
+                'CREATE TABLE web.l (x int, y int, FOREIGN KEY (x, y) REFERENCES "o\'s" (b, a))'
+            )
+            cursor.execute("CREATE TABLE m (z int, who int, UNIQUE (z))")
+            cursor.execute("CREATE TABLE n (z int REFERENCES m (z))")
+            cursor.execute("INSERT INTO m VALUES (1, 7)")
+            cursor.execute("INSERT INTO n VALUES (1), (1)")
             con.commit()
         yield address
     finally:
@@ -187,6 +197,18 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def test_postgresql_gives_the_store_that_parquet_gives(place: Path, server: str) -> None:
     assert contents(f"{server}#visits") == contents(place / "t.parquet")
     assert contents(f"{server}#SELECT * FROM visits") == contents(place / "t.parquet")
+
+
+def test_foreign_keys_of_postgresql_are_read_and_proposed(server: str) -> None:
+    assert PostgresTable(f"{server}#web.l").foreign_keys() == [
+        ForeignKey(("x", "y"), "o's", ("b", "a"))
+    ]
+    rows = {name: f"{server}#{name}" for name in "nm"}
+    with pytest.raises(DataError) as refused:
+        sparseq.create(None, rows, user="who")
+    assert "say --link n.z=m.z" in refused.value.hint
+    with sparseq.create(None, rows, user="who", links={"n.z": "m.z"}) as con:
+        assert exact_sql(con, "SELECT who FROM n").to_pylist() == [{"who": 7}] * 2
 
 
 def test_no_value_of_postgresql_stops_a_load_and_no_password_is_kept(
