@@ -234,7 +234,7 @@ def test_group_keys_of_several_series() -> None:
 
 
 def test_daily_queries_are_lowered_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sparseq.sql.select as lowering
+    import sparseq.sql.query_templates as lowering
 
     lowered, calls = lowering.lower_sql, []
     monkeypatch.setattr(

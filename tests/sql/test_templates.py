@@ -82,7 +82,9 @@ def test_a_query_of_every_tick_is_lowered_in_full_twice_only(
 ) -> None:
     calls = []
     full = lowering.lower_sql
-    monkeypatch.setattr("sparseq.sql.select.lower_sql", lambda *a: calls.append(a[0]) or full(*a))
+    monkeypatch.setattr(
+        "sparseq.sql.query_templates.lower_sql", lambda *a: calls.append(a[0]) or full(*a)
+    )
     for day in DAYS:
         assert con.lower(query.format(day)).text == query.format(day)
     assert len(calls) == 2
@@ -102,7 +104,7 @@ def test_today_is_another_day_tomorrow(
             def today(cls) -> dt.date:
                 return cls.now
 
-        for module in ("sparseq.sql.select.dt", "sparseq.sql.normalize.dt"):
+        for module in ("sparseq.sql.query_templates.dt", "sparseq.sql.normalize.dt"):
             monkeypatch.setattr(f"{module}.date", Date, raising=True)
         seen.append(con.lower(f"SELECT count(*) AS n FROM events WHERE day < {today}"))
     assert [str(day) in q.relation.where for day, q in zip(DAYS, seen, strict=False)] == [True] * 3
