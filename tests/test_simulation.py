@@ -31,18 +31,25 @@ def worlds() -> Iterator[Runner]:
         yield made
 
 
-@pytest.mark.parametrize(("setting", "seed"), [("lake", 3), ("marked", 3)])
+@pytest.mark.parametrize(("setting", "seed"), [("lake", 3), ("file", 3)])
 def test_a_seed_is_one_life(worlds: Runner, setting: str, seed: int) -> None:
-    one, again, other = (worlds.run(s, setting, 300) for s in (seed, seed, seed + 1))
+    one, again, other = (worlds.run(s, setting, 100) for s in (seed, seed, seed + 1))
     assert one == again
     assert one.digest != other.digest
-    assert one.steps >= 300
+    assert one.steps >= 100
     assert one.found == ""
 
 
 def test_fresh_seeds_find_nothing(worlds: Runner) -> None:
     for run in worlds.runs(secrets.randbelow(10**9), SECONDS, float("inf")):
         assert run.found == "", f"python -m benchmarks.simulation --seed {run.seed}"
+
+
+@pytest.mark.parametrize("fault", ["fence-out", "rename-not-synced", "fsync-skipped"])
+def test_a_planted_fault_is_found_in_a_life_that_is_known(worlds: Runner, fault: str) -> None:
+    lives = [5, 9] if fault != "fence-out" else [1]
+    assert any(worlds.run(seed, "lake", plant=fault).found for seed in lives)
+    assert all(worlds.run(seed, "lake", 400).found == "" for seed in lives)
 
 
 @pytest.mark.deep
