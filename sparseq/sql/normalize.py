@@ -841,6 +841,13 @@ def _factored(either: exp.Or) -> exp.Expr:
     return exp.and_(*common, exp.or_(*(exp.and_(*branch) for branch in rest)))
 
 
+def _qualified(select: exp.Select) -> None:
+    """QUALIFY: refused without a window, as it is in SQL."""
+    qualify = select.args.get("qualify")
+    if qualify and not any(e.find(exp.Window) for e in [qualify, *select.expressions]):
+        raise QueryRefused("QUALIFY is about a window function, and there is none", "write HAVING")
+
+
 _RULES: list[Callable[[exp.Select], None]] = [
     without_parentheses,
     without_laterals,
@@ -850,4 +857,5 @@ _RULES: list[Callable[[exp.Select], None]] = [
     _right_joins,
     _common_conditions,
     _compared_rows,
+    _qualified,
 ]
