@@ -845,7 +845,10 @@ def _qualified(select: exp.Select) -> None:
     """QUALIFY: refused without a window, as it is in SQL."""
     qualify = select.args.get("qualify")
     if qualify and not any(e.find(exp.Window) for e in [qualify, *select.expressions]):
-        raise QueryRefused("QUALIFY is about a window function, and there is none", "write HAVING")
+        raise QueryRefused(
+            "QUALIFY is about a window function, and there is none",
+            "write HAVING, or WHERE outside",
+        )
 
 
 _RULES: list[Callable[[exp.Select], None]] = [

@@ -10,9 +10,11 @@ from collections.abc import Awaitable, Callable
 from html.parser import HTMLParser
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from server.made import ROWS, made
 
+import sparseq
 from sparseq.ledger.notes import Asker, RequestId
 from sparseq.server import saved_questions
 from sparseq.server.fields import InputType
@@ -325,6 +327,26 @@ def test_a_saved_question_looks_as_it_was_said() -> None:
         assert found == {"chart": (True, False), "bars": (True, True), "table": (False, False)}
 
     visited(check)
+
+
+def test_a_question_about_public_tables_alone_is_shown_and_no_release() -> None:
+    async def main() -> None:
+        rows, kinds = pa.table({"who": [1, 2]}), pa.table({"kind": ["a"], "name": ["<b>"]})
+        store = sparseq.create(None, {"t": rows}, user="who", public={"p": kinds}, seed=1)
+        service = Service(store, Tokens(None))
+        secret = service.tokens.create("ada", Role.ANALYST)
+        transport = httpx.ASGITransport(app.application(service))
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            await client.post("/sign-in", data={"token": secret}, headers=HERE)
+            asked = await client.post("/ask", data={"sql": "SELECT name FROM p"}, headers=HERE)
+            page = (await client.get(asked.headers["location"])).text
+            assert "<h1>Answer</h1>" in page
+            assert "About public tables only: exact" in page
+            assert "&lt;b&gt;" in page
+            assert service.released == 0
+        await service.close()
+
+    asyncio.run(main())
 
 
 def test_who_may_change_a_saved_question() -> None:

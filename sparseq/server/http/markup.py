@@ -21,7 +21,7 @@ from sparseq.server.releases import named
 from sparseq.server.saved_questions import AnswerLook, SavedQuestion
 from sparseq.server.tokens import Role
 from sparseq.sql.catalog import TIME_TYPES, Catalog, Column, Table, bound_text
-from sparseq.store.answer_facts import Facts
+from sparseq.store.answer_facts import WHY, Facts
 
 PRICES = (("1", "the usual noise"), ("4", "half of it"), ("0.25", "twice as much"))
 LINKS = (
@@ -288,8 +288,9 @@ def answer(
         files: The address that gives it as a file, but for the format; "": there is none.
         of_other: It was read off the release of another question.
     """
-    again = '<p class="good" role="status">It was recorded already: nothing was charged.</p>'
     number, query = facts.release, facts.query
+    said = "It was recorded already: nothing was charged." if number else WHY["public"].capitalize()
+    again = f'<p class="good" role="status">{said}</p>'
     source = f'<a href="/answers/{number}">answer {number}</a>'
     formats = " · ".join(
         f'<a href="{escaped(files + kind)}" download="answer-{number}.{kind}">{kind}</a>'
@@ -297,7 +298,8 @@ def answer(
     )
     links = [f"As a file: {formats}"] * bool(files)
     links += [f'<a href="/ask?{quoted_sql(query)}">Ask another like it</a>'] * bool(form)
-    return f"""<h1>{f"From {source}" if of_other else f"Answer {number}"}</h1>
+    title = f"From {source}" if of_other else f"Answer {number}"
+    return f"""<h1>{title if number else "Answer"}</h1>
 {again if repeat else ""}
 <pre class="query" tabindex="0">{escaped_text(query)}</pre>
 <p>{" · ".join(links)}</p>

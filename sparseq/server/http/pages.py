@@ -145,7 +145,8 @@ async def known(call: Call) -> Response:
 
 async def _is_of(call: Call, found: Answer) -> bool:
     """Tell whether an answer is that of its release, and not read off another question's."""
-    return (await release_of(call, found.facts.release)).query == found.facts.query
+    number = found.facts.release  # 0: it is about public tables only
+    return number > 0 and (await release_of(call, number)).query == found.facts.query
 
 
 async def answers(call: Call) -> Response:
@@ -182,7 +183,8 @@ async def _answer(call: Call, found: Answer, price: str, repeat: bool, files: st
         table, figure = table_of(found), figure_of(found)
         return markup.answer(facts, table, figure, repeat, form, files, other)
 
-    return show(call, f"Answer {facts.release}", await asyncio.to_thread(drawn), "/answers")
+    title = f"Answer {facts.release}" if facts.release else "Answer"
+    return show(call, title, await asyncio.to_thread(drawn), "/answers")
 
 
 async def budget(call: Call) -> Response:
