@@ -157,3 +157,25 @@ def test_a_damaged_file_of_a_lakes_log_is_told_in_words(tmp_path: Path) -> None:
     (tmp_path / "log" / file.path).write_bytes(b"PAR1")
     with pytest.raises(fenced_log.StoreError, match="is damaged"):
         list(log.rows(log.head.files))
+
+
+def test_what_was_flushed_of_a_log_is_not_lost(tmp_path: Path) -> None:
+    """By the engine's COMMIT, or by whoever opens it after its writer was killed."""
+    left = set()
+    for seed in range(20):
+        root = tmp_path / f"disk{seed}"
+        root.mkdir()
+        (root / "s").write_bytes(b"")
+        disk, log = Disk(root), root / "s.wal"
+        log.write_bytes(b"one")
+        disk.engine_wrote(str(root / "s"), True)
+        log.write_bytes(b"one, two")
+        disk.engine_wrote(str(root / "s"), False)
+        for path in (log, root):
+            disk.flushed(str(path))
+        log.write_bytes(b"one, two, six")
+        disk.engine_wrote(str(root / "s"), False)
+        disk.lose_power(random.Random(seed), "any")
+        left.add(log.read_bytes())
+    assert left <= {b"one, two, six"[:size] for size in range(8, 14)}
+    assert len(left) > 1
