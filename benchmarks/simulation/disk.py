@@ -202,7 +202,8 @@ def _content(node: Node, now: bytes | None, draw: random.Random, mood: str) -> b
     if now is None:
         return old
     if node.log:
-        kept = len(os.path.commonprefix([old, now]))
+        least = min(len(old), len(now))
+        kept = next((at for at in range(least) if old[at] != now[at]), least)
         return now[: draw.randint(kept, len(now))]
     if now == old or mood == "kept":
         return now
