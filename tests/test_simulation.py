@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import secrets
@@ -13,12 +14,15 @@ import pytest
 
 pytest.importorskip("deltalake", reason="pip install 'sparseq[lake]'")
 
+import sparseq
 from benchmarks.simulation import delta
 from benchmarks.simulation.disk import Disk
 from benchmarks.simulation.faults import PLANTED
 from benchmarks.simulation.runs import Runner, runner
 from sparseq.lake import fenced_log, lake_ledger
 from sparseq.lake.fenced_log import FencedLog
+from sparseq.store._duckdb import open_file
+from sparseq.store._duckdb.backup import keep_mark
 
 SECONDS = float(os.environ.get("SIMULATION_SECONDS", "1"))
 """So long are fresh seeds run here; CI may say 60, and nobody waits for more than asked."""
@@ -157,3 +161,51 @@ def test_a_damaged_file_of_a_lakes_log_is_told_in_words(tmp_path: Path) -> None:
     (tmp_path / "log" / file.path).write_bytes(b"PAR1")
     with pytest.raises(fenced_log.StoreError, match="is damaged"):
         list(log.rows(log.head.files))
+
+
+def test_what_was_flushed_of_a_log_is_not_lost(tmp_path: Path) -> None:
+    """By the engine's COMMIT, or by whoever opens it after its writer was killed."""
+    left = set()
+    for seed in range(20):
+        root = tmp_path / f"disk{seed}"
+        root.mkdir()
+        (root / "s").write_bytes(b"")
+        disk, log = Disk(root), root / "s.wal"
+        log.write_bytes(b"one")
+        disk.engine_wrote(str(root / "s"), True)
+        log.write_bytes(b"one, two")
+        disk.engine_wrote(str(root / "s"), False)
+        for path in (log, root):
+            disk.flushed(str(path))
+        log.write_bytes(b"one, two, six")
+        disk.engine_wrote(str(root / "s"), False)
+        disk.lose_power(random.Random(seed), "any")
+        left.add(log.read_bytes())
+    assert left <= {b"one, two, six"[:size] for size in range(8, 14)}
+    assert len(left) > 1
+
+
+def test_a_mark_is_never_ahead_of_a_log_that_was_not_flushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its writer was killed after the commit, before the mark; then the log can't be flushed."""
+    path, mark = tmp_path / "s.sparseq", tmp_path / "far.mark"
+    sparseq.create(path, {"t": pa.table({"who": [1, 2]})}, user="who").close()
+    keep_mark(path, mark)
+    with sparseq.connect(path) as store:
+        store.sql("SELECT count(*) AS n FROM t")
+        before = mark.read_bytes()
+        store.sql("SELECT count(*) AS n FROM t WHERE who > 1")
+        store.backend.abandon()
+    mark.write_bytes(before)
+
+    def failing(_: Path) -> None:
+        raise OSError(errno.EIO, "no disk")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(open_file, "make_durable", failing)
+        with pytest.raises(sparseq.StoreError, match="no disk"):
+            sparseq.connect(path)
+    assert mark.read_bytes() == before
+    sparseq.connect(path).close()
+    assert mark.read_bytes() != before

@@ -1,13 +1,14 @@
 """What must hold whatever happens: from what people saw, and from no sum of sparseq's own.
 
 The people of every world are the same: `PEOPLE`, of whom each has one row, of one of `KINDS`. There
-is one question, how many people there are of each kind; it costs whoever is counted the `COUNTS`-th
-part of its budget. So who pays for which release, and how much noise an answer has, follow from
-nothing but the order of releases.
+is one question, how many people there are of each kind, and of none (NULL), which nobody is of. It
+costs whoever is counted the `COUNTS`-th part of its budget. So who pays for which release, and how
+much noise an answer has, follow from nothing but the order of releases.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -102,8 +103,11 @@ class Witness:
 
     def _noise(self, answer: Answer, users: list[int]) -> None:
         """Take note of an answer's noise, which no other may have."""
-        truth = [sum(user % len(KINDS) == kind for user in users) for kind in range(len(KINDS))]
-        noise = tuple(int(row["n"]) - n for row, n in zip(answer.rows(), truth, strict=True))
+        truth = Counter(KINDS[user % len(KINDS)] for user in users)
+        shown = [(row["kind"], int(row["n"])) for row in answer.rows()]
+        if [kind for kind, _ in shown] != [*KINDS, None]:
+            raise Finding(f"release {answer.facts.release} has other groups than were declared")
+        noise = tuple(n - truth[kind] for kind, n in shown)
         data = _bits(answer)
         if self.noises.setdefault(noise, data) != data:
             raise Finding(f"the noise of release {answer.facts.release} was drawn before")

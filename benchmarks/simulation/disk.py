@@ -37,15 +37,14 @@ class Node:
         folder: It is one.
         durable: The file's bytes at its last flush; None: it had none.
         whole: All that it has is durable: a large file.
-        log: It is one that only grows: what is lost of it is its end.
-        prefix: That many of a log's first bytes are durable.
+        log: It is one that only grows: what is lost of it is its end, after what was flushed.
         names: A folder's names at its last flush.
         edits: Changes of its names since, each to be kept or lost as one.
     """
 
     def __init__(self, folder: bool) -> None:
         self.folder, self.whole = folder, False
-        self.log, self.prefix = False, 0
+        self.log = False
         self.durable: bytes | None = None
         self.names: dict[str, Node] = {}
         self.edits: list[Edit] = []
@@ -98,7 +97,7 @@ class Disk:
         if node.folder:
             self._look(node, path)
             node.names, node.edits = node.seen(), []
-        elif os.path.getsize(path) > LARGE:
+        elif not node.log and os.path.getsize(path) > LARGE:
             node.whole = True
         else:
             with open(path, "rb") as file:
@@ -123,7 +122,7 @@ class Disk:
             node = self._node(log)
             node.log = True
             if flushed:
-                node.prefix = os.path.getsize(log)
+                self.flushed(log)
         if flushed:
             self._node(database).whole = True
 
@@ -203,7 +202,9 @@ def _content(node: Node, now: bytes | None, draw: random.Random, mood: str) -> b
     if now is None:
         return old
     if node.log:
-        return now[: draw.randint(min(node.prefix, len(now)), len(now))]
+        least = min(len(old), len(now))
+        kept = next((at for at in range(least) if old[at] != now[at]), least)
+        return now[: draw.randint(kept, len(now))]
     if now == old or mood == "kept":
         return now
     if mood == "lost":

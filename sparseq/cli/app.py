@@ -29,7 +29,7 @@ COMMANDS = {
     "purpose": ("purpose", "Give a series a part of every budget for itself."),
     "population": ("population", "One budget for everybody, which several stores draw on."),
     "ingest": ("create", "Add rows, and people that are new."),
-    "keys": ("keys", "Find the keys of a column privately, and list those that were found."),
+    "keys": ("keys", "Find the keys of columns privately, and list those that were found."),
     "budget": ("budget", "Show the guarantee, and what it buys."),
     "card": ("budget", "Print a card to publish: what is promised to whom, and what was asked."),
     "history": ("history", "List what was answered; show an old answer again, free."),

@@ -134,20 +134,20 @@ def _measures(plan: Plan, noised: Measurements) -> pa.Table:
 
 
 @dataclass(frozen=True)
-class Suppressed:
+class Suppression:
     """The values of a column that are not shown: where, and what stands there."""
 
     where: NDArray[np.bool_]
     mark: str
 
 
-def _hidden(plan: Plan, noised: Measurements, i: int, bin: int) -> Suppressed | None:
+def _hidden(plan: Plan, noised: Measurements, i: int, bin: int) -> Suppression | None:
     """Return the groups in which a bin of a measure is about too few people."""
     outputs = plan.query.outputs
     if outputs.least is None:
         return None
     hidden = outputs.hidden(noised, i)
-    return Suppressed(hidden[:, bin if hidden.shape[1] > 1 else 0], outputs.least.mark)
+    return Suppression(hidden[:, bin if hidden.shape[1] > 1 else 0], outputs.least.mark)
 
 
 def noised_column(
@@ -155,7 +155,7 @@ def noised_column(
     known: Estimate,
     weighted: bool,
     integral: bool,
-    suppressed: Suppressed | None = None,
+    suppressed: Suppression | None = None,
 ) -> dict[str, pa.Array]:
     """Return a noised column, and what stands beside it."""
     hidden = np.zeros(len(known.value), np.bool_) if suppressed is None else suppressed.where
@@ -191,7 +191,7 @@ def _shown(plan: Plan, noised: Measurements) -> pa.Table:
                 )
             )
             least = outputs.least
-            suppressed = None if least is None else Suppressed(hidden, least.mark)
+            suppressed = None if least is None else Suppression(hidden, least.mark)
             integral = output.integral and _whole(plan)
             columns |= noised_column(output.name, known, weighted, integral, suppressed)
         else:
@@ -218,7 +218,7 @@ def _histogram(plan: Plan, noised: Measurements, outputs: Outputs, rows: Any) ->
             hidden = None
             if outputs.least is not None:
                 cells = outputs.least.hidden(noised, outputs.least.counts[i])[rows]
-                hidden = Suppressed(cells.reshape(-1), outputs.least.mark)
+                hidden = Suppression(cells.reshape(-1), outputs.least.mark)
             integral = output.integral and _whole(plan)
             columns |= noised_column(output.name, known, weighted, integral, hidden)
         else:

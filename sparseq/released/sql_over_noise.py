@@ -23,7 +23,7 @@ from sparseq.released.outputs import (
     Measurements,
     Outputs,
 )
-from sparseq.released.render import Suppressed, key_columns, noised_column
+from sparseq.released.render import Suppression, key_columns, noised_column
 from sparseq.sql.plan import Domain
 
 ENDS = "#ends"
@@ -158,7 +158,7 @@ class After:
                 for end in ("low", "high")
             )
             integral = pa.types.is_integer(values.type) or (shown.whole and whole)
-            hidden = None if self.least is None else Suppressed(few, self.least.mark)
+            hidden = None if self.least is None else Suppression(few, self.least.mark)
             columns |= noised_column(
                 shown.name,
                 Estimate(value, low, high),

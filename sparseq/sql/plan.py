@@ -430,7 +430,7 @@ COVARIANCE, CORRELATION, SLOPE = "covariance", "correlation", "slope"
 
 
 @dataclass(frozen=True)
-class Unbounded:
+class BoundSearch:
     """The columns of a question that have no bounds, and the question once they have some.
 
     Attributes:
@@ -482,7 +482,7 @@ class Query:
     left_out: tuple[str, ...] = ()
     statistics: tuple[Statistic, ...] = ()
     single: bool = False
-    unbounded: Unbounded | None = None
+    unbounded: BoundSearch | None = None
 
     @property
     def asks_nobody(self) -> bool:

@@ -52,6 +52,7 @@ from sparseq.sql.parse import parse, said, spelled
 from sparseq.sql.parsed_expressions import call_of, is_constant
 from sparseq.sql.plan import (
     LIMITS,
+    BoundSearch,
     Cell,
     Domain,
     Kind,
@@ -59,7 +60,6 @@ from sparseq.sql.plan import (
     Options,
     Query,
     Relation,
-    Unbounded,
     no_public_scale,
     values_of_keys,
 )
@@ -282,7 +282,7 @@ def _lowered(text: str, catalog: Catalog, public: PublicFacts) -> Query:
         after, _ = _once_lowered(text, catalog, public)
     finally:
         public.assumes_bounds = False
-    return replace(query, unbounded=Unbounded(unbounded, after))
+    return replace(query, unbounded=BoundSearch(unbounded, after))
 
 
 def _once_lowered(

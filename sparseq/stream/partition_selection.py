@@ -156,7 +156,7 @@ class Picks:
 
 
 @dataclass(frozen=True)
-class Tally:
+class RowCounts:
     """The number of rows that each person of a range has of each key: private.
 
     Attributes:
@@ -170,7 +170,7 @@ class Tally:
     counts: NDArray[np.int64]
 
 
-def tallied(batches: Iterable[pa.RecordBatch]) -> Tally:
+def tallied(batches: Iterable[pa.RecordBatch]) -> RowCounts:
     """Return how many rows each person has of each key, of rows of `USER` and one or more values.
 
     A row that lacks a value, or has one that is too long or the name of the rest, has no key.
@@ -187,7 +187,7 @@ def tallied(batches: Iterable[pa.RecordBatch]) -> Tally:
     pairs = np.concatenate(users) << 32 | whole.indices.to_numpy()
     pairs, counts = np.unique(pairs, return_counts=True)
     owners = (pairs >> 32).astype(np.int32)
-    return Tally(whole.dictionary, owners, pairs & 0xFFFFFFFF, counts.astype(np.int64))
+    return RowCounts(whole.dictionary, owners, pairs & 0xFFFFFFFF, counts.astype(np.int64))
 
 
 def encoded(columns: Sequence[pa.Array]) -> pa.Array:
@@ -229,7 +229,7 @@ def _value_texts(column: pa.Array) -> pa.Array:
     return column.cast(pa.string())
 
 
-def picked(tallies: Sequence[Tally], known: Sequence[str], most: int) -> Picks:
+def picked(tallies: Sequence[RowCounts], known: Sequence[str], most: int) -> Picks:
     """Return what each person picks of their own new keys: those with the most of their rows.
 
     Of as many rows, the order is that of the keys' hashes, which is nobody's.
@@ -256,7 +256,7 @@ def picked(tallies: Sequence[Tally], known: Sequence[str], most: int) -> Picks:
     return Picks(tuple(keys), users[kept].astype(np.int32), places[kept])
 
 
-def _of_keys(tallies: Sequence[Tally], keys: pa.Array) -> tuple[Index, Ints, Ints]:
+def _of_keys(tallies: Sequence[RowCounts], keys: pa.Array) -> tuple[Index, Ints, Ints]:
     """Return who has rows of keys, of which, and how many: of all ranges of people."""
     users, places, counts = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)], []
     for tally in tallies:

@@ -55,10 +55,10 @@ def test_a_series_in_a_file(store: Path, queries: tuple[Path, Path], tmp_path: P
     assert (first.exit_code, first.stdout) == (0, "")
     assert "4 ticks answered" in first.stderr
     assert "NOT PRIVATE" in first.stderr
-    assert pq.read_table(out).num_rows == 4 * (1 + 3)
+    assert pq.read_table(out).num_rows == 4 * (1 + 4)
     again = run(*line, "--to", "2024-01-10", "--quiet")
     assert (again.exit_code, again.output) == (0, "")
-    assert pq.read_table(out).num_rows == 10 * (1 + 3)
+    assert pq.read_table(out).num_rows == 10 * (1 + 4)
     assert len(output("history", store, "--all", "--format", "csv").splitlines()) == 21
 
 
@@ -180,9 +180,13 @@ def test_derived_series(store: Path, queries: tuple[Path, Path], tmp_path: Path)
     made = tmp_path / "derived.parquet"
     assert run("derive", tmp_path / "series.parquet", "--output", made).exit_code == 0
     rows = pq.read_table(made).to_pylist()
-    answers = [r for r in pq.read_table(tmp_path / "series.parquet").to_pylist() if not r["page"]]
-    total = [r for r in rows if r["derived"] == "running_total" and not r["page"]]
-    assert total[-1]["value"] == sum(r["value"] for r in answers)
+    answers = pq.read_table(tmp_path / "series.parquet").to_pylist()
+    totals = [r for r in rows if r["derived"] == "running_total"]
+    for of in (("visitors", None), ("pages", "home"), ("pages", None)):
+        ticks = [r["value"] for r in answers if (r["series"], r["page"]) == of]
+        total = [r["value"] for r in totals if (r["series"], r["page"]) == of]
+        assert len(total) == len(ticks) == 10
+        assert total[-1] == sum(ticks)
     assert {r["derived"] for r in rows} == {"running_total", "week_sum", "week_mean", "week_change"}
     text = output("derive", tmp_path / "series.parquet")
     assert output("derive", tmp_path / "series.csv") == text

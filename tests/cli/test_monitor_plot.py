@@ -39,7 +39,7 @@ def plotted(store: Path, tmp_path: Path) -> tuple[Path, list[dict[str, Any]]]:
     page, out = tmp_path / "series.html", tmp_path / "series.parquet"
     line = ("monitor", store, *files, "--from", "2024-01-01", "--output", out, "--plot", page)
     assert run(*line, "--to", "2024-01-04").exit_code == 0
-    assert run(*line, "--to", "2024-01-08").exit_code == 0  # what was there before is drawn too
+    assert run(*line, "--to", "2024-01-09").exit_code == 0  # what was there before is drawn too
     return page, pq.read_table(out).to_pylist()
 
 
@@ -59,7 +59,7 @@ def check(text: str, rows: list[dict[str, Any]]) -> None:
     """
     blocks = re.findall(r'<script type="application/json" class="data">(.*?)</script>', text)
     lines = lines_of(rows)
-    assert len(blocks) == len(lines) == 7
+    assert len(blocks) == len(lines) == 9
     parsed = Page(text)
     cells = iter(parsed.text["td"])
     assert [h for h in parsed.text["th"] if h == "group"] == ["group"] * 2
@@ -69,7 +69,7 @@ def check(text: str, rows: list[dict[str, Any]]) -> None:
             bound = math.nan if row["error"] is None else row["error"]
             value = row["value"]
             assert shown[1] == ("–" if value is None else format_with_bound(value, bound))
-            if row["page"] is not None:
+            if row["series"] == "pages":
                 assert next(cells) == row["tick"].isoformat()
             assert len(shown) == (3 if row["series"] == "visitors" else 2)
             for cell in shown[1:]:
@@ -132,7 +132,7 @@ def test_the_page_answers_keys_and_boxes(plotted: Any, tmp_path: Path) -> None:
     used.write_text(loosened(page.read_text(), use))
     text = browse(used, tmp_path / "profile")
     tips = re.findall(r'<div class="tip"[^>]*>(.*?)</div></div>', text)
-    assert len(tips) == 7
+    assert len(tips) == 9
     for k, (tip, line) in enumerate(zip(tips, lines_of(rows), strict=True)):
         shown = format_with_bound(line[k]["value"], line[k]["error"]) if line[k]["error"] else ""
         assert f"<b>{k + 1} Jan 2024</b>" in tip

@@ -177,16 +177,16 @@ def invoke(*line: str) -> str:
 
 def test_machines_are_given_every_value_as_it_is(folder: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(invoke("sql", "s.sparseq", BY_KEY, "--format", "csv"))))
-    assert [row["g"] for row in rows] == [EVIL, "ok"]
+    assert [row["g"] for row in rows] == [EVIL, "ok", ""]
     found = json.loads(invoke("sql", "s.sparseq", BY_KEY, "--format", "json"))
-    assert [row["g"] for row in found["rows"]] == [EVIL, "ok"]
+    assert [row["g"] for row in found["rows"]] == [EVIL, "ok", None]
     text = invoke("monitor", "s.sparseq", "keys.sql", *MONITOR)
-    assert {row["g"] for row in csv.DictReader(io.StringIO(text))} == {EVIL, "ok"}
+    assert {row["g"] for row in csv.DictReader(io.StringIO(text))} == {EVIL, "ok", ""}
     invoke("sql", "s.sparseq", BY_KEY, "-o", "out.csv")
     assert EVIL in (folder / "out.csv").read_text()
     for kind, read in READERS.items():
         invoke("sql", "s.sparseq", BY_KEY, "-o", f"out.{kind}")
-        assert read(f"out.{kind}")["g"].to_pylist() == [EVIL, "ok"]
+        assert read(f"out.{kind}")["g"].to_pylist() == [EVIL, "ok", None]
 
 
 def _arrow(path: str) -> Any:

@@ -93,7 +93,7 @@ def test_a_report_has_its_parts_in_order_and_is_free_until_rows_arrive(
     ]  # fmt: skip
     assert page.text["p"][1:4] == ["One paragraph.", "Another.", "The home page has most."]
     answer = json.loads(output("history", store, "--show", str(before + 1), "--format", "json"))
-    assert [row["page"] for row in answer["rows"]] == ["cart", "home", "pay"]
+    assert [row["page"] for row in answer["rows"]] == ["cart", "home", "pay", None]
     bars = [t for t in page.text["div"] if "±" in t]
     assert [t.split(" ")[0] for t in bars] == [f"{row['people']:,}" for row in answer["rows"]]
     assert any("90 % confidence" in text for text in page.text["p"])

@@ -74,7 +74,7 @@ def test_documents_have_each_value_with_its_interval_and_what_is_promised(
     output("sql", store, PER_PAGE, "--title", title, "-o", tmp_path / "a.html")
     page = Page((tmp_path / "a.html").read_text())
     assert page.text["h1"] == [title]
-    assert page.text["th"] == ["page", "people", "mean", "home", "cart", "pay"]
+    assert page.text["th"] == ["page", "people", "mean", "home", "cart", "pay", "NULL"]
     assert page.text["td"][:2] == cells[1:]
     assert releases(store) == 1
 
@@ -104,7 +104,7 @@ def test_an_answer_is_copied_for_a_spreadsheet(
     output("sql", store, PER_PAGE, "--copy")
     head, *rows = [line.split("\t") for line in copied.read_text().split("\n")]
     assert head[:4] == ["page", "people", "people_error", "mean"]
-    assert [row[0] for row in rows] == ["home", "cart", "pay"]
+    assert [row[0] for row in rows] == ["home", "cart", "pay", ""]
     program.write_text("#!/bin/sh\nexit 1\n")
     failed = run("sql", store, PER_PAGE, "--copy")
     assert (failed.exit_code, releases(store)) == (2, 1)
@@ -125,8 +125,8 @@ def test_an_answer_is_drawn_where_it_is_said(store: Path, tmp_path: Path) -> Non
     drawn = output("sql", store, PER_PAGE, "--plot", tmp_path / "a.html", "--title", "Of pages")
     page = Page((tmp_path / "a.html").read_text())
     assert page.text["h1"] == ["Of pages"]
-    assert sum(a.get("class") == "bars" for _, a in page.found) == 6
-    assert "home  72 ± 56" in drawn
+    assert sum(a.get("class") == "bars" for _, a in page.found) == 8
+    assert "home  72 ± 58" in drawn
     here = output("sql", store, PER_PAGE, "--plot", "-")
     assert "█" in here
     assert here.splitlines()[0] == "people, mean by page"
@@ -249,8 +249,8 @@ def test_a_device_is_written_to_and_not_replaced(store: Path) -> None:
 def test_explain_charges_nothing(store: Path, golden: Callable[[str, str], None]) -> None:
     golden("explain", output("sql", store, PER_PAGE, "--explain"))
     facts = json.loads(output("sql", store, PER_PAGE, "--explain", "--format", "json"))
-    assert (facts["coordinates"], facts["charged"]) == (9, False)
-    assert [(k["name"], k["size"]) for k in facts["keys"]] == [("page", 3)]
+    assert (facts["coordinates"], facts["charged"]) == (12, False)
+    assert [(k["name"], k["size"]) for k in facts["keys"]] == [("page", 4)]
     assert facts["worst_case_charge"] == pytest.approx(len(facts["measures"]))
     assert releases(store) == 0
 

@@ -218,6 +218,7 @@ def open_whole(
                 connection = open_database(path)
                 mark = read_mark(connection)
         session = StoreSession(connection, path, store, marked=mark is not None and mark.open)
+        _flush_log(path)  # before any mark tells of what is in it
         outside = _mark_of(connection, now)
         told = None if outside is None else _taken(outside, store)
         try:
@@ -237,7 +238,6 @@ def open_whole(
             _set_aside(record_of(path))
             if outside is not None:
                 session.keep_mark(outside)  # from here on no other copy opens
-        _flush_log(path)
         return connection, session
     except BaseException:
         connection.close()
