@@ -54,7 +54,7 @@ class Keys:
         >>> Keys(con).list()
         {'t': {'page': ['home']}}
         >>> [row["page"] for row in con.sql("SELECT page, count(*) AS n FROM t GROUP BY page")]
-        ['home', '(other)']
+        ['home', None, '(other)']
     """
 
     def __init__(self, store: Store) -> None:
