@@ -81,6 +81,17 @@ def test_totals_are_of_all_cells_and_no_condition_tells_of_a_hidden_one() -> Non
         assert {r["n"] for r in shares.rows()} == {before}
 
 
+def test_a_noised_value_that_is_grouped_by_is_hidden_where_a_row_of_the_group_is() -> None:
+    with made(least=EACH) as con:
+        known = [r["n"] for r in con.sql(COUNTS).rows() if r["n"] is not None]
+        own = con.sql(f"SELECT n, count(*) AS c FROM ({COUNTS}) AS q GROUP BY n").rows()
+        assert sorted(r["n"] for r in own if r["n"] is not None) == sorted(known)
+        assert [r["c"] for r in own] == [1] * (GROUPS + 1)
+        all_ = f"SELECT n > -9999 AS any_, count(*) AS c FROM ({COUNTS}) AS q GROUP BY any_"
+        (row,) = con.sql(all_).rows()
+        assert (row["any_"], row["c"]) == (None, GROUPS + 1)
+
+
 def test_the_count_of_people_is_of_what_the_value_is_about() -> None:
     """All people have rows in `all_`; one of them has what `one` and `sum` are about."""
     with made(least=300, kappa=1024.0) as con:
