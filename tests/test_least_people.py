@@ -64,7 +64,7 @@ def test_totals_are_of_all_cells_and_no_condition_tells_of_a_hidden_one() -> Non
         before = con.sql(total).rows()[0]["n"]
         raise_least_people(con, EACH)
         (after,) = con.sql(total).rows()
-        assert (after["n"], after["least"], after["c"]) == (before, None, GROUPS)
+        assert (after["n"], after["least"], after["c"]) == (before, None, GROUPS + 1), "NULL, too"
         hidden = {r["g"] for r in con.sql(COUNTS).rows() if r["n"] is None}
         assert hidden
         for text in (
@@ -79,6 +79,17 @@ def test_totals_are_of_all_cells_and_no_condition_tells_of_a_hidden_one() -> Non
         shares = con.sql(f"SELECT g, n / sum(n) OVER () AS s, sum(n) OVER () AS n FROM ({COUNTS})")
         assert {r["g"] for r in shares.rows() if r["s"] is None} == hidden
         assert {r["n"] for r in shares.rows()} == {before}
+
+
+def test_a_noised_value_that_is_grouped_by_is_hidden_where_a_row_of_the_group_is() -> None:
+    with made(least=EACH) as con:
+        known = [r["n"] for r in con.sql(COUNTS).rows() if r["n"] is not None]
+        own = con.sql(f"SELECT n, count(*) AS c FROM ({COUNTS}) AS q GROUP BY n").rows()
+        assert sorted(r["n"] for r in own if r["n"] is not None) == sorted(known)
+        assert [r["c"] for r in own] == [1] * (GROUPS + 1)
+        all_ = f"SELECT n > -9999 AS any_, count(*) AS c FROM ({COUNTS}) AS q GROUP BY any_"
+        (row,) = con.sql(all_).rows()
+        assert (row["any_"], row["c"]) == (None, GROUPS + 1)
 
 
 def test_the_count_of_people_is_of_what_the_value_is_about() -> None:
@@ -136,7 +147,7 @@ def test_it_is_raised_and_never_lowered(tmp_path: Path) -> None:
     rows = json.loads(told[told.index("{") :])["rows"]
     assert {r["n_suppressed"] for r in rows} == {"< 400 people"}
     shown = run(main, ["sql", str(path), "--columns", "plain", COUNTS]).output
-    assert shown.count("< 400 people") == 2 * GROUPS
+    assert shown.count("< 400 people") == 2 * (GROUPS + 1)  # NULL, too
     with pytest.raises(ParameterError):
         made(least=-1)
 

@@ -282,11 +282,12 @@ def _listed(term: Term, values: Sequence[Any]) -> Cell:
 
 
 def _or_null(term: Term, place: Term, last: int) -> Term:
-    """Return a place where a term has a value, and the last one where it has none."""
-    missing = call("is null", "({0} IS NULL)", BOOLEAN, term)
+    """Return a place below the last one where a term has a value; the last where it has none."""
     end = constant(last, integer(last, last))
-    sql = "CASE WHEN {0} THEN {1} ELSE {2} END"
-    return call("case", sql, place.type, missing, end, place)
+    before = call("<", "({0} < {1})", BOOLEAN, place, end)
+    missing = call("is null", "({0} IS NULL)", BOOLEAN, term)
+    sql = "CASE WHEN {0} THEN {1} WHEN {2} THEN {3} END"
+    return call("case", sql, place.type, before, place, missing, end)
 
 
 def _consecutive(values: list[Any]) -> bool:

@@ -287,8 +287,18 @@ class _Select:
         if id(e) not in self._widths:
             check()
             width = self._width(e)
-            self._widths[id(e)] = e, replace(width, few=self._few(e)) if width.noised else width
+            if width.noised:
+                width = replace(width, few=self._few(e))
+            if width.noised and self._is_key(e):
+                most = None if width.few is None else exp.Max(this=own(width.few))
+                width = replace(width, ends=None, few=most)
+            self._widths[id(e)] = e, width
         return self._widths[id(e)][1]
+
+    def _is_key(self, e: exp.Expr) -> bool:
+        """Tell whether an expression is a key of the groups, of which each row has its own ends."""
+        around = exp.AggFunc, exp.Where, exp.Join, exp.Group, exp.Select
+        return e in self._keys and isinstance(e.find_ancestor(*around), exp.Select)
 
     def _few(self, e: exp.Expr) -> exp.Expr | None:
         """Return 1 where a value comes of one about too few people, else 0; None: all are shown.

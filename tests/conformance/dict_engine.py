@@ -54,6 +54,12 @@ def evaluated(e: exp.Expr, row: Row) -> Any:
         if isinstance(value, str) and e.to.this is not exp.DType.VARCHAR:
             value = Fraction(value)
         return value
+    if isinstance(e, exp.Case) and e.this is None:
+        met = (one.args["true"] for one in e.args["ifs"] if evaluated(one.this, row) is True)
+        value = next(met, e.args.get("default"))
+        return None if value is None else evaluated(value, row)
+    if isinstance(e, exp.Is) and isinstance(e.expression, exp.Null):
+        return evaluated(e.this, row) is None
     if type(e) in _BINARY:
         a, b = evaluated(e.this, row), evaluated(e.expression, row)
         return None if a is None or b is None else _BINARY[type(e)](a, b)
