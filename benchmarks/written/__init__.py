@@ -5,8 +5,8 @@
 
 One .sql file is a category. A question is a title, `-- never: …` where nobody could answer it,
 with the reason, `-- within: x` where quantiles are read off bins, `-- is: …` where plain DuckDB
-writes it otherwise, and the SQL. The questions came before the code that answers them, and are not
-changed to suit it.
+writes it otherwise, or has no row for a group that is one here, and the SQL. The questions came
+before the code that answers them, and are not changed to suit it.
 """
 
 from __future__ import annotations

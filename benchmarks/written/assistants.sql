@@ -22,6 +22,7 @@ GROUP BY channel
 ORDER BY orders_above_average DESC
 
 -- Products that sell more than the average product
+-- is: WITH s AS (SELECT product_id, SUM(quantity) AS units FROM orders GROUP BY product_id UNION ALL SELECT NULL, 0) SELECT product_id, units FROM s WHERE units > (SELECT AVG(units) FROM s) ORDER BY units DESC
 WITH product_sales AS (SELECT product_id, SUM(quantity) AS units FROM orders GROUP BY product_id)
 SELECT product_id, units FROM product_sales WHERE units > (SELECT AVG(units) FROM product_sales) ORDER BY units DESC
 

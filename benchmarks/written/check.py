@@ -72,8 +72,8 @@ def sums(con: sparseq.Store, sql: str) -> list[NDArray[np.int64]]:
 def _difference(ours: pa.Table, plain: duckdb.DuckDBPyConnection, question: Question) -> str:
     """Return how an answer differs from the plain one; "" where it doesn't.
 
-    A group that plain SQL has no row for may be there, and holds nothing; one whose key is NULL
-    may be missing.
+    A group that plain SQL has no row for may be there, and holds nothing. A sum over no rows is 0,
+    where SQL has NULL.
     """
     text, _, limit = question.plain.rpartition(" LIMIT ")
     text = text if limit.isdecimal() else question.plain
@@ -91,16 +91,10 @@ def _difference(ours: pa.Table, plain: duckdb.DuckDBPyConnection, question: Ques
         elif not all(v in (0, None) for v, n in zip(row, noised, strict=True) if n):
             return f"{row} is not in the plain answer"
     if limit.isdecimal():
-        enough = len(mine) >= min(int(limit), len(theirs) - _nulls(left, noised))
-        return "" if enough else "rows are missing"
-    missing = [
-        r for r in left if all(v is not None for v, n in zip(r, noised, strict=True) if not n)
-    ]
+        return "" if len(mine) >= min(int(limit), len(theirs)) else "rows are missing"
+    told = [tuple(v for v, n in zip(row, noised, strict=True) if n) or row for row in left]
+    missing = [row for row, t in zip(left, told, strict=True) if any(v is not None for v in t)]
     return f"{missing[0]} is missing" if missing else ""
-
-
-def _nulls(rows: list[Row], noised: list[bool]) -> int:
-    return sum(any(v is None for v, n in zip(r, noised, strict=True) if not n) for r in rows)
 
 
 def _value(value: Any) -> Any:

@@ -49,6 +49,7 @@ ORDER BY 2 DESC
 LIMIT 500
 
 -- pivoted explore
+-- is: SELECT * FROM ( SELECT *, DENSE_RANK() OVER (ORDER BY z___min_rank) as z___pivot_row_rank, RANK() OVER (PARTITION BY z__pivot_col_rank ORDER BY z___min_rank) as z__pivot_col_ordering FROM ( SELECT *, MIN(z___rank) OVER (PARTITION BY "orders.month") as z___min_rank FROM ( SELECT *, RANK() OVER (ORDER BY "orders.month" ASC, z__pivot_col_rank) AS z___rank FROM ( SELECT *, DENSE_RANK() OVER (ORDER BY "orders.channel" NULLS LAST) AS z__pivot_col_rank FROM ( SELECT m AS "orders.month", c AS "orders.channel", COUNT(o.person_id) AS "orders.count" FROM (SELECT DISTINCT DATE_TRUNC('month', ordered_at) AS m FROM orders) CROSS JOIN (SELECT DISTINCT channel AS c FROM orders) LEFT JOIN orders o ON DATE_TRUNC('month', o.ordered_at) IS NOT DISTINCT FROM m AND o.channel IS NOT DISTINCT FROM c GROUP BY 1, 2) ww ) bb WHERE z__pivot_col_rank <= 16384 ) aa ) xx ) zz WHERE (z__pivot_col_rank <= 50 OR z__pivot_col_ordering = 1) AND (z___pivot_row_rank <= 500 OR z__pivot_col_ordering = 1) ORDER BY z___pivot_row_rank
 SELECT * FROM (
 SELECT *, DENSE_RANK() OVER (ORDER BY z___min_rank) as z___pivot_row_rank, RANK() OVER (PARTITION BY z__pivot_col_rank ORDER BY z___min_rank) as z__pivot_col_ordering FROM (
 SELECT *, MIN(z___rank) OVER (PARTITION BY "orders.month") as z___min_rank FROM (

@@ -582,7 +582,7 @@ def calibrate(query: Query, budget: Budget, options: Options) -> Plan:
             "group by fewer keys, or by coarser ones",
         )
     kinds = {m.kind for m in query.measures}
-    scaled = next(k for k in (Kind.DENSE, Kind.SUM, Kind.ROWS, Kind.USERS) if k in kinds)
+    scaled = next((k for k in (Kind.DENSE, Kind.SUM, Kind.ROWS, Kind.USERS) if k in kinds), None)
     noise = tuple(
         _noise(m, budget, options, d, beta, scaled=m.kind is scaled) for m in query.measures
     )

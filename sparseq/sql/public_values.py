@@ -427,6 +427,8 @@ class PublicValues:
             (alias,) = sources
             columns = ", ".join(term.sql for term in shown)
             rows = f"public.{quoted(table.name)} AS {quoted(alias)}"
+            if self._scope.sources[alias].optional:  # a row may find none of its rows
+                rows = f'(VALUES (true), (false)) AS "#one"(found) LEFT JOIN {rows} ON "#one".found'
         elif len(found) == 1:
             (column,) = found.values()
             part = self._stands_for(column, shown) if self._is_known(column, keys) else None

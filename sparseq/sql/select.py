@@ -36,6 +36,7 @@ from typing import Any
 
 import numpy as np
 from sqlglot import exp
+from sqlglot.optimizer.scope import traverse_scope
 
 from sparseq.base.errors import QueryRefused, with_query
 from sparseq.language import types as T
@@ -313,8 +314,8 @@ def _once_lowered(
 
 def _is_public(select: exp.Select, catalog: Catalog) -> bool:
     """Tell whether a query names public tables, and no other; they are then named as stored."""
-    inner = {cte.alias.lower() for cte in select.find_all(exp.CTE)}
-    tables = [t for t in select.find_all(exp.Table) if t.name.lower() not in inner]
+    found = [source for scope in traverse_scope(select) for source in scope.sources.values()]
+    tables = [source for source in found if isinstance(source, exp.Table)]
     if not tables or any(catalog.table(t.name).private for t in tables):
         return False
     for table in tables:

@@ -210,6 +210,9 @@ def _candidates(made: Suggestion, why: QueryRefused, catalog: Catalog) -> Iterat
                 continue
 
 
+_NAMES_A_TABLE = ((exp.Table, "this"), (exp.TableAlias, "this"), (exp.Column, "table"))
+
+
 def _with_other_names(made: Suggestion, lowered: Query, catalog: Catalog) -> Suggestion:
     """Return another question, in which all that is noised has other names than the asker's."""
     refusal = Refusal(made.query, "", next(re.finditer("", "")), catalog)
@@ -229,10 +232,16 @@ def _with_other_names(made: Suggestion, lowered: Query, catalog: Catalog) -> Sug
             e.replace(exp.alias_(e.copy(), name))
         text = refusal.written(tree) if bare else text
         noised = [name for name in noised if isinstance(shown.get(name), exp.Alias)]
+    tables = {
+        name.meta["start"]
+        for name in parsed(split_options(text)[0]).find_all(exp.Identifier)
+        if (type(name.parent), name.arg_key) in _NAMES_A_TABLE
+    }
     for token in reversed(list(sqlglot.tokenize(text, dialect=Dialect))):
-        if token.text.lower() in noised and text[token.start] != "'":
+        quote = text[token.start]
+        if token.text.lower() in noised and quote != "'" and token.start not in tables:
             new = f"{token.text}_{OTHER}"
-            new = f'"{new}"' if text[token.start] == '"' else new
+            new = f'"{new}"' if quote == '"' else new
             text = text[: token.start] + new + text[token.end + 1 :]
     return Suggestion(text, False)
 

@@ -100,8 +100,19 @@ def test_a_question_about_public_tables_alone_is_exact_and_free() -> None:
         inner = f"SELECT count(*) AS n FROM p a WHERE rent > ({least})"
         assert con.sql(inner).value() == 1
         assert con.explain(sql).facts["known"]["free"]
+        assert con.explain(con.lower(sql)).noise == ()
         assert [o.answer.value() for o in con.ask_many([Request(con.lower(inner))] * 2)] == [1, 1]
         assert (con.released, con.sql("SELECT count(*) AS n FROM t").facts.release) == (0, 1)
         for wrong in ("SELECT nothing FROM p", "SELECT CAST('x' AS INT) AS x FROM p"):
             with pytest.raises(QueryRefused):
                 con.sql(wrong)
+
+
+def test_a_name_in_with_is_meant_where_it_is_known() -> None:
+    """A table about people is asked, though a subquery calls something else the same."""
+    known = "SELECT count(*) AS n, (WITH t AS (SELECT * FROM p) SELECT count(*) FROM t) AS k FROM"
+    with store() as con:
+        assert con.sql(f"{known} p").arrow().to_pylist() == [{"n": 2, "k": 2}]
+        assert not con.lower(f"{known} t").asks_nobody
+        assert not con.lower("WITH t AS (SELECT who FROM t, p) SELECT count(*) FROM t").asks_nobody
+        assert con.lower("WITH t AS (SELECT * FROM p) SELECT count(*) FROM t").asks_nobody
