@@ -271,7 +271,8 @@ def _ask(question: str, default: str | None = None, among: Mapping[int, str] | N
     multiple=True,
     metavar="COL=TYPE[:FORMAT]",
     help="How a column is read, such as day=DATE:%d/%m/%Y or price=DOUBLE:, (decimal "
-    "comma); @FILE has all columns with their types, a line each in TOML, and others are "
+    "comma); 'ward=NOT NULL', or 'day=DATE NOT NULL:%d/%m/%Y': a row without a value there is "
+    "left out; @FILE has all columns with their types, a line each in TOML, and others are "
     "not stored. [default: guessed from the first rows, then fixed]",
 )
 @click.option(
@@ -539,7 +540,10 @@ def reading_text(inspected: Inspection, short: bool = False) -> str:
         short: Only of the columns of which something was changed, left out or guessed.
     """
     rows = [
-        ([table, shown(column.there), shown(column.name), column.type], _why(column))
+        (
+            [table, shown(column.there), shown(column.name), with_null(column)],
+            _why(column),
+        )
         for table, columns in inspected.columns.items()
         for column in columns
         if column.said or not short
@@ -627,13 +631,18 @@ def _budget_text(store: Store, queries: float) -> str:
     return f"{number(store.guarantee.norm_budget)} for each person: {course_text(course)}"
 
 
+def with_null(column: Column | ColumnRead) -> str:
+    """Return a column's type, and that it is NOT NULL."""
+    return f"{column.type} NOT NULL" if column.not_null else column.type
+
+
 def catalog_text(catalog: Catalog) -> str:
     """Return the tables and columns with what is declared about them: public facts."""
     rows = []
     for table in catalog.tables:
         for k, column in enumerate(table.columns):
             name = table.name if k == 0 else ""
-            rows.append([name, column.name, column.type, column_role(table, column)])
+            rows.append([name, column.name, with_null(column), column_role(table, column)])
     return format_table(["table", "column", "type", "known to all"], rows, ["l", "l", "l", "l"])
 
 

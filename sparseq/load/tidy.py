@@ -573,6 +573,7 @@ class ColumnRead:
         type: In which it is stored.
         said: What was changed, left out or guessed, and why.
         declared: What else the curator has said of it.
+        not_null: A row that has NULL there is left out.
     """
 
     there: str
@@ -580,6 +581,7 @@ class ColumnRead:
     type: str = ""
     said: tuple[str, ...] = ()
     declared: tuple[str, ...] = ()
+    not_null: bool = False
 
     def fact(self) -> str:
         """Return what was changed, left out or guessed, in a line; "" for nothing."""
