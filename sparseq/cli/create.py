@@ -540,10 +540,7 @@ def reading_text(inspected: Inspection, short: bool = False) -> str:
         short: Only of the columns of which something was changed, left out or guessed.
     """
     rows = [
-        (
-            [table, shown(column.there), shown(column.name), with_null(column)],
-            _why(column),
-        )
+        ([table, shown(column.there), shown(column.name), column.type], _why(column))
         for table, columns in inspected.columns.items()
         for column in columns
         if column.said or not short
@@ -631,18 +628,13 @@ def _budget_text(store: Store, queries: float) -> str:
     return f"{number(store.guarantee.norm_budget)} for each person: {course_text(course)}"
 
 
-def with_null(column: Column | ColumnRead) -> str:
-    """Return a column's type, and that it is NOT NULL."""
-    return f"{column.type} NOT NULL" if column.not_null else column.type
-
-
 def catalog_text(catalog: Catalog) -> str:
     """Return the tables and columns with what is declared about them: public facts."""
     rows = []
     for table in catalog.tables:
         for k, column in enumerate(table.columns):
             name = table.name if k == 0 else ""
-            rows.append([name, column.name, with_null(column), column_role(table, column)])
+            rows.append([name, column.name, column.type, column_role(table, column)])
     return format_table(["table", "column", "type", "known to all"], rows, ["l", "l", "l", "l"])
 
 
@@ -660,6 +652,8 @@ def column_role(table: Table, column: Column) -> str:
         parts.append("time")
     if column.name in table.row_key:
         parts.append("row key")
+    if column.not_null and column.name != table.user:
+        parts.append("NOT NULL")
     if column.owned:
         parts.append("of one person each")
     if column.bounds is not None:

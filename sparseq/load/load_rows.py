@@ -276,8 +276,9 @@ class IncomingRows:
                 guessed = self._guesses.get(name, Guess(""))
                 said += said_of(name, format, guessed, declared.order(name))
             said += filter(None, [self._kept.get(name)])
-            never = name in schema.not_null
-            found.append(ColumnRead(there, name, kind, tuple(said), tuple(own), never))
+            if name in schema.not_null and name.lower() != self._asked.lower():
+                own.append("NOT NULL")
+            found.append(ColumnRead(there, name, kind, tuple(said), tuple(own)))
         found += [
             ColumnRead(
                 next(n for n in declared.drop if n.lower() == old), said=("left out, as declared",)
@@ -833,7 +834,8 @@ class LackingRows:
         out = f"({' OR '.join(lacking)})"
         if self._user:
             out += f" AND {quote(self._user)} IS NOT NULL"
-        counts = [*(f"count({quote(n)})" for n in self.valid), *map("count_if({})".format, lacking)]
+        counts = [f"count({quote(name)})" for name in self.valid]
+        counts += map("count(*) FILTER ({})".format, lacking)
         sql = f"SELECT {', '.join(counts)} FROM staged WHERE {out}"
         (found,) = connection.execute(sql).fetchall()
         for k, name in enumerate(self.valid):

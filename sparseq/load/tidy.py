@@ -572,8 +572,7 @@ class ColumnRead:
         name: What it is called here; "" if it is not stored.
         type: In which it is stored.
         said: What was changed, left out or guessed, and why.
-        declared: What else the curator has said of it.
-        not_null: A row that has NULL there is left out.
+        declared: What else the curator has said of it, or its source.
     """
 
     there: str
@@ -581,7 +580,6 @@ class ColumnRead:
     type: str = ""
     said: tuple[str, ...] = ()
     declared: tuple[str, ...] = ()
-    not_null: bool = False
 
     def fact(self) -> str:
         """Return what was changed, left out or guessed, in a line; "" for nothing."""
