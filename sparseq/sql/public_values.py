@@ -596,7 +596,8 @@ class _Parts:
             return None
         values = self._values.of(e, type)
         if values is not None and len(values) <= MAX_VALUES:
-            return self._named(e, type, values, self._values.confined(e, type))
+            confined = self._values.confined(e, type) or not self._values.may_be_null(e)
+            return self._named(e, type, values, confined)
         unit = self._fineness(e) if type == "TIMESTAMP" else ""
         found = self._values.moments(e, unit) if unit else None
         if found is None:
