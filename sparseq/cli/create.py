@@ -271,7 +271,8 @@ def _ask(question: str, default: str | None = None, among: Mapping[int, str] | N
     multiple=True,
     metavar="COL=TYPE[:FORMAT]",
     help="How a column is read, such as day=DATE:%d/%m/%Y or price=DOUBLE:, (decimal "
-    "comma); @FILE has all columns with their types, a line each in TOML, and others are "
+    "comma); 'ward=NOT NULL', or 'day=DATE NOT NULL:%d/%m/%Y': a row without a value there is "
+    "left out; @FILE has all columns with their types, a line each in TOML, and others are "
     "not stored. [default: guessed from the first rows, then fixed]",
 )
 @click.option(
@@ -651,6 +652,8 @@ def column_role(table: Table, column: Column) -> str:
         parts.append("time")
     if column.name in table.row_key:
         parts.append("row key")
+    if column.not_null and column.name != table.user:
+        parts.append("NOT NULL")
     if column.owned:
         parts.append("of one person each")
     if column.bounds is not None:

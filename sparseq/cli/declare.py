@@ -225,14 +225,16 @@ def dates_of(declarations: Sequence[str]) -> dict[str, str]:
 def schema_text(table: str, schema: Schema) -> str:
     """Return how a table's rows are read as a section of a schema file.
 
-    >>> print(schema_text("visits", Schema({"who": "BIGINT", "day": "DATE"}, {"day": "%d/%m/%Y"})))
+    >>> schema = Schema({"who": "BIGINT", "day": "DATE"}, {"day": "%d/%m/%Y"}, not_null={"day"})
+    >>> print(schema_text("visits", schema))
     [visits]
     "who" = "BIGINT"
-    "day" = "DATE:%d/%m/%Y"
+    "day" = "DATE NOT NULL:%d/%m/%Y"
     """
     lines = [f"[{table}]"]
     for name, kind in schema.types.items():
         format = schema.formats.get(name, "")
+        kind += " NOT NULL" if name in schema.not_null else ""
         lines.append(f"{json.dumps(name)} = {json.dumps(f'{kind}:{format}' if format else kind)}")
     return "\n".join(lines)
 

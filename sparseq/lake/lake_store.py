@@ -51,7 +51,7 @@ from sparseq.ledger.notes import CuratorLine, Fact, LoggedLine, Note
 from sparseq.ledger.protocol import Loss
 from sparseq.ledger.purposes import Pot, read
 from sparseq.load.load_rows import IncomingRows
-from sparseq.load.read_schema import Schema
+from sparseq.load.read_schema import Schema, schema_of
 from sparseq.sql.catalog import Catalog, Table
 from sparseq.store._duckdb.create_file import Declaration
 from sparseq.store._duckdb.file_backend import FORMAT as BUCKET_FORMAT
@@ -342,7 +342,7 @@ class LakeBackend:
     def schema(self, table: Table) -> Schema:
         """See `Backend`."""
         declared = self._said["schemas"][table.name]
-        return Schema(table.in_files, **declared | {"user": ()})
+        return schema_of(table, declared | {"user": ()})
 
     def tell_curator(self, kind: str, message: str) -> None:
         """See `Backend`."""

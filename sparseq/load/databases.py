@@ -138,6 +138,7 @@ class SqliteTable(TextColumns):
             table = self._table = chosen or "".join(names)
             info = con.execute(f"PRAGMA table_xinfo({quote(table)})").fetchall()
         kinds = {row[1]: str(row[2]).upper() for row in info if row[1] in self.types}
+        self.not_null = frozenset(row[1] for row in info if row[3] and row[1] in self.types)
         self.words = frozenset(n for n, kind in kinds.items() if any(t in kind for t in _TEXT))
         self.declared = {
             name: type
@@ -216,9 +217,17 @@ class DuckTable(ArrowSource):
                 "SELECT schema_name, view_name FROM duckdb_views() "
                 "WHERE NOT internal AND NOT temporary) ORDER BY 1"
             ).fetchall()
-            self._select = selected(path.name, chosen, (name for (name,) in found))
+            names = [name for (name,) in found]
+            self._select = selected(path.name, chosen, names)
+            schema, _, table = (chosen or "".join(names)).rpartition(".")
+            never = con.execute(
+                "SELECT column_name FROM duckdb_columns() WHERE NOT is_nullable AND NOT internal "
+                "AND schema_name = ? AND table_name = ?",
+                [schema or "main", table],
+            ).fetchall()
             none = con.sql(f"SELECT * FROM ({self._select}) LIMIT 0").to_arrow_table()
         super().__init__(path.name, none.schema)
+        self.not_null = frozenset(name for (name,) in never if name in self.types)
 
     def foreign_keys(self) -> list[ForeignKey]:
         """Return the foreign keys of the table."""
@@ -262,17 +271,22 @@ class PostgresTable(ArrowSource):
                 "SELECT schemaname, viewname FROM pg_views) AS t "
                 "WHERE schemaname NOT IN ('pg_catalog', 'information_schema') ORDER BY 1"
             )
-            self._select = selected(name, unquote(chosen), [row[0] for row in cursor.fetchall()])
+            names = [row[0] for row in cursor.fetchall()]
+            self._select = selected(name, self._table, names)
             cursor.execute(f"SELECT * FROM ({self._select}) AS t LIMIT 0")
             schema = cursor.fetch_arrow_table().schema
+            cursor.execute(
+                "SELECT attname FROM pg_attribute WHERE attnotnull AND attnum > 0 "
+                f"AND attrelid = to_regclass('{_regclass(self._table or ''.join(names))}')"
+            )
+            never = {row[0] for row in cursor.fetchall()}
         self._casts = {field.name: _cast(field) for field in schema}
         super().__init__(name, pa.schema([_with_text(field) for field in schema]))
         self.declared = {f.name: t for f in schema if (t := _declared(f))}
+        self.not_null = never & self.types.keys()
 
     def foreign_keys(self) -> list[ForeignKey]:
         """Return the foreign keys of the table."""
-        schema, _, name = self._table.rpartition(".")
-        table = f"{quote(schema or 'public')}.{quote(name)}".replace("'", "''")
 
         def columns(numbers: str, table: str) -> str:
             return (
@@ -288,7 +302,8 @@ class PostgresTable(ArrowSource):
                 f"{columns('confkey', 'confrelid')} FROM pg_constraint AS c "
                 "JOIN pg_class AS f ON f.oid = c.confrelid "
                 "JOIN pg_namespace AS n ON n.oid = f.relnamespace "
-                f"WHERE c.contype = 'f' AND c.conrelid = to_regclass('{table}') ORDER BY c.conname"
+                f"WHERE c.contype = 'f' AND c.conrelid = to_regclass('{_regclass(self._table)}') "
+                "ORDER BY c.conname"
             )
             rows = cursor.fetchall()
         return [
@@ -309,6 +324,12 @@ class PostgresTable(ArrowSource):
         with self._cursor() as cursor:
             cursor.execute(f"SELECT {listed} FROM ({self._select}) AS t")
             yield from cursor.fetch_record_batch()
+
+
+def _regclass(table: str) -> str:
+    """Return the name of a table as PostgreSQL's `to_regclass` has it, in an SQL string."""
+    schema, _, name = table.rpartition(".")
+    return f"{quote(schema or 'public')}.{quote(name)}".replace("'", "''")
 
 
 class _Cursor:

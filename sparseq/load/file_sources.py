@@ -75,6 +75,7 @@ class Source(Protocol):
         separator: Of the file's values, if it is text.
         declared: What the source itself says of text columns: the types that they are stored in.
         words: Text columns whose values are no numbers, whatever they look like.
+        not_null: Columns of which the source itself says that they have no NULL.
         unreadable: How many lines or rows so far have bytes that are no text.
         notes: What the curator should know about what was not read, or not as it stands.
     """
@@ -95,6 +96,10 @@ class Source(Protocol):
 
     @property
     def words(self) -> Collection[str]:
+        """See above."""
+
+    @property
+    def not_null(self) -> Collection[str]:
         """See above."""
 
     @property
@@ -129,6 +134,7 @@ class TextColumns:
 
     open_ended, separator, left_out, unreadable = False, "", 0, 0
     words: Collection[str] = frozenset()
+    not_null: Collection[str] = frozenset()
     declared: Mapping[str, str] = NO_TYPES
     notes: tuple[str, ...] = ()
 
@@ -366,6 +372,11 @@ class RenamedSource:
         return self._renamed(dict.fromkeys(self._inner.words)).keys()
 
     @property
+    def not_null(self) -> Collection[str]:
+        """See `Source`."""
+        return self._renamed(dict.fromkeys(self._inner.not_null)).keys()
+
+    @property
     def left_out(self) -> int:
         """See `Source`."""
         return self._inner.left_out
@@ -395,6 +406,9 @@ class ArrowSource(TextColumns, ABC):
         self.types: dict[str, pa.DataType | None] = {}
         for column in schema:
             self.types.setdefault(column.name, tidy_type(column.type))
+        self.not_null = frozenset(
+            name for name in self.types if not schema.field(self._at(name)).nullable
+        )
         twice = [n for n, k in Counter(schema.names).items() if k > 1]
         self.notes = tuple(
             f"{shown(name)}: there are several columns {shown(n)!r}; the first is read"

@@ -72,6 +72,7 @@ class Intake:
     Attributes:
         rows: That came.
         no_user: Rows that don't say whom they are about, and were left out.
+        null: By column that is NOT NULL: rows that have no value there, and were left out.
         early: Rows of an earlier day than is taken, or of none, that were left out.
         lines: Lines of text that were left out: too long, or with too many values.
         unreadable: Lines or rows with bytes that are no text: such a value is NULL.
@@ -84,6 +85,7 @@ class Intake:
 
     rows: int = 0
     no_user: int = 0
+    null: dict[str, int] = field(default_factory=dict)
     early: int = 0
     lines: int = 0
     unreadable: int = 0
@@ -106,12 +108,18 @@ class Intake:
             )
         if self.no_user:
             said.append(f"{self.no_user:,} of {self.rows:,} rows were left out: they name no user")
+        for name, count in self.null.items():
+            said.append(
+                f"{count:,} of {self.rows:,} rows were left out: {shown(name)} is NOT NULL, and "
+                "they have no value there"
+            )
         if self.early:
             said.append(f"{self.early:,} of {self.rows:,} rows were left out: they are too early")
         for name, why in self.columns.items():
             said.append(f"{shown(name)} is empty: {why}")
         for name, count in self.no_value.items():
-            said.append(f"{shown(name)}: {count:,} values did not fit, and are NULL")
+            became = "their rows were left out" if name in self.null else "and are NULL"
+            said.append(f"{shown(name)}: {count:,} values did not fit, {became}")
         for name, count in self.cut.items():
             said.append(f"{shown(name)}: {count:,} texts were cut to {MOST_TEXT:,} characters")
         return said + self.bounded
@@ -253,7 +261,7 @@ class IncomingRows:
         """Return how each column of the files is read, where a table is being made: public."""
         schema, declared, found = self.schema, self._declared, list[ColumnRead]()
         renamed = {old.lower() for old in declared.rename}
-        typed = {name.lower() for name in declared.types}
+        typed = {name.lower() for name in declared.typed()}
         for name, kind in schema.types.items():
             there, format = schema.in_files(name), schema.formats.get(name, "")
             said, own = [], []
@@ -268,6 +276,8 @@ class IncomingRows:
                 guessed = self._guesses.get(name, Guess(""))
                 said += said_of(name, format, guessed, declared.order(name))
             said += filter(None, [self._kept.get(name)])
+            if name in schema.not_null and name.lower() != self._asked.lower():
+                own.append("NOT NULL")
             found.append(ColumnRead(there, name, kind, tuple(said), tuple(own)))
         found += [
             ColumnRead(
@@ -389,21 +399,23 @@ class IncomingRows:
         given, whole = dict.fromkeys(types, 0), {user, *keys}
         streams = [self._stream(source, types, whole, given) for source in self.sources]
         clamp = Clamp(self._bounds, {n: t for n, t in types.items() if n not in whole})
+        lacking = LackingRows(self.schema.not_null, types, user)
         if most and self._since is None and all(stream.is_direct for stream in streams):
             held = HeldRows(dict(zip(types, streams[0].schema.types, strict=True)), user)
-            fits = _fit(streams, held, most, clamp)
+            fits = _fit(streams, held, most, clamp, lacking)
             self._check_whole()
             if fits:
                 valid = [held.valid(name) for name in types]
-                self._count(held.rows, types, given, valid, user, clamp)
+                self._count(held.rows, given, valid, lacking, user, clamp)
                 return held
             streams = [_again(held, streams[0]), *streams]
         for k, stream in enumerate(streams):
             self._stage(connection, stream, first=k == 0)
         clamp.staged(connection)
+        lacking.staged(connection)
         counts = ", ".join(f"count({quote(name)})" for name in types)
         ((rows, *valid),) = connection.execute(f"SELECT count(*), {counts} FROM staged").fetchall()
-        self._count(rows, types, given, valid, user, clamp)
+        self._count(rows, given, valid, lacking, user, clamp)
         self._leave_out_early(connection)
         return None
 
@@ -419,22 +431,24 @@ class IncomingRows:
     def _count(
         self,
         rows: int,
-        types: Iterable[str],
         given: Mapping[str, int],
-        valid: list[int],
+        kept: list[int],
+        lacking: LackingRows,
         user: str,
         clamp: Clamp,
     ) -> None:
-        """Count what did not fit: each column had so many values given, of which some are valid."""
-        self.told.rows = rows
+        """Count what did not fit: each column had so many values given, of which some are kept."""
+        self.told.rows = rows = rows + lacking.rows
+        self.told.null = {name: count for name, count in lacking.null.items() if count}
+        valid = [n + more for n, more in zip(kept, lacking.valid.values(), strict=True)]
         self.told.lines = sum(s.left_out for s in self.sources)
         self.told.unreadable = sum(s.unreadable for s in self.sources)
-        for name, count in zip(types, valid, strict=True):
+        for name, count in zip(given, valid, strict=True):
             if given[name] > count:
                 self.told.no_value[name] = given[name] - count
             if name == user:
                 self.told.no_user = rows - count
-        self.told.bounded = clamp.messages(dict(zip(types, valid, strict=True)))
+        self.told.bounded = clamp.messages(dict(zip(given, valid, strict=True)))
 
     def _stream(
         self,
@@ -598,7 +612,21 @@ class IncomingRows:
             self._names,
             tuple(self._dropped),
             declared.skip,
+            self._without_null(types, declared),
         )
+
+    def _without_null(self, types: Iterable[str], declared: Declarations) -> frozenset[str]:
+        """Return the columns that are NOT NULL: as declared, or in every source by its schema."""
+        said = declared.not_null()
+        sources = [{name.lower() for name in source.not_null} for source in self.sources]
+        said |= set[str].intersection(*sources) if sources else set()
+        if declared.window:  # who has none of these has no account
+            said |= {
+                self._asked.lower(),
+                *map(str.lower, parts_of(self._asked)),
+                declared.time.lower(),
+            }
+        return frozenset(name for name in types if name.lower() in said)
 
     def _types_in(
         self, source: Source, said: Mapping[str, tuple[str, str]], only: bool
@@ -707,11 +735,13 @@ class _Stream:
     batches: Iterator[pa.RecordBatch]
 
 
-def _fit(streams: list[_Stream], held: HeldRows, most: int, clamp: Clamp) -> bool:
+def _fit(
+    streams: list[_Stream], held: HeldRows, most: int, clamp: Clamp, lacking: LackingRows
+) -> bool:
     """Hold what streams yield; return whether it was all, within `most` bytes."""
     for stream in streams:
         for batch in stream.batches:
-            held.add(clamp.batch(batch))
+            held.add(lacking.batch(clamp.batch(batch)))
             if held.nbytes > most:
                 return False
     return True
@@ -759,6 +789,61 @@ def _nested(source: Source, name: str) -> DataError:
 def _tidy_of(source: Source, name: str) -> pa.DataType | None:
     raw = source.raw_types()
     return tidy_type(raw[name], binary=True) if name in raw else pa.string()
+
+
+class LackingRows:
+    """Leaves out rows that have NULL where a column is NOT NULL, each for itself, and counts them.
+
+    Args:
+        not_null: The columns that are NOT NULL.
+        types: All columns.
+        user: The column that says whom a row is about; rows without it are left out anyway.
+
+    Attributes:
+        rows: How many were left out.
+        valid: Column to how many values were in them.
+        null: NOT NULL column to how many of them have no value there.
+    """
+
+    def __init__(self, not_null: Collection[str], types: Iterable[str], user: str) -> None:
+        self._user, self.rows = user, 0
+        self.valid = dict.fromkeys(types, 0)
+        self.null = {name: 0 for name in self.valid if name in not_null and name != user}
+
+    def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows that stay."""
+        if not any(batch[name].null_count for name in self.null):
+            return batch
+        named = batch[self._user].is_valid() if self._user else pa.scalar(True)
+        out = pa.array(np.zeros(len(batch), bool))
+        for name in self.null:
+            lacking = pc.and_(batch[name].is_null(), named)
+            self.null[name] += lacking.true_count
+            out = pc.or_(out, lacking)
+        left = batch.filter(out)
+        self.rows += len(left)
+        for name, column in zip(self.valid, left.columns, strict=True):
+            self.valid[name] += len(column) - column.null_count
+        return batch.filter(pc.invert(out))
+
+    def staged(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Take them out of the table `staged`."""
+        if not self.null:
+            return
+        lacking = [f"{quote(name)} IS NULL" for name in self.null]
+        out = f"({' OR '.join(lacking)})"
+        if self._user:
+            out += f" AND {quote(self._user)} IS NOT NULL"
+        counts = [f"count({quote(name)})" for name in self.valid]
+        counts += map("count(*) FILTER ({})".format, lacking)
+        sql = f"SELECT {', '.join(counts)} FROM staged WHERE {out}"
+        (found,) = connection.execute(sql).fetchall()
+        for k, name in enumerate(self.valid):
+            self.valid[name] += found[k]
+        for k, name in enumerate(self.null, len(self.valid)):
+            self.null[name] += found[k]
+        ((rows,),) = connection.execute(f"DELETE FROM staged WHERE {out}").fetchall()
+        self.rows += rows
 
 
 # -- numbers are cut to the bounds that were declared of their column, each by itself --------------

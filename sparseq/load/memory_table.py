@@ -436,6 +436,11 @@ class CompositeFile:
         return self._inner.words
 
     @property
+    def not_null(self) -> Collection[str]:
+        """See `Source`."""
+        return self._inner.not_null
+
+    @property
     def left_out(self) -> int:
         """See `Source`."""
         return self._inner.left_out

@@ -295,6 +295,11 @@ class PartitionFile:
         return [name for name in self._inner.words if name not in self._values]
 
     @property
+    def not_null(self) -> Collection[str]:
+        """See `Source`."""
+        return [name for name in self._inner.not_null if name not in self._values]
+
+    @property
     def left_out(self) -> int:
         """See `Source`."""
         return self._inner.left_out

@@ -81,6 +81,7 @@ class Schema:
         names: What a column is called here, by its name in files.
         dropped: Names in files, in lower case, of columns that are not stored.
         skip: Lines with words before the header of text files.
+        not_null: Columns without NULL: a row that has it there, once it is read, is left out.
     """
 
     types: Mapping[str, str]
@@ -95,11 +96,12 @@ class Schema:
     names: Mapping[str, str] = field(default_factory=dict)
     dropped: tuple[str, ...] = ()
     skip: int = 0
+    not_null: Collection[str] = frozenset()
 
     def to_dict(self) -> dict[str, Any]:
         """Return what the catalog doesn't say, as plain data."""
         later = ("encoding", "names", "dropped", "skip")
-        left = {"types", *(name for name in later if not getattr(self, name))}
+        left = {"types", "not_null", *(name for name in later if not getattr(self, name))}
         return {k: v for k, v in asdict(self).items() if k not in left}
 
     def in_files(self, name: str) -> str:
@@ -112,7 +114,8 @@ class Declarations:
     """Declarations of the curator on how text is read.
 
     Attributes:
-        types: Column to `TYPE` or `TYPE:FORMAT`; names in any case.
+        types: Column to `TYPE`, `TYPE:FORMAT`, `TYPE NOT NULL:FORMAT`, or `NOT NULL` of a type that
+            is guessed; names in any case.
         multiline: See `Schema`.
         schemas: All columns of a table, by its name.
         only: The table has these columns, and no others.
@@ -146,7 +149,7 @@ class Declarations:
     dates: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _check_orders(self.dates, self.types)
+        _check_orders(self.dates, self.typed())
         if self.encoding is not None:
             object.__setattr__(self, "encoding", encoding_named(self.encoding))
         _check_names(self.rename)
@@ -182,9 +185,19 @@ class Declarations:
             if isinstance(low, int | float) and isinstance(high, int | float)
         }
 
+    def typed(self) -> dict[str, str]:
+        """Return what is said of columns whose types are not guessed."""
+        return {name: text for name, text in self.types.items() if null_apart(name, text)[0]}
+
+    def not_null(self) -> frozenset[str]:
+        """Return the columns that are declared NOT NULL, in lower case."""
+        found = {name.lower(): null_apart(name, text)[1] for name, text in self.types.items()}
+        return frozenset(name for name, declared in found.items() if declared)
+
     def parsed(self) -> dict[str, tuple[str, str]]:
         """Return type and format by the column's name in lower case; raises `ParameterError`."""
-        return {name.lower(): declared_type(name, text) for name, text in self.types.items()}
+        said = self.types if self.only else self.typed()
+        return {name.lower(): declared_type(name, text) for name, text in said.items()}
 
 
 def encoding_named(name: str) -> str:
@@ -339,8 +352,30 @@ def _check_names(rename: Mapping[str, str]) -> None:
             )
 
 
+_NOT_NULL = re.compile(r"(?:^|\s+)NOT\s+NULL\s*$", re.IGNORECASE)
+
+
+def null_apart(column: str, text: str) -> tuple[str, bool]:
+    """Return a declaration without its NOT NULL, and whether it has one.
+
+    Raises:
+        ParameterError: It comes after a format, of which it would be a part.
+
+    >>> null_apart("day", "DATE NOT NULL:%d/%m/%Y"), null_apart("ward", "not null")
+    (('DATE:%d/%m/%Y', True), ('', True))
+    """
+    kind, colon, format = text.partition(":")
+    if _NOT_NULL.search(format):
+        format = _NOT_NULL.sub("", format)
+        raise ParameterError(
+            f"the type of {column} is {text!r}",
+            f"NOT NULL comes before a format: '{kind} NOT NULL:{format}'",
+        )
+    return _NOT_NULL.sub("", kind.strip()) + colon + format, bool(_NOT_NULL.search(kind))
+
+
 def declared_type(column: str, text: str) -> tuple[str, str]:
-    """Return type and format of a declaration.
+    """Return type and format of a declaration; that it is NOT NULL is another matter.
 
     Raises:
         ParameterError: No such type can be stored, or the format is none.
@@ -348,7 +383,7 @@ def declared_type(column: str, text: str) -> tuple[str, str]:
     >>> declared_type("day", "date:%d/%m/%Y"), declared_type("price", "DECIMAL(9,2):,")
     (('DATE', '%d/%m/%Y'), ('DECIMAL(9,2)', ','))
     """
-    kind, _, format = text.partition(":")
+    kind, _, format = null_apart(column, text)[0].partition(":")
     kind = re.sub(r"\s", "", kind).upper()
     kind = _SAME.get(kind, kind)
     if kind not in TYPES and not _is_decimal(kind):
@@ -395,7 +430,7 @@ def schema_of(table: Table, kept: Mapping[str, Any] | None) -> Schema:
     types = table.in_files
     said = dict(kept or {})
     lists = {name: tuple(said.get(name, ())) for name in ("user", "nulls", "dropped")}
-    return Schema(types, **said | lists)
+    return Schema(types, **said | lists, not_null=table.not_null & types.keys())
 
 
 def schema_of_existing(catalog: Catalog) -> dict[str, Schema]:

@@ -572,7 +572,7 @@ class ColumnRead:
         name: What it is called here; "" if it is not stored.
         type: In which it is stored.
         said: What was changed, left out or guessed, and why.
-        declared: What else the curator has said of it.
+        declared: What else the curator has said of it, or its source.
     """
 
     there: str

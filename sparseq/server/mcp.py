@@ -74,7 +74,13 @@ async def _tables(service: Service, who: Principal, given: Arguments) -> tuple[s
             "table": table.name,
             "about_people": table.private,
             "columns": [
-                {"name": c.name, "type": c.type, "bounds": c.bounds, "keys": c.keys}
+                {
+                    "name": c.name,
+                    "type": c.type,
+                    "not_null": c.not_null,
+                    "bounds": c.bounds,
+                    "keys": c.keys,
+                }
                 for c in table.columns
             ],
         }

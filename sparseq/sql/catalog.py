@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -55,6 +55,7 @@ class Column:
         keys: Declared public values, a domain to group by.
         found: Values that were privately found; None: they have not been looked for.
         owned: No value is of two people, as of an order's or a session's number: declared.
+        not_null: No row has NULL there: one that comes with it is left out.
     """
 
     name: str
@@ -64,11 +65,17 @@ class Column:
     keys: tuple[Any, ...] | None = None
     found: tuple[Any, ...] | None = None
     owned: bool = False
+    not_null: bool = False
 
     @property
     def integral(self) -> bool:
         """Values are integers."""
         return self.type in INTEGER_TYPES
+
+
+def columns_of(types: Mapping[str, str], not_null: Collection[str]) -> tuple[Column, ...]:
+    """Return columns by their types, of which some are NOT NULL."""
+    return tuple(Column(name, type, not_null=name in not_null) for name, type in types.items())
 
 
 @dataclass(frozen=True)
@@ -220,6 +227,11 @@ class Table:
         return {c.name: c.type for c in self.columns if not (found and c.name == self.user)}
 
     @property
+    def not_null(self) -> frozenset[str]:
+        """The columns that no row has NULL in."""
+        return frozenset(c.name for c in self.columns if c.not_null)
+
+    @property
     def bounds(self) -> dict[str, tuple[float, float]]:
         """The bounds of columns that have some."""
         return {c.name: c.bounds for c in self.columns if c.bounds is not None}
@@ -342,6 +354,7 @@ class Catalog:
                 (bounds[0], bounds[1]) if bounds is not None else None,
                 tuple(keys) if keys is not None else None,
                 owned=c.get("owned", False),
+                not_null=c.get("not_null", False),
             )
 
         return cls(

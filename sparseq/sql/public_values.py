@@ -223,6 +223,8 @@ class PublicValues:
             source, facts = self._scope.sources[e.table], self._scope.facts(e)
             if self._scope.is_user(e) or (facts.null is not None and not facts.null()):
                 return False
+            if facts.null is None and source.private and facts.stored and facts.stored.not_null:
+                return False
             if facts.stored is not None and source.table is not None and not source.private:
                 name, field = quoted(source.table.name), quoted(facts.stored.name)
                 found = f"SELECT 1 FROM public.{name} WHERE {field} IS NULL LIMIT 1"
@@ -596,7 +598,8 @@ class _Parts:
             return None
         values = self._values.of(e, type)
         if values is not None and len(values) <= MAX_VALUES:
-            return self._named(e, type, values, self._values.confined(e, type))
+            confined = self._values.confined(e, type) or not self._values.may_be_null(e)
+            return self._named(e, type, values, confined)
         unit = self._fineness(e) if type == "TIMESTAMP" else ""
         found = self._values.moments(e, unit) if unit else None
         if found is None:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import sparseq
 from benchmarks.stores import made_store
+from sparseq.base.errors import ParameterError
+from sparseq.engine._duckdb.connection import connected
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.read_schema import Declarations
+from sparseq.sql.catalog import Catalog, Column, Table
+from sparseq.store.curator import counts, exact_sql
 
 CSV = """who,age,city,day
 a,3,Rome,2024-01-01
@@ -79,3 +86,86 @@ def test_a_column_of_placeholders_alone_is_text(tmp_path: Path) -> None:
     (tmp_path / "v.csv").write_text("who,x,y\nNA,NA,NA\nb,-,7\n")
     found = IncomingRows(tmp_path / "v.csv", user="who")
     assert found.schema.types == {"who": "VARCHAR", "x": "VARCHAR", "y": "BIGINT"}
+
+
+LATER = "who,age,city,day\ne,x,Rome,03/01/2024\ne,5,,03/01/2024\nf,,Bari,04/01/2024\n"
+
+
+@pytest.mark.parametrize("way", ["held", "staged", "lake"])
+def test_rows_without_a_value_where_it_is_not_null_are_left_out(tmp_path: Path, way: str) -> None:
+    (tmp_path / "v.csv").write_text(
+        "who,age,city,day\na,1,Rome,25/01/2024\nb,2,,25/01/2024\nc,3,Oslo,25/25/2024\n"
+        ",4,,01/01/2024\nd,,Oslo,01/02/2024\n"
+    )
+    (tmp_path / "w.csv").write_text(LATER)
+    more = {"row_key": "age"} if way == "staged" else {"buckets": 2} if way == "lake" else {}
+    place = f"lake://{tmp_path / 'lake'}" if way == "lake" else tmp_path / "s.sparseq"
+    with sparseq.create(
+        place,
+        {"v": tmp_path / "v.csv"},
+        user="who",
+        types={"City": "not null", "day": "DATE NOT NULL:%d/%m/%Y"},
+        keys={"city": ["Rome", "Oslo"]},
+        **more,  # type: ignore[arg-type]
+    ) as con:
+        assert (counts(con).rows, counts(con).users) == ({"v": 2}, 2)
+        told = con.curator_notes()
+        for what in ("they name no user", *(f"{c} is NOT NULL, and they have no value there"
+                                            for c in ("city", "day"))):  # fmt: skip
+            assert f"v: 1 of 5 rows were left out: {what}" in told
+        assert "v: day: 1 values did not fit, their rows were left out" in told
+        assert con.ingest(tmp_path / "w.csv", once="w") == 2
+    with sparseq.connect(place) as con:
+        never = {c.name for c in con.catalog.private[0].columns if c.not_null}
+        assert never == {"who", "city", "day"}
+        assert counts(con).rows == {"v": 4}
+        if way != "lake":
+            left = exact_sql(con, "SELECT who, age, city FROM v ORDER BY who").to_pylist()
+            assert [tuple(row.values()) for row in left] == [
+                ("a", 1, "Rome"), ("d", None, "Oslo"), ("e", None, "Rome"), ("f", None, "Bari"),
+            ]  # fmt: skip
+        assert [row["city"] for row in con.sql(
+            "SELECT city, count(*) AS n FROM v GROUP BY city")
+        ] == ["Rome", "Oslo"]  # fmt: skip
+
+
+def test_other_columns_are_counted_as_if_no_row_had_been_left_out() -> None:
+    found = IncomingRows(
+        pa.table({"who": ["a", "b", "c"], "n": ["1", "x", "y"], "m": ["1", "2", None]}),
+        declared=Declarations({"n": "BIGINT", "m": "BIGINT NOT NULL"}),
+        user="who",
+    )
+    with connected() as con:
+        found.read(con, found.usable(), "who")
+    assert (found.told.rows, found.told.no_value, found.told.null) == (3, {"n": 2}, {"m": 1})
+
+
+def test_what_a_schema_says_of_null_is_kept() -> None:
+    rows = pa.table(
+        [pa.array(["a", "b"]), pa.array([1, 2]), pa.array([3, 4])],
+        pa.schema(
+            [("who", pa.string()), pa.field("n", pa.int64(), nullable=False), ("m", "int64")]
+        ),
+    )
+
+    def never(source: object, **more: object) -> set[str]:
+        with made_store(None, source, user="who", table="v", **more) as con:  # type: ignore[arg-type]
+            table = con.catalog.private[0]
+            kept = Catalog.from_dict(json.loads(json.dumps(con.catalog.to_dict())))
+            assert kept.table("v").not_null == table.not_null
+            return set(table.not_null) - {"who"}
+
+    assert never(rows) == {"n"}
+    assert never(pl.from_arrow(rows)) == never(rows.to_pandas()) == set()
+
+
+def test_a_catalog_without_it_says_that_null_may_be() -> None:
+    said = Catalog((Table("v", (Column("n", "BIGINT", not_null=True),), "n"),)).to_dict()
+    del said["tables"][0]["columns"][0]["not_null"]
+    assert not Catalog.from_dict(said).table("v").column("n").not_null
+
+
+def test_not_null_comes_before_a_format() -> None:
+    with pytest.raises(ParameterError) as found:
+        Declarations({"day": "DATE:%d/%m/%Y NOT NULL"}).parsed()
+    assert "'DATE NOT NULL:%d/%m/%Y'" in (found.value.hint or "")

@@ -211,6 +211,12 @@ def test_foreign_keys_of_postgresql_are_read_and_proposed(server: str) -> None:
         assert exact_sql(con, "SELECT who FROM n").to_pylist() == [{"who": 7}] * 2
 
 
+def test_not_null_of_postgresql_is_read(server: str) -> None:
+    assert set(PostgresTable(f"{server}#o's").not_null) == {"a", "b"}
+    assert set(PostgresTable(f"{server}#m").not_null) == set()
+    assert set(PostgresTable(f'{server}#SELECT * FROM "o\'s"').not_null) == set()
+
+
 def test_no_value_of_postgresql_stops_a_load_and_no_password_is_kept(
     tmp_path: Path, server: str
 ) -> None:
@@ -229,6 +235,26 @@ def test_no_value_of_postgresql_stops_a_load_and_no_password_is_kept(
         with pytest.raises(DataError) as refused:
             contents(what)
         assert "secret" not in f"{refused.value.message}{refused.value.hint}"
+
+
+def test_not_null_of_files_is_read_where_all_of_them_say_it(tmp_path: Path) -> None:
+    with duckdb.connect(tmp_path / "t.duckdb") as duck, sqlite3.connect(tmp_path / "t.db") as lite:
+        for con in (duck, lite):
+            con.execute("CREATE TABLE v (who TEXT, n INT NOT NULL, m INT)")
+            con.execute("INSERT INTO v VALUES ('a', 1, 2)")
+    lite.close()
+    said = pa.schema([("who", "string"), pa.field("n", "int64", nullable=False), ("m", "int64")])
+    rows = pa.table([["a"], [1], [2]], schema=said)
+    pq.write_table(rows, tmp_path / "t.parquet")
+    pl.from_arrow(rows).write_parquet(tmp_path / "u.parquet")
+    both = [tmp_path / "t.parquet", tmp_path / "u.parquet"]
+    for source, never in [
+        (tmp_path / "t.duckdb", {"n"}), (tmp_path / "t.db", {"n"}), (both[0], {"n"}),
+        (f"{tmp_path / 't.duckdb'}#SELECT * FROM v", set()), (both[1], set()), (both, set()),
+    ]:  # fmt: skip
+        with made_store(None, source, user="who", table="t", rename={"n": "N"}) as con:
+            found = con.catalog.tables[0].not_null
+            assert found - {"who"} == {name.upper() for name in never}, source
 
 
 # Who is who --------------------------------------------------------------------------------------

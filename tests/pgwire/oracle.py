@@ -67,7 +67,10 @@ def _declared(tables: Sequence[CatalogueTable]) -> Iterator[str]:
     for table in tables:
         if table.schema != "public":
             yield f"CREATE SCHEMA IF NOT EXISTS {table.schema}"
-        columns = ", ".join(f'"{name}" {_TYPES[oid]}' for name, oid, _ in table.columns)
+        columns = ", ".join(
+            f'"{name}" {_TYPES[oid]}{" NOT NULL" * (name in table.not_null)}'
+            for name, oid, _ in table.columns
+        )
         name = f'{table.schema}."{table.name}"'
         yield f"CREATE TABLE {name} ({columns})"
         if table.words:

@@ -346,3 +346,44 @@ def test_null_is_a_group_where_the_where_asks_for_it(name: str) -> None:
     theirs = {row[:-1]: row[-1] for row in plain}
     assert {key: n for key, n in ours.items() if n} == theirs
     assert any(None in key for key in ours) == (name != "not at all")
+
+
+NEVER = [
+    ("SELECT size AS k FROM t", []),
+    ("SELECT upper(size) AS k FROM t", []),
+    ("SELECT month(day) AS k FROM t", []),
+    ("SELECT b.size AS k FROM t AS a JOIN t AS b ON a.who = b.who", []),
+    ("SELECT b.size AS k FROM t AS a LEFT JOIN t AS b ON a.who = b.who AND b.size = 'S'", [None]),
+    ("SELECT k FROM (SELECT who, size AS k FROM t)", []),
+    (
+        "SELECT k FROM (SELECT a.who, b.size AS k FROM t AS a LEFT JOIN t AS b "
+        "ON a.who = b.who AND b.size = 'S')",
+        [None],
+    ),
+    ("SELECT k FROM (SELECT who, max(size) AS k FROM t GROUP BY who)", []),
+    ("SELECT nullif(size, 'S') AS k FROM t", [None]),
+    ("SELECT may AS k FROM t", [None]),
+    ("SELECT coalesce(size, 'none') AS k FROM t", []),
+]
+
+
+@pytest.fixture(scope="module")
+def never() -> sparseq.Store:
+    sizes = {"who": [1], "size": ["S"], "may": ["S"], "day": [dt.date(2024, 5, 1)]}
+    return sparseq.create(
+        None,
+        {"t": pa.table(sizes)},
+        user="who",
+        types={"size": "NOT NULL", "day": "NOT NULL"},
+        keys={"size": ["S", "L"], "may": ["S"]},
+        seed=1,
+    )
+
+
+@pytest.mark.parametrize(("rows", "null"), NEVER)
+def test_null_is_no_group_where_no_row_has_it(
+    never: sparseq.Store, rows: str, null: list[None]
+) -> None:
+    found = [r["k"] for r in never.sql(f"SELECT k, count(*) AS n FROM ({rows}) AS s GROUP BY k")]
+    assert [k for k in found if k is None] == null
+    assert "none" not in found

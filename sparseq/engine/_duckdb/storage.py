@@ -39,7 +39,7 @@ from __future__ import annotations
 
 import secrets
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +57,7 @@ from sparseq.ledger._duckdb.notes import CuratorLog, is_full, not_written
 from sparseq.ledger._duckdb.session import StoreSession
 from sparseq.load.convert import MOST_TEXT
 from sparseq.load.read_schema import MOST_DIGITS, NAME, Schema, schema_of
-from sparseq.sql.catalog import TIME_TYPES, Catalog, Column, KeyLink, Table
+from sparseq.sql.catalog import TIME_TYPES, Catalog, Column, KeyLink, Table, columns_of
 from sparseq.sql.plan import ROWS
 
 if TYPE_CHECKING:
@@ -169,6 +169,7 @@ class Storage:
         time: str,
         row_key: Sequence[str] = (),
         link: KeyLink | None = None,
+        not_null: Collection[str] = (),
     ) -> Table:
         """Make the empty tables of a private table, strings not yet coded.
 
@@ -181,7 +182,7 @@ class Storage:
                     f"a column can't be called {column!r}",
                     f"--rename {shlex.quote(f'{column}=NAME')}",
                 )
-        columns = tuple(Column(n, t) for n, t in types.items())
+        columns = columns_of(types, {user, *not_null})
         if not time:
             time = next((c.name for c in columns if c.type in TIME_TYPES), "")
         return Table(name, columns, user, time, _row_key(name, types, user, row_key), link=link)
@@ -195,7 +196,7 @@ class Storage:
         log = CuratorLog(self._con)
         for message in rows.told.messages():
             log.add("ingest", f"{name}: {message}")
-        return Table(name, tuple(Column(n, t) for n, t in types.items()))
+        return Table(name, columns_of(types, rows.schema.not_null))
 
     def public_rows(self, table: Table) -> pa.Table:
         """Return a public table."""

@@ -35,7 +35,7 @@ from sparseq.load.key_chain import check_declared, declared_links
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.memory_table import DICTIONARY_LIMIT
 from sparseq.load.read_schema import Declarations, Schema, check_named
-from sparseq.sql.catalog import Catalog, Column, KeyLink, Table
+from sparseq.sql.catalog import Catalog, KeyLink, Table, columns_of
 from sparseq.store._duckdb.create_file import (
     Declaration,
     budget_column_of,
@@ -278,6 +278,7 @@ class NewBuckets:
         self.schemas: dict[str, Schema] = {}
         self._public_schemas: list[Schema] = []
         self._types: dict[str, dict[str, str]] = {}
+        self._not_null: dict[str, frozenset[str]] = {}
         self._users: dict[str, str] = {}
         self._coded: dict[str, frozenset[str]] = {}
         self._shuffle = Shuffle(folder, key, count)
@@ -311,6 +312,7 @@ class NewBuckets:
         for name, rows in opened.items():
             tables.append(self._table(name, rows, {t.name: t for t in tables}))
             self._types[name] = {c.name: c.type for c in tables[-1].columns}
+            self._not_null[name] = tables[-1].not_null
             self._users[name] = tables[-1].user
             self.schemas[name] = rows.schema
         if not self.links:
@@ -343,7 +345,7 @@ class NewBuckets:
             user = chains.user_name(name, types)
             types[user] = parent.column(parent.user).type
             self.links[name] = link
-        return Table(name, tuple(Column(n, t) for n, t in types.items()), user, link=link)
+        return Table(name, columns_of(types, {user, *rows.schema.not_null}), user, link=link)
 
     def _take(self, table: Table, rows: IncomingRows) -> None:
         types = self._types[table.name]
@@ -358,12 +360,23 @@ class NewBuckets:
         if name not in self._made.really_public:
             rows.check_public(name, self._chains.ways())
         self._types[name] = rows.usable()
+        self._not_null[name] = rows.schema.not_null
         self._public_schemas.append(rows.schema)
         with connected() as con:
             rows.read(con, self._types[name])
             found = con.sql("FROM staged").to_arrow_table()
         rows.close()
         return found
+
+    def _said(self) -> dict[str, dict[str, str]]:
+        """Return the columns of all tables as they are declared."""
+        return {
+            name: {
+                column: f"{type} NOT NULL" if column in self._not_null[name] else type
+                for column, type in types.items()
+            }
+            for name, types in self._types.items()
+        }
 
     def written(self) -> Iterator[Laid]:
         """Write the buckets, one after the other."""
@@ -373,7 +386,7 @@ class NewBuckets:
                     self._made,
                     sources={name: self._shuffle.rows(name, bucket) for name in self._made.sources},
                     public=self._public,
-                    read_as=Declarations(schemas=self._types),
+                    read_as=Declarations(schemas=self._said()),
                     again=True,
                     coded=self._coded,
                     links={},

@@ -448,12 +448,14 @@ class Postgresql:
 
 @dataclass(frozen=True)
 class CatalogueTable:
-    """A table that clients see: its schema, name, words, and its columns with type and words."""
+    """A table that clients see: schema, name, words, columns with type and words, and which
+    are NOT NULL."""
 
     schema: str
     name: str
     words: str
     columns: Sequence[tuple[str, int, str]]
+    not_null: frozenset[str] = frozenset()
 
 
 def declare(
@@ -556,7 +558,7 @@ def listed(catalog: Catalog) -> list[CatalogueTable]:
             if column.keys is not None:
                 said.append(f"{len(column.keys):,} declared values")
             columns.append((column.name, type_of(column), "; ".join(said)))
-        found.append(CatalogueTable("public", table.name, words, columns))
+        found.append(CatalogueTable("public", table.name, words, columns, table.not_null))
     return found
 
 
@@ -746,7 +748,7 @@ def _insert_relation(
             attalign="d" if sizes[type] == 8 else "i",
             attstorage="p",
             attcompression="",
-            attnotnull=False,
+            attnotnull=name in relation.not_null,
             atthasdef=False,
             atthasmissing=False,
             attidentity="",

@@ -222,6 +222,8 @@ def _known(table: Table, column: Column) -> list[str]:
         known.append("whom a row is about")
     if column.name == table.time:
         known.append("when it happened")
+    if column.not_null and column.name != table.user:
+        known.append("never NULL")
     if column.bounds is not None:
         known.append(" to ".join(bound_text(column, end) for end in column.bounds))
     keys = column.keys if column.keys is not None else column.found
