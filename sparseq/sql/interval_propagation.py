@@ -283,22 +283,21 @@ class _Select:
         return not self.width(e).noised
 
     def width(self, e: exp.Expr) -> Width:
-        """Return the facts of an expression over the sources."""
+        """Return the facts of an expression over the sources, or of the group that it is a key of.
+
+        There each row has ends of its own; it is about too few people where one row is.
+        """
         if id(e) not in self._widths:
             check()
             width = self._width(e)
             if width.noised:
                 width = replace(width, few=self._few(e))
-            if width.noised and self._is_key(e):
+            around = exp.AggFunc, exp.Where, exp.Join, exp.Group, exp.Select
+            if e in self._keys and isinstance(e.find_ancestor(*around), exp.Select):
                 most = None if width.few is None else exp.Max(this=own(width.few))
                 width = replace(width, ends=None, few=most)
             self._widths[id(e)] = e, width
         return self._widths[id(e)][1]
-
-    def _is_key(self, e: exp.Expr) -> bool:
-        """Tell whether an expression is a key of the groups, of which each row has its own ends."""
-        around = exp.AggFunc, exp.Where, exp.Join, exp.Group, exp.Select
-        return e in self._keys and isinstance(e.find_ancestor(*around), exp.Select)
 
     def _few(self, e: exp.Expr) -> exp.Expr | None:
         """Return 1 where a value comes of one about too few people, else 0; None: all are shown.
