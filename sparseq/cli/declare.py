@@ -225,7 +225,8 @@ def dates_of(declarations: Sequence[str]) -> dict[str, str]:
 def schema_text(table: str, schema: Schema) -> str:
     """Return how a table's rows are read as a section of a schema file.
 
-    >>> schema = Schema({"who": "BIGINT", "day": "DATE"}, {"day": "%d/%m/%Y"}, not_null={"day"})
+    >>> types, formats = {"who": "BIGINT", "day": "DATE"}, {"day": "%d/%m/%Y"}
+    >>> schema = Schema(types, formats, not_null=frozenset(["day"]))
     >>> print(schema_text("visits", schema))
     [visits]
     "who" = "BIGINT"

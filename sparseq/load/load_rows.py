@@ -1,8 +1,9 @@
 """Rows of files, or of tables in memory, on their way into a store: each is read by itself.
 
 What is done to a row is decided by the table's schema and by the row (`schema`, `convert`). A value
-that does not fit its column is NULL; a row that does not say whom it is about is left out. So
-neighbouring files, one of which lacks somebody's rows, have the same other rows.
+that does not fit its column is NULL; a row that does not say whom it is about is left out, and one
+that has NULL where its column is NOT NULL. So neighbouring files, one of which lacks somebody's
+rows, have the same other rows.
 Only a file's frame can be wrong (`sources`): then nothing of it is taken in, and everybody sees it.
 
 How much did not fit is private, and for the curator: see `intake`.
@@ -38,7 +39,14 @@ from sparseq.load.file_sources import (
     TextForm,
     damaged,
 )
-from sparseq.load.memory_table import CompositeFile, HeldRows, composite_name, decoded, parts_of
+from sparseq.load.memory_table import (
+    CompositeFile,
+    HeldRows,
+    LackingRows,
+    composite_name,
+    decoded,
+    parts_of,
+)
 from sparseq.load.open_sources import SourceList, opened
 from sparseq.load.read_schema import NAME, Declarations, Schema, fit_name
 from sparseq.load.text_lines import Letters, ahead
@@ -789,61 +797,6 @@ def _nested(source: Source, name: str) -> DataError:
 def _tidy_of(source: Source, name: str) -> pa.DataType | None:
     raw = source.raw_types()
     return tidy_type(raw[name], binary=True) if name in raw else pa.string()
-
-
-class LackingRows:
-    """Leaves out rows that have NULL where a column is NOT NULL, each for itself, and counts them.
-
-    Args:
-        not_null: The columns that are NOT NULL.
-        types: All columns.
-        user: The column that says whom a row is about; rows without it are left out anyway.
-
-    Attributes:
-        rows: How many were left out.
-        valid: Column to how many values were in them.
-        null: NOT NULL column to how many of them have no value there.
-    """
-
-    def __init__(self, not_null: Collection[str], types: Iterable[str], user: str) -> None:
-        self._user, self.rows = user, 0
-        self.valid = dict.fromkeys(types, 0)
-        self.null = {name: 0 for name in self.valid if name in not_null and name != user}
-
-    def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows that stay."""
-        if not any(batch[name].null_count for name in self.null):
-            return batch
-        named = batch[self._user].is_valid() if self._user else pa.scalar(True)
-        out = pa.array(np.zeros(len(batch), bool))
-        for name in self.null:
-            lacking = pc.and_(batch[name].is_null(), named)
-            self.null[name] += lacking.true_count
-            out = pc.or_(out, lacking)
-        left = batch.filter(out)
-        self.rows += len(left)
-        for name, column in zip(self.valid, left.columns, strict=True):
-            self.valid[name] += len(column) - column.null_count
-        return batch.filter(pc.invert(out))
-
-    def staged(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Take them out of the table `staged`."""
-        if not self.null:
-            return
-        lacking = [f"{quote(name)} IS NULL" for name in self.null]
-        out = f"({' OR '.join(lacking)})"
-        if self._user:
-            out += f" AND {quote(self._user)} IS NOT NULL"
-        counts = [f"count({quote(name)})" for name in self.valid]
-        counts += map("count(*) FILTER ({})".format, lacking)
-        sql = f"SELECT {', '.join(counts)} FROM staged WHERE {out}"
-        (found,) = connection.execute(sql).fetchall()
-        for k, name in enumerate(self.valid):
-            self.valid[name] += found[k]
-        for k, name in enumerate(self.null, len(self.valid)):
-            self.null[name] += found[k]
-        ((rows,),) = connection.execute(f"DELETE FROM staged WHERE {out}").fetchall()
-        self.rows += rows
 
 
 # -- numbers are cut to the bounds that were declared of their column, each by itself --------------

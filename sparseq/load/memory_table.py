@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Protocol
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,6 +31,7 @@ from sparseq.base.texts import shown
 from sparseq.compiled import compiled, worthwhile
 from sparseq.engine._duckdb.connection import scratch
 from sparseq.engine.contributions import Index, as_arrow
+from sparseq.engine.protocol import quote
 from sparseq.load.convert import MOST_TEXT, expression, to_text
 from sparseq.load.databases import spelled
 from sparseq.load.file_sources import FIRST, NO_TYPES, ArrowSource, Source, one_array
@@ -217,6 +219,64 @@ def _used(array: pa.DictionaryArray) -> pa.Array:
 def decoded(array: pa.Array) -> pa.Array:
     """Return values without a dictionary."""
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+# -- rows that have NULL where a column is NOT NULL ------------------------------------------------
+
+
+class LackingRows:
+    """Leaves out rows that have NULL where a column is NOT NULL, each for itself, and counts them.
+
+    Args:
+        not_null: The columns that are NOT NULL.
+        types: All columns.
+        user: The column that says whom a row is about; rows without it are left out anyway.
+
+    Attributes:
+        rows: How many were left out.
+        valid: Column to how many values were in them.
+        null: NOT NULL column to how many of them have no value there.
+    """
+
+    def __init__(self, not_null: Collection[str], types: Iterable[str], user: str) -> None:
+        self._user, self.rows = user, 0
+        self.valid = dict.fromkeys(types, 0)
+        self.null = {name: 0 for name in self.valid if name in not_null and name != user}
+
+    def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows that stay."""
+        if not any(batch[name].null_count for name in self.null):
+            return batch
+        named = batch[self._user].is_valid() if self._user else pa.scalar(True)
+        out = pa.array(np.zeros(len(batch), bool))
+        for name in self.null:
+            lacking = pc.and_(batch[name].is_null(), named)
+            self.null[name] += lacking.true_count
+            out = pc.or_(out, lacking)
+        left = batch.filter(out)
+        self.rows += len(left)
+        for name, column in zip(self.valid, left.columns, strict=True):
+            self.valid[name] += len(column) - column.null_count
+        return batch.filter(pc.invert(out))
+
+    def staged(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Take them out of the table `staged`."""
+        if not self.null:
+            return
+        lacking = [f"{quote(name)} IS NULL" for name in self.null]
+        out = f"({' OR '.join(lacking)})"
+        if self._user:
+            out += f" AND {quote(self._user)} IS NOT NULL"
+        counts = [f"count({quote(name)})" for name in self.valid]
+        counts += map("count(*) FILTER ({})".format, lacking)
+        sql = f"SELECT {', '.join(counts)} FROM staged WHERE {out}"
+        (found,) = connection.execute(sql).fetchall()
+        for k, name in enumerate(self.valid):
+            self.valid[name] += found[k]
+        for k, name in enumerate(self.null, len(self.valid)):
+            self.null[name] += found[k]
+        ((rows,),) = connection.execute(f"DELETE FROM staged WHERE {out}").fetchall()
+        self.rows += rows
 
 
 # -- order -----------------------------------------------------------------------------------------

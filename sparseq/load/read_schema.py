@@ -96,7 +96,7 @@ class Schema:
     names: Mapping[str, str] = field(default_factory=dict)
     dropped: tuple[str, ...] = ()
     skip: int = 0
-    not_null: Collection[str] = frozenset()
+    not_null: frozenset[str] = frozenset()
 
     def to_dict(self) -> dict[str, Any]:
         """Return what the catalog doesn't say, as plain data."""
