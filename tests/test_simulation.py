@@ -21,6 +21,7 @@ from benchmarks.simulation.faults import PLANTED
 from benchmarks.simulation.runs import Runner, runner
 from sparseq.lake import fenced_log, lake_ledger
 from sparseq.lake.fenced_log import FencedLog
+from sparseq.ledger._duckdb import session
 from sparseq.store._duckdb import open_file
 from sparseq.store._duckdb.backup import keep_mark
 
@@ -116,6 +117,21 @@ def test_a_checkpoint_that_a_loss_of_power_took_is_set_aside(tmp_path: Path, tor
     assert FencedLog(tmp_path / "log", b"").head.version == 5
 
 
+@pytest.mark.parametrize("left", [b"", bytes(20), b'{"version":', b"{}", b"3"])
+def test_nothing_is_trimmed_by_what_a_loss_of_power_left_of_a_pointer(
+    tmp_path: Path, left: bytes
+) -> None:
+    log = log_of(tmp_path / "log")
+    for _ in range(3):
+        log.commit([])
+    log._table.create_checkpoint()
+    (tmp_path / "log" / "_delta_log" / "_last_checkpoint").write_bytes(left)
+    again = FencedLog(tmp_path / "log", b"")
+    assert again.trim() == []
+    again.commit([])
+    assert FencedLog(tmp_path / "log", b"").head.version == 4
+
+
 def test_a_checkpoint_that_stands_for_entries_that_are_gone_is_left_there(tmp_path: Path) -> None:
     log = log_of(tmp_path / "log")
     for _ in range(3):
@@ -185,6 +201,10 @@ def test_what_was_flushed_of_a_log_is_not_lost(tmp_path: Path) -> None:
     assert len(left) > 1
 
 
+def failing(_: Path) -> None:
+    raise OSError(errno.EIO, "no disk")
+
+
 def test_a_mark_is_never_ahead_of_a_log_that_was_not_flushed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,9 +219,6 @@ def test_a_mark_is_never_ahead_of_a_log_that_was_not_flushed(
         store.backend.abandon()
     mark.write_bytes(before)
 
-    def failing(_: Path) -> None:
-        raise OSError(errno.EIO, "no disk")
-
     with monkeypatch.context() as patch:
         patch.setattr(open_file, "make_durable", failing)
         with pytest.raises(sparseq.StoreError, match="no disk"):
@@ -209,3 +226,19 @@ def test_a_mark_is_never_ahead_of_a_log_that_was_not_flushed(
     assert mark.read_bytes() == before
     sparseq.connect(path).close()
     assert mark.read_bytes() != before
+
+
+def test_no_log_of_two_checkpoints_ago_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backup takes the log away; its name is away for good before closing takes the next one."""
+    path, made = tmp_path / "s.sparseq", list[Path]()
+    sparseq.create(path, {"t": pa.table({"who": [1, 2]})}, user="who").close()
+    real = session.sync_folder
+    monkeypatch.setattr(session, "sync_folder", lambda file: (real(file), made.append(file)))
+    with sparseq.connect(path) as store:
+        store.sql("SELECT count(*) AS n FROM t")
+        sparseq.backup(store, tmp_path / "copy.sparseq")
+        assert not session.log_of(path).exists()
+        made.clear()
+    assert made == [session.log_of(path)]

@@ -388,8 +388,8 @@ class FencedLog:
                 if ".checkpoint." in path.name and _version_of(path) == whole:
                     make_durable(path)  # delta-rs does not
             make_durable(folder / "_last_checkpoint")
-        except OSError:
-            return []  # there is none, or it can't be flushed
+        except (OSError, ValueError, KeyError, TypeError):
+            return []  # there is none, it can't be flushed, or a loss of power took what it says
         gone = [path for path in found if _version_of(path) < whole]
         for path in gone:
             path.unlink(missing_ok=True)

@@ -423,6 +423,7 @@ class StoreSession:
             return
         reached = read_reached(self._con)
         close_mark(self._con, reached)
+        self._keep_log(log_of(self._path))  # a log of two checkpoints ago fits no store
         self._con.execute("CHECKPOINT")
         kept = bool(notes.get(self._con, KEPT))
         self._con.close()

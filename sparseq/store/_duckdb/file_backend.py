@@ -430,7 +430,7 @@ class DuckBackend:
             if self.session.begun:
                 self.ledger.snapshot(self.ledger.pots, len(self.ledger.pots))
             self.session.finish()
-        except duckdb.Error as error:
+        except (duckdb.Error, OSError) as error:
             raise not_written(error, "every answer that was given is in it") from None
         finally:  # else this process could not open it again
             self._let_go_of_besides()
