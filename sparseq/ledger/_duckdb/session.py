@@ -46,7 +46,7 @@ from pathlib import Path
 import duckdb
 
 from sparseq.base.errors import StoreError
-from sparseq.base.whole_files import PRIVATE, sync_folder
+from sparseq.base.whole_files import PRIVATE, make_durable, sync_folder
 from sparseq.engine._duckdb.connection import not_judged
 from sparseq.ledger._duckdb import notes
 from sparseq.ledger._duckdb.mark import (
@@ -434,6 +434,7 @@ class StoreSession:
             with contextlib.suppress(OSError):
                 beside.touch(PRIVATE)
                 beside.write_bytes(closed.to_bytes())
+                make_durable(beside)  # else an earlier backup would be taken for the store
         else:
             beside.unlink(missing_ok=True)
 
