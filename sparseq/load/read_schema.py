@@ -187,7 +187,8 @@ class Declarations:
 
     def typed(self) -> dict[str, str]:
         """Return what is said of columns whose types are not guessed."""
-        return {name: text for name, text in self.types.items() if null_apart(name, text)[0]}
+        guessed = ("", True)  # NOT NULL, and no more
+        return {n: text for n, text in self.types.items() if null_apart(n, text) != guessed}
 
     def not_null(self) -> frozenset[str]:
         """Return the columns that are declared NOT NULL, in lower case."""
