@@ -50,7 +50,7 @@ from sparseq.sql.catalog import INTEGER_TYPES, Catalog, FoundTuples
 from sparseq.sql.from_clause import ColumnFacts, FromItem, quoted
 from sparseq.sql.interval_propagation import Shape, Width, with_ends
 from sparseq.sql.parse import parse, said, spelled
-from sparseq.sql.parsed_expressions import call_of, is_constant
+from sparseq.sql.parsed_expressions import call_of, conjuncts, is_constant
 from sparseq.sql.plan import (
     LIMITS,
     BoundSearch,
@@ -294,6 +294,7 @@ def _once_lowered(
         select, options = parse(text, catalog, public.limits)
         names = spelled(select, catalog)
         if _is_public(select, catalog):
+            _check_public_joins(select, public)
             rows = PublicRows(public.rows(select.sql("duckdb"))).called(names)
             return Query(text.strip(), Relation(""), (), (), rows, options=options), ()
         taken_apart = separated(select, catalog)
@@ -321,6 +322,28 @@ def _is_public(select: exp.Select, catalog: Catalog) -> bool:
     for table in tables:
         table.set("db", exp.to_identifier("public", quoted=True))
     return True
+
+
+def _check_public_joins(select: exp.Select, public: PublicFacts) -> None:
+    """Refuse a join of public tables that has too many rows, before any is read.
+
+    Tables that an equality joins are taken not to multiply, as in `public_factor`.
+    """
+    for scope in traverse_scope(select):
+        own = {n: t for n, (_, t) in scope.selected_sources.items() if isinstance(t, exp.Table)}
+        alike = {name: {name} for name in own}
+        clauses = [scope.expression.args.get("where"), *scope.expression.args.get("joins", [])]
+        places = ("this" if isinstance(c, exp.Where) else "on" for c in clauses)
+        for clause, place in zip(clauses, places, strict=True):
+            for part in conjuncts(clause and clause.args.get(place)):
+                both = {c.table for c in part.find_all(exp.Column)} & own.keys()
+                if isinstance(part, exp.EQ) and len(both) == 2:
+                    joined = set[str]().union(*(alike[name] for name in both))
+                    alike |= dict.fromkeys(joined, joined)
+        sizes = {n: public.most_rows(f"public.{quoted(t.name)} AS t", ()) for n, t in own.items()}
+        distinct = {frozenset(names) for names in alike.values()}
+        product = math.prod(max(sizes[name] for name in names) for names in distinct)
+        LIMITS["public"].check(product, public.limits)
 
 
 def _short(text: str) -> str:

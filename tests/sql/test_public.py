@@ -103,6 +103,11 @@ def test_a_question_about_public_tables_alone_is_exact_and_free() -> None:
         assert con.explain(con.lower(sql)).noise == ()
         assert [o.answer.value() for o in con.ask_many([Request(con.lower(inner))] * 2)] == [1, 1]
         assert (con.released, con.sql("SELECT count(*) AS n FROM t").facts.release) == (0, 1)
+        far = ", ".join(f"p AS p{n}" for n in range(30))  # 2 ** 30 rows
+        with pytest.raises(QueryRefused, match="rows in a join of public tables"):
+            con.sql(f"SELECT count(*) AS n FROM {far}")
+        near = " AND ".join(f"p{n}.kind = p{n + 1}.kind" for n in range(29))
+        assert con.sql(f"SELECT count(*) AS n FROM {far} WHERE {near}").value() == 2
         for wrong in ("SELECT nothing FROM p", "SELECT CAST('x' AS INT) AS x FROM p"):
             with pytest.raises(QueryRefused):
                 con.sql(wrong)
