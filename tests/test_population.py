@@ -402,7 +402,7 @@ def test_the_commands(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run("ingest", shop, str(place / "t.csv"), "--again")
     assert "erased 1" in run("population", "forget", moved, "1")
     facts = json.loads(run("budget", shop, "--format", "json"))["population"]
-    assert (facts["place"], facts["drawn"], facts["draws"]) == (moved, 0.75, 3)
+    assert (facts["place"], facts["drawn"], facts["draws"]) == ("moved", 0.75, 3)
     assert math.isclose(
         json.loads(run("population", "show", moved, "--format", "json"))["kappa"], 0.5
     )

@@ -17,6 +17,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -383,7 +384,7 @@ def drawn_facts(ledger: Ledger, link: Mapping[str, Any] | None) -> dict[str, Any
     return {
         "id": link["id"],
         "kappa": link["kappa"],
-        "place": drawn.place,
+        "place": Path(drawn.place).name,  # where it lies is for who runs the store
         "drawn": float(Fraction(drawn.share)),
         "draws": drawn.draws,
         "begun": drawn.begun is not None,

@@ -327,10 +327,12 @@ def _is_public(select: exp.Select, catalog: Catalog) -> bool:
 def _check_public_joins(select: exp.Select, public: PublicFacts) -> None:
     """Refuse a join of public tables that has too many rows, before any is read.
 
-    Tables that an equality joins are taken not to multiply, as in `public_factor`.
+    Tables that an equality joins are taken not to multiply, as in `public_factor`. A subquery has
+    as many rows at most as its own join.
     """
+    most: dict[int, int] = {}  # by scope, those inside first
     for scope in traverse_scope(select):
-        own = {n: t for n, (_, t) in scope.selected_sources.items() if isinstance(t, exp.Table)}
+        own = {name: source for name, (_, source) in scope.selected_sources.items()}
         alike = {name: {name} for name in own}
         clauses = [scope.expression.args.get("where"), *scope.expression.args.get("joins", [])]
         places = ("this" if isinstance(c, exp.Where) else "on" for c in clauses)
@@ -340,10 +342,16 @@ def _check_public_joins(select: exp.Select, public: PublicFacts) -> None:
                 if isinstance(part, exp.EQ) and len(both) == 2:
                     joined = set[str]().union(*(alike[name] for name in both))
                     alike |= dict.fromkeys(joined, joined)
-        sizes = {n: public.most_rows(f"public.{quoted(t.name)} AS t", ()) for n, t in own.items()}
+        sizes = {
+            name: public.most_rows(f"public.{quoted(source.name)} AS t", ())
+            if isinstance(source, exp.Table)
+            else most.get(id(source), 1)
+            for name, source in own.items()
+        }
         distinct = {frozenset(names) for names in alike.values()}
         product = math.prod(max(sizes[name] for name in names) for names in distinct)
-        LIMITS["public"].check(product, public.limits)
+        most[id(scope)] = product + sum(most.get(id(one), 0) for one in scope.set_operation_scopes)
+        LIMITS["public"].check(most[id(scope)], public.limits)
 
 
 def _short(text: str) -> str:

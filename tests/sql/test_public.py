@@ -106,6 +106,10 @@ def test_a_question_about_public_tables_alone_is_exact_and_free() -> None:
         far = ", ".join(f"p AS p{n}" for n in range(30))  # 2 ** 30 rows
         with pytest.raises(QueryRefused, match="rows in a join of public tables"):
             con.sql(f"SELECT count(*) AS n FROM {far}")
+        half = ", ".join(f"p AS p{n}" for n in range(15))
+        two = f"(SELECT 1 AS x FROM {half}) AS a, (SELECT 1 AS x FROM {half} UNION ALL SELECT 2) b"
+        with pytest.raises(QueryRefused, match="rows in a join of public tables"):
+            con.sql(f"SELECT count(*) AS n FROM {two}")
         near = " AND ".join(f"p{n}.kind = p{n + 1}.kind" for n in range(29))
         assert con.sql(f"SELECT count(*) AS n FROM {far} WHERE {near}").value() == 2
         for wrong in ("SELECT nothing FROM p", "SELECT CAST('x' AS INT) AS x FROM p"):
