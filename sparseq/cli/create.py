@@ -141,7 +141,7 @@ def _answers(given: Mapping[str, Any], args: Sequence[str]) -> list[str]:
             said["dates"].append(order)
             args += ["--dates", order]
     everywhere = _everywhere(inspected)
-    columns = everywhere or {  # keys lead from one table to another: see `_agreed`
+    columns = everywhere or {  # keys lead from one table to another: see `_accept_links`
         f"{table}.{c.name}": c.type
         for table, found in inspected.columns.items()
         for c in found
@@ -388,7 +388,7 @@ def create(
     declared = read_as(options, (*tables, *public))
     links, unchecked = links_of(options["links"]), options["really_public"]
     found = declared_links(tables | public, declared.rename)
-    links = options["links"] = links | _agreed(found, options["user"], links, tables)
+    links = options["links"] = links | _accept_links(found, options["user"], links, tables)
     chains = KeyChains.of(options["user"], links, tables, public)
     check_declared(chains, found, public, unchecked)
     inspected = inspect(tables, public, declared, chains, options["time"], unchecked)
@@ -421,7 +421,7 @@ def on_terminal() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def _agreed(
+def _accept_links(
     declared: Mapping[str, ForeignLinks],
     user: str,
     links: Mapping[str, str],
@@ -506,7 +506,7 @@ def inspect(
             found.types.setdefault(name.lower(), kind)
         found.columns[table] = rows.columns()
         if table in tables:
-            found.columns[table] += _led(table, chains, found.schemas)
+            found.columns[table] += _link_columns(table, chains, found.schemas)
         said = [fact for column in found.columns[table] if (fact := column.fact())]
         found.said += said
         found.notes += [note for note in rows.told.messages() if note not in said]
@@ -517,7 +517,7 @@ def inspect(
     return found
 
 
-def _led(table: str, chains: KeyChains, schemas: Mapping[str, Schema]) -> list[ColumnRead]:
+def _link_columns(table: str, chains: KeyChains, schemas: Mapping[str, Schema]) -> list[ColumnRead]:
     """Return the column that a table's link makes, after its own; none where it has no link."""
     types = schemas[table].types
     chains.below(table, types)

@@ -104,12 +104,14 @@ class KeyFile:
             self._people.open_accounts(table.user, 0, "")
         elif table.link is not None:
             told += linked.find().messages(table.link)
-        found = self._led(table, types, told)
+        found = self._find_people(table, types, told)
         for keys in self._catalog.below(table) if check else ():
             KeyIndex(self._con, table.name, keys).check()
         return found
 
-    def _led(self, table: Table, types: Mapping[str, str], told: list[str]) -> list[OwnedRows]:
+    def _find_people(
+        self, table: Table, types: Mapping[str, str], told: list[str]
+    ) -> list[OwnedRows]:
         """Return the staged rows that are somebody's, and those that have waited for them."""
         user = quote(table.user)
         columns = [f"s.{quote(name)}" for name in types]
@@ -134,7 +136,9 @@ class KeyFile:
             came = LinkedRows(self._con, child).stage()
             if came is not None and child.link is not None:
                 said = f"{came.rows - came.several:,} rows that have waited came in"
-                found += self._led(child, child.in_files, [said, *came.messages(child.link)])
+                found += self._find_people(
+                    child, child.in_files, [said, *came.messages(child.link)]
+                )
         return found
 
     def forget(self, identifiers: Sequence[str]) -> dict[str, int]:

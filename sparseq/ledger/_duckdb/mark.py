@@ -250,7 +250,7 @@ class MarkFile:
             os.fsync(self._lock.fd)  # whoever wrote it may have been killed before
         except OSError as error:
             self.release()
-            raise self._failed(error) from None
+            raise self._disk_error(error) from None
         return record
 
     def write(self, record: Record) -> None:
@@ -270,9 +270,9 @@ class MarkFile:
             if made and self._lock is not None:  # half of a mark is none
                 self.path.unlink()
                 self.release()
-            raise self._failed(error) from None
+            raise self._disk_error(error) from None
 
-    def _failed(self, error: OSError) -> StoreError:
+    def _disk_error(self, error: OSError) -> StoreError:
         return StoreError(
             f"the store's high-water mark, {self.path}, can't be written: {error.strerror}",
             "no answer leaves without it: see that it can be, and open the store again",

@@ -303,12 +303,12 @@ def forget_linked(
         hashes = KeyIndex(connection, parent, keys).hidden(users)
         only = set[str]()
         if theirs:
-            above = _waiting(connection, parent, keys)
+            above = _waiting_keys(connection, parent, keys)
             only = {above[row] for row in theirs} - {t for r, t in above.items() if r not in theirs}
             only.discard("")
         gone[table.name] = {
             row
-            for row, text in _waiting(connection, table.name, table.link.columns).items()
+            for row, text in _waiting_keys(connection, table.name, table.link.columns).items()
             if text in only or hash_of(secret, text) in hashes
         }
     for name, rows in gone.items():  # those too whose rows have come in: DuckDB only marks them
@@ -317,7 +317,7 @@ def forget_linked(
     return {name: len(rows) for name, rows in gone.items()}
 
 
-def _waiting(
+def _waiting_keys(
     connection: duckdb.DuckDBPyConnection, table: str, columns: Sequence[str]
 ) -> dict[int, str]:
     """Return the keys of rows that wait, by row id."""
