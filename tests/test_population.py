@@ -398,7 +398,7 @@ def test_the_commands(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "37.5 %" in shown
     moved = str(place / "moved")
     (place / "people").rename(moved)
-    run("population", "moved", moved, shop)
+    run("population", "relocate", moved, shop)
     run("ingest", shop, str(place / "t.csv"), "--again")
     assert "erased 1" in run("population", "forget", moved, "1")
     facts = json.loads(run("budget", shop, "--format", "json"))["population"]

@@ -148,12 +148,12 @@ def draw(population: Path, store: Path, share: float) -> None:
 @population.command(short_help="Tell a store where its population lies now.")
 @population_argument
 @store_argument
-def moved(population: Path, store: Path) -> None:
+def relocate(population: Path, store: Path) -> None:
     """Tell STORE that its population lies at POPULATION now. Draws that were begun are finished.
 
     \b
     Examples:
-      sparseq population moved /mnt/new/people.population orders.sparseq
+      sparseq population relocate /mnt/new/people.population orders.sparseq
     """
     known = Store(backend_at(store))
     try:

@@ -12,7 +12,6 @@ import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -37,6 +36,7 @@ from sparseq.load.file_sources import (
     distinct,
 )
 from sparseq.load.read_schema import MOST_DIGITS
+from sparseq.sql.catalog import KeyLink
 
 # -- readers that are optional: imported where a source needs one ----------------------------------
 
@@ -100,21 +100,6 @@ def selected(name: str, chosen: str, tables: Iterable[str]) -> str:
     return "SELECT * FROM " + ".".join(map(quote, chosen.split(".")))
 
 
-@dataclass(frozen=True)
-class ForeignKey:
-    """Columns of a table whose values are a key of another one, as its database declares.
-
-    Attributes:
-        columns: Of the table.
-        table: The other one.
-        keys: Its columns, one for each.
-    """
-
-    columns: tuple[str, ...]
-    table: str
-    keys: tuple[str, ...]
-
-
 class SqliteTable(TextColumns):
     """A table of SQLite: any value may be of any type there, so each is read as its text."""
 
@@ -147,7 +132,7 @@ class SqliteTable(TextColumns):
             if type and name not in self.words
         }
 
-    def foreign_keys(self) -> list[ForeignKey]:
+    def foreign_keys(self) -> list[KeyLink]:
         """Return the foreign keys of the table."""
         with closing(self._open()) as con:
             listed = con.execute(f"PRAGMA foreign_key_list({quote(self._table)})").fetchall()
@@ -158,7 +143,7 @@ class SqliteTable(TextColumns):
                 if None in keys:  # its primary key
                     info = con.execute(f"PRAGMA table_info({quote(other)})").fetchall()
                     keys = [row[1] for row in sorted(info, key=lambda r: r[5]) if row[5]]
-                found.append(ForeignKey(tuple(row[3] for row in rows), other, tuple(keys)))
+                found.append(KeyLink(tuple(row[3] for row in rows), other, tuple(keys)))
             return found
 
     def _open(self) -> sqlite3.Connection:
@@ -229,7 +214,7 @@ class DuckTable(ArrowSource):
         super().__init__(path.name, none.schema)
         self.not_null = frozenset(name for (name,) in never if name in self.types)
 
-    def foreign_keys(self) -> list[ForeignKey]:
+    def foreign_keys(self) -> list[KeyLink]:
         """Return the foreign keys of the table."""
         schema, _, name = self._table.rpartition(".")
         with self._open() as con:
@@ -240,7 +225,7 @@ class DuckTable(ArrowSource):
                 [schema or "main", name],
             ).fetchall()
         before = f"{schema}." if schema else ""
-        return [ForeignKey(tuple(own), before + other, tuple(keys)) for own, other, keys in rows]
+        return [KeyLink(tuple(own), before + other, tuple(keys)) for own, other, keys in rows]
 
     def _open(self) -> duckdb.DuckDBPyConnection:
         # a view of the file may read others: the curator named the file
@@ -285,7 +270,7 @@ class PostgresTable(ArrowSource):
         self.declared = {f.name: t for f in schema if (t := _declared(f))}
         self.not_null = never & self.types.keys()
 
-    def foreign_keys(self) -> list[ForeignKey]:
+    def foreign_keys(self) -> list[KeyLink]:
         """Return the foreign keys of the table."""
 
         def columns(numbers: str, table: str) -> str:
@@ -307,7 +292,7 @@ class PostgresTable(ArrowSource):
             )
             rows = cursor.fetchall()
         return [
-            ForeignKey(tuple(json.loads(own)), other, tuple(json.loads(keys)))
+            KeyLink(tuple(json.loads(own)), other, tuple(json.loads(keys)))
             for own, other, keys in rows
         ]
 

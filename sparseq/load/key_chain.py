@@ -255,9 +255,9 @@ def declared_links(
     for (database, there), table in places.items():
         columns, keys = keys_elsewhere(f"{database}#{there}")
         links = {
-            f"{table}.{listed(key.columns)}": f"{places[database, key.table]}.{listed(key.keys)}"
+            f"{table}.{listed(key.columns)}": f"{places[database, key.parent]}.{listed(key.keys)}"
             for key in keys
-            if places.get((database, key.table), table) != table
+            if places.get((database, key.parent), table) != table
         }
         found[table] = ForeignLinks(
             frozenset(names.get(c.lower(), c).lower() for c in columns), links

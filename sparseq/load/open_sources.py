@@ -15,7 +15,6 @@ from sparseq.base.texts import shown
 from sparseq.base.whole_files import SUFFIXES, asked_format, suffix_of
 from sparseq.load.databases import (
     DuckTable,
-    ForeignKey,
     PostgresTable,
     SheetFile,
     SqliteTable,
@@ -36,6 +35,7 @@ from sparseq.load.file_sources import (
 )
 from sparseq.load.json_lines import JsonFile
 from sparseq.load.memory_table import source_in_memory
+from sparseq.sql.catalog import KeyLink
 
 # -- sources that are to be read: files, folders, patterns, databases, tables in memory ------------
 
@@ -185,7 +185,7 @@ def _chosen(place: str | Path, form: TextForm) -> tuple[Source, Found | None] | 
     return _read(path.name, lambda: KINDS[kind].opens(path, table, *more)), Found(path, part=table)
 
 
-def keys_elsewhere(place: str) -> tuple[set[str], list[ForeignKey]]:
+def keys_elsewhere(place: str) -> tuple[set[str], list[KeyLink]]:
     """Return the columns and foreign keys of a table of a database; none where a place is none."""
     try:
         chosen = _chosen(place, ANY_FORM)

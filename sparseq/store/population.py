@@ -377,7 +377,7 @@ def _check_there(path: Path) -> None:
     if not path.is_file():
         raise StoreError(
             f"there is no population at {path}",
-            "bring it back; or, if it was moved: `sparseq population moved POPULATION STORE`",
+            "bring it back; or, if it was moved: `sparseq population relocate POPULATION STORE`",
         )
 
 

@@ -17,7 +17,8 @@ from sql.shop import exact
 import sparseq
 from conftest import output, run
 from sparseq.cli import create as command
-from sparseq.load.databases import DuckTable, ForeignKey, SqliteTable
+from sparseq.load.databases import DuckTable, SqliteTable
+from sparseq.sql.catalog import KeyLink
 
 TABLES = {
     "region": "r_regionkey INTEGER PRIMARY KEY, r_name TEXT",
@@ -141,7 +142,7 @@ def test_foreign_keys_of_several_columns_are_read(tmp_path: Path) -> None:
         for sql in made:
             lite.execute(sql)
             duck.execute(sql)
-    expected = [ForeignKey(("x", "y"), "o", ("a", "b"))]
+    expected = [KeyLink(("x", "y"), "o", ("a", "b"))]
     assert SqliteTable(tmp_path / "s.db", "l").foreign_keys() == expected
     assert DuckTable(tmp_path / "d.duckdb", "l").foreign_keys() == expected
 

@@ -24,7 +24,8 @@ from sampled import one_in
 import sparseq
 from benchmarks.stores import made_store
 from sparseq.base.errors import DataError
-from sparseq.load.databases import ForeignKey, PostgresTable
+from sparseq.load.databases import PostgresTable
+from sparseq.sql.catalog import KeyLink
 from sparseq.store.curator import counts, exact_sql
 
 N = 300
@@ -201,7 +202,7 @@ def test_postgresql_gives_the_store_that_parquet_gives(place: Path, server: str)
 
 def test_foreign_keys_of_postgresql_are_read_and_proposed(server: str) -> None:
     assert PostgresTable(f"{server}#web.l").foreign_keys() == [
-        ForeignKey(("x", "y"), "o's", ("b", "a"))
+        KeyLink(("x", "y"), "o's", ("b", "a"))
     ]
     rows = {name: f"{server}#{name}" for name in "nm"}
     with pytest.raises(DataError) as refused:
