@@ -67,16 +67,6 @@ def select(values, mask, out):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
-def true_places(mask, out):  # type: ignore[no-untyped-def]
-    """Fill out with where a mask is true; return how many places there are."""
-    count = 0
-    for i in range(len(mask)):
-        out[count] = i
-        count += mask[i]
-    return count
-
-
-@numba.njit(nogil=True, cache=True)
 def look_up(table, codes, out):  # type: ignore[no-untyped-def]
     """Fill out with what the table has for each code, which is within it."""
     for i in range(len(codes)):

@@ -227,7 +227,7 @@ def done(task: bytes) -> bytes:
     with bucket.lock:
         bucket.engine.take_failures()  # of a task that was stopped
         found = _KINDS[head["do"]](bucket, head, arrays)
-        failures = [[f.user, f.error, f.mended] for f in bucket.engine.take_failures()]
+        failures = [[f.user, f.error] for f in bucket.engine.take_failures()]
     return framed({"place": head["place"], "failures": failures}, found)
 
 
@@ -277,16 +277,10 @@ def _rows(bucket: Bucket, head: dict[str, Any], _: Arrays) -> Arrays:
     return [np.frombuffer(sink.getvalue(), np.uint8)]
 
 
-def _warm(bucket: Bucket, head: dict[str, Any], _: Arrays) -> Arrays:
-    """Return nothing: the bucket is open now."""
-    return []
-
-
 _KINDS = {
     "measures": _measures,
     "pull": _pull,
     "weigh": _weigh,
     "cells": _cells,
     "rows": _rows,
-    "warm": _warm,
 }
