@@ -18,10 +18,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import sparseq.engine.interpreter
 from sqlglot import exp
 
-import sparseq.compiled
 import sparseq.engine._duckdb.reader
 import sparseq.engine.contributions
 import sparseq.series.methods.strategy_series
@@ -107,16 +105,6 @@ def rule_on(name: str) -> Plant:
     right = connection.off
     assert name in right()
     return lambda: _set(connection, "off", lambda: right() - {name})
-
-
-@contextlib.contextmanager
-def _in(table: dict[Any, Any], key: Any, value: Any) -> Iterator[None]:
-    old = table[key]
-    table[key] = value
-    try:
-        yield
-    finally:
-        table[key] = old
 
 
 def _sql_changed(change: Callable[[str], str]) -> AbstractContextManager[None]:

@@ -252,15 +252,23 @@ def reduce_compiled(
     norms = np.empty(len(runs.owners), np.int64)
     loop = compiled().reduce_distinct if distinct else compiled().reduce_sums
 
-    def part(users: slice) -> Ints:
-        totals = np.zeros(size, np.int64)
+    def part(users: slice, totals: Ints) -> None:
         loop(runs.first[users], runs.stop[users], coordinates, values, size, norms[users], totals)
-        return totals
+
+    return Reduction(runs.owners, norms, _shared(runs, size, part))
+
+
+def _shared(runs: Runs, size: int, part: Callable[[slice, Ints], object]) -> Ints:
+    """Return totals that a loop adds to, one part of the users a thread."""
+
+    def totals(users: slice) -> Ints:
+        own = np.zeros(size, np.int64)
+        part(users, own)
+        return own
 
     if len(runs.owners) == 0 or int(runs.stop[-1]) < SHARED:
-        return Reduction(runs.owners, norms, part(slice(None)))
-    totals = sum(pool().map(part, even_parts(runs)), np.zeros(size, np.int64))
-    return Reduction(runs.owners, norms, totals)
+        return totals(slice(None))
+    return sum(pool().map(totals, even_parts(runs)), np.zeros(size, np.int64))
 
 
 def even_parts(runs: Runs) -> list[slice]:
@@ -432,16 +440,16 @@ def weight_losses(
         ...               np.array([half[1], one[1]])), 4).tolist()
         [16]
     """
-    mantissa, exponent = weights
-    if worthwhile(runs.rows):
-        totals = np.zeros(size, np.int64)
-        compiled().weight_losses(
-            runs.first, runs.stop, coordinates, values, distinct, mantissa, exponent, shift, totals
-        )
-        return totals
-    return weight_losses_numpy(
-        runs, coordinates, values, size, distinct, (mantissa, exponent), shift
-    )
+    if not worthwhile(runs.rows):
+        return weight_losses_numpy(runs, coordinates, values, size, distinct, weights, shift)
+    loop, (mantissa, exponent) = compiled().weight_losses, weights
+
+    def part(users: slice, totals: Ints) -> None:
+        ends = runs.first[users], runs.stop[users]
+        own = mantissa[users], exponent[users]
+        loop(*ends, coordinates, values, distinct, *own, shift, totals)
+
+    return _shared(runs, size, part)
 
 
 def weight_losses_numpy(

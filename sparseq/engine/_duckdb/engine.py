@@ -29,7 +29,6 @@ from sparseq.engine._duckdb.backstop import (
 )
 from sparseq.engine._duckdb.connection import BesideEngine, BesideEngines, ClosedError
 from sparseq.engine._duckdb.reader import (
-    FEW_DAYS,
     PlanRows,
     Reader,
     Scans,
@@ -65,6 +64,7 @@ JOINED_ROWS = 1 << 20
 """Joins that give more rows than this go by ranges of users, halved until they fit."""
 HELD_ROWS = 1 << 23
 """Of more rows than this nothing is kept between norms and sums: they are read again."""
+FEW_DAYS = 31
 _BATCH_ROWS = 1 << 16
 
 
@@ -76,7 +76,7 @@ class DuckEngine:
 
     Args:
         connection: The store's.
-        cache_bytes: Memory for rows that are read ahead.
+        ahead_bytes: Memory for rows that are read ahead.
         catalog: Of the store's tables.
         reopen: Makes the connection good again, where an error has made DuckDB give its database
             up.
@@ -89,7 +89,7 @@ class DuckEngine:
     def __init__(
         self,
         connection: duckdb.DuckDBPyConnection,
-        cache_bytes: int,
+        ahead_bytes: int,
         catalog: Catalog,
         reopen: Callable[[], None],
     ) -> None:
@@ -104,7 +104,7 @@ class DuckEngine:
         self._besides = BesideEngines()
         self._catalog = catalog
         self._sizes: dict[str, int] = {}
-        self._ahead = Scans(self._count, self._read_span, cache_bytes)
+        self._ahead = Scans(self._count, self._read_span, ahead_bytes)
 
     def read_ahead(self, plans: Iterable[Plan]) -> None:
         """Read what the coming plans of one shape need in one scan; they come out the same.
@@ -355,22 +355,18 @@ def rows_sql(table: Table, columns: Sequence[str]) -> str:
 def _read_by(reader: Reader, plan: Plan, many: bool, also: str = "") -> RowBatch:
     """Return the rows that one SQL statement gives; of one person as many as there are.
 
-    Only joins that are capped can multiply rows, and a limit has DuckDB scan in one thread.
+    Only joins that are capped can multiply rows, and a limit has DuckDB scan in one thread. Rows of
+    one table and of more than few days are read as they lie by person, with no need to sort them.
     """
     relation = plan.query.relation
     where = " AND ".join(f"({w})" for w in (relation.where, also) if w)
     most = min(SLICE_ROWS, JOINED_ROWS) if many and relation.caps else None
-    return batch_of(reader.read(_in_order(plan), where, most=most)[1])
-
-
-def _in_order(plan: Plan) -> Plan:
-    """Return a plan that reads rows as they lie by person, where they are of more than few days."""
-    relation = plan.query.relation
-    found = window(relation.conditions)
-    if not relation.stored or found is None or days_of(found) <= FEW_DAYS:
-        return plan
-    by_user = relation.sql.replace("FROM by_time.", "FROM by_user.", 1)
-    return replace(plan, query=replace(plan.query, relation=replace(relation, sql=by_user)))
+    within = window(relation.conditions)
+    if relation.stored and within is not None and days_of(within) > FEW_DAYS:
+        by_user = relation.sql.replace("FROM by_time.", "FROM by_user.", 1)
+        relation = replace(relation, sql=by_user)
+        plan = replace(plan, query=replace(plan.query, relation=relation))
+    return batch_of(reader.read(plan, where, most=most)[1])
 
 
 def _nothing(plan: Plan, i: int) -> Reduction:

@@ -317,8 +317,6 @@ class Scans:
 
 # -- a plan's rows ---------------------------------------------------------------------------------
 
-FEW_DAYS = 31
-"""Rows of more days are read as they lie by person, which takes no sorting."""
 _MOST_CAPS = 1024  # a query has 64 at most
 _MANY_CHUNKS = 4
 
