@@ -323,8 +323,8 @@ def quantise_numpy(values: NDArray[Any], granularity: float) -> Index:
 
 
 def combine_positions(
-    positions: list[NDArray[np.int32]], sizes: list[int]
-) -> NDArray[np.int32] | None:
+    positions: list[NDArray[np.signedinteger[Any]]], sizes: list[int]
+) -> NDArray[np.signedinteger[Any]] | None:
     """Return one index for several keys, last key fastest; -1 where a row is in no group.
 
     Args:
@@ -338,8 +338,9 @@ def combine_positions(
     if not positions:
         return None
     if len(positions) == 1:
-        outside = bits_as(positions[0], np.int32, np.uint32) >= sizes[0]
-        return np.where(outside, np.int32(-1), positions[0]) if outside.any() else positions[0]
+        (only,) = positions
+        outside = bits_as(only, np.signedinteger, f"u{only.itemsize}") >= sizes[0]
+        return np.where(outside, only.dtype.type(-1), only) if outside.any() else only
     index = np.zeros(len(positions[0]), np.int32)
     inside = np.ones(len(positions[0]), bool)
     for position, size in zip(positions, sizes, strict=True):

@@ -319,6 +319,7 @@ class Scans:
 
 _MOST_CAPS = 1024  # a query has 64 at most
 _MANY_CHUNKS = 4
+_TYPES_OF = {1: "TINYINT", 2: "SMALLINT", 4: "INTEGER"}
 
 
 class TooManyRows(Exception):
@@ -327,21 +328,23 @@ class TooManyRows(Exception):
 
 @dataclass(frozen=True)
 class Column:
-    """Something that is read of every row, as int32.
+    """Something that is read of every row, as whole numbers.
 
     Attributes:
         sql: Gives it: a number.
         missing: The number that stands for NULL.
         fill: Puts what some rows have into their part of an array.
+        kind: Of the array.
     """
 
     sql: str
     missing: int
-    fill: Callable[[NDArray[Any], Index], object]
+    fill: Callable[[NDArray[Any], NDArray[Any]], object]
+    kind: Any = np.int32
 
-    def array(self, read: pa.ChunkedArray) -> Index:
+    def array(self, read: pa.ChunkedArray) -> NDArray[Any]:
         """Return it for all rows, of what DuckDB gives for its SQL."""
-        out = np.empty(len(read), np.int32)
+        out = np.empty(len(read), self.kind)
         ends = np.cumsum([0, *map(len, read.chunks)])
 
         def part(some: slice) -> None:
@@ -376,7 +379,7 @@ class Reader:
         query = plan.query
         user = Column(query.relation.user, -1, _copied)
         places = [self._place(domain) for domain in query.domains]
-        bins = [None if m.bin is None else _whole(m.bin.sql) for m in query.measures]
+        bins = [None if m.bin is None else _whole(m.bin.sql, m.bins) for m in query.measures]
         values = [_value(m, n.granularity) for m, n in zip(query.measures, plan.noise, strict=True)]
         columns = [c for c in (user, *places, *bins, *values) if c is not None]
         texts = list(dict.fromkeys(c.sql for c in columns))
@@ -419,14 +422,15 @@ class Reader:
     def _place(self, domain: Domain) -> Column:
         """Return a row's place in a domain; -1 or beyond its end: in none."""
         if domain.dictionary is None:
-            return _whole(_place_sql(domain))
+            return _whole(_place_sql(domain), len(domain.values))
         strings = f"SELECT code, value FROM {dictionary_table(*domain.dictionary)}"
         codes, texts = (column.to_pylist() for column in self.fetch(strings))
         place, last = {text: i for i, text in enumerate(domain.values)}, max(codes, default=-1) + 1
-        places = np.full(last + 1, -1, np.int32)
+        kind = np.min_scalar_type(-len(domain.values) - 1)
+        places = np.full(last + 1, -1, kind)
         places[codes] = [place.get(text, -1) for text in texts]
         places[last] = place.get(None, -1)  # of no string
-        return Column(domain.position.sql, last, partial(looked_up, places))
+        return Column(domain.position.sql, last, partial(looked_up, places), kind)
 
     def have(self, caps: Iterable[Cap]) -> None:
         """Have the tables of those who are taken out of joins; those inside come first."""
@@ -469,13 +473,14 @@ def _numbers(chunk: pa.Array, missing: int = 0) -> NDArray[Any]:
     return np.where(bits[some], numbers, numbers.dtype.type(missing))
 
 
-def _copied(values: NDArray[Any], out: Index) -> None:
+def _copied(values: NDArray[Any], out: NDArray[Any]) -> None:
     out[:] = values
 
 
-def _whole(sql: str) -> Column:
-    """Return a place; one that is NULL, or too large for any domain, as none."""
-    return Column(f"TRY_CAST({sql} AS INTEGER)", -1, _copied)
+def _whole(sql: str, size: int) -> Column:
+    """Return a place among so many, in the narrowest type; what is NULL or beyond it as none."""
+    kind = np.min_scalar_type(-size - 1)
+    return Column(f"TRY_CAST({sql} AS {_TYPES_OF[kind.itemsize]})", -1, _copied, kind)
 
 
 def _place_sql(domain: Domain) -> str:
