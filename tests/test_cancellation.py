@@ -362,17 +362,17 @@ from test_cancellation import COUNT, LONG, standing, store
 con, other = store(), store()
 before = standing(con)
 from sparseq.engine._duckdb.reader import Reader
-columns = Reader.columns
+fetch = Reader.fetch
 pressed = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
 def begins(self, sql):
     if pressed.ident is None:
         pressed.start()
-    return columns(self, sql)
-Reader.columns = begins
+    return fetch(self, sql)
+Reader.fetch = begins
 try:
     con.sql(LONG)
 except KeyboardInterrupt:
-    Reader.columns = columns
+    Reader.fetch = fetch
     assert standing(con) == before
     assert con.sql(COUNT).arrow().equals(other.sql(COUNT).arrow())
     print("stopped")

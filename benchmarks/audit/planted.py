@@ -614,8 +614,7 @@ def window_of_others() -> AbstractContextManager[None]:
     window = _Inner._window
 
     def across(inner: Any, node: Any) -> str:
-        with _set(inner, "private", False):
-            return window(inner, node)
+        return window(inner, node).replace(f"PARTITION BY {inner.scope.user}", "PARTITION BY 1")
 
     return _set(_Inner, "_window", across)
 
