@@ -16,6 +16,7 @@ are the same integers. Nothing here is a result: it goes when rows arrive, and w
 from __future__ import annotations
 
 import datetime as dt
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,13 +30,13 @@ from numpy.typing import NDArray
 
 from sparseq.compiled import halves, looked_up
 from sparseq.engine._duckdb.tables import dictionary_table
-from sparseq.engine.contributions import Index, combine_positions, lattice, quantise
+from sparseq.engine.contributions import Index, binned, combine_positions, lattice, quantise
 from sparseq.engine.protocol import quote
 from sparseq.language.conditions import Said, read
 from sparseq.language.expression_tree import Term, all_of
 from sparseq.language.types import DATE, TIMESTAMP, Family
 from sparseq.language.value_sets import DAY, Spans, places_of
-from sparseq.sql.plan import Cap, Domain, Kind, Measure, Plan
+from sparseq.sql.plan import Cap, Cell, Domain, Kind, Measure, Plan
 
 # -- queries that differ in their times only: one scan reads the rows of all of them ---------------
 
@@ -319,6 +320,7 @@ class Scans:
 
 _MOST_CAPS = 1024  # a query has 64 at most
 _MANY_CHUNKS = 4
+_FINITE = -sys.float_info.max, sys.float_info.max
 _TYPES_OF = {1: "TINYINT", 2: "SMALLINT", 4: "INTEGER"}
 
 
@@ -332,13 +334,13 @@ class Column:
 
     Attributes:
         sql: Gives it: a number.
-        missing: The number that stands for NULL.
+        missing: What stands for NULL.
         fill: Puts what some rows have into their part of an array.
         kind: Of the array.
     """
 
     sql: str
-    missing: int
+    missing: float
     fill: Callable[[NDArray[Any], NDArray[Any]], object]
     kind: Any = np.int32
 
@@ -379,7 +381,7 @@ class Reader:
         query = plan.query
         user = Column(query.relation.user, -1, _copied)
         places = [self._place(domain) for domain in query.domains]
-        bins = [None if m.bin is None else _whole(m.bin.sql, m.bins) for m in query.measures]
+        bins = [None if m.bin is None else _bin(m.bin, m.bins) for m in query.measures]
         values = [_value(m, n.granularity) for m, n in zip(query.measures, plan.noise, strict=True)]
         columns = [c for c in (user, *places, *bins, *values) if c is not None]
         texts = list(dict.fromkeys(c.sql for c in columns))
@@ -463,7 +465,7 @@ class Reader:
         self._caps.clear()
 
 
-def _numbers(chunk: pa.Array, missing: int = 0) -> NDArray[Any]:
+def _numbers(chunk: pa.Array, missing: float = 0) -> NDArray[Any]:
     """Return an array's numbers, `missing` for NULL."""
     some, (known, values) = slice(chunk.offset, chunk.offset + len(chunk)), chunk.buffers()
     numbers = np.frombuffer(values, chunk.type.to_pandas_dtype())[some]
@@ -481,6 +483,18 @@ def _whole(sql: str, size: int) -> Column:
     """Return a place among so many, in the narrowest type; what is NULL or beyond it as none."""
     kind = np.min_scalar_type(-size - 1)
     return Column(f"TRY_CAST({sql} AS {_TYPES_OF[kind.itemsize]})", -1, _copied, kind)
+
+
+def _bin(cell: Cell, size: int) -> Column:
+    """Return a row's bin; of edges that are written out, found here: a CASE of many is slow."""
+    term = cell.term
+    if term is None or term.function not in ("bin", "nearest bin"):
+        return _whole(cell.sql, size)
+    number, *written = term.arguments
+    edges = np.array([edge.value for edge in written], np.float64)
+    kind = np.min_scalar_type(-size - 1)
+    ends = _FINITE if term.function == "nearest bin" else (edges[0], edges[-1])
+    return Column(number.sql, np.nan, partial(binned, edges[1:-1], ends), kind)
 
 
 def _place_sql(domain: Domain) -> str:
