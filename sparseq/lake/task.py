@@ -34,13 +34,13 @@ from sparseq.engine.contributions import Weights
 from sparseq.lake._duckdb.layout import Bucket, bucket_at
 from sparseq.language.expression_tree import Term
 from sparseq.language.types import Family, Type
-from sparseq.sql.plan import Cap, Cell, Domain, Kind, Lookup, Measure, Noise, Plan, Query, Relation
+from sparseq.sql.plan import Cap, Cell, Domain, Kind, Measure, Noise, Plan, Query, Relation
 from sparseq.version import __version__
 
 # -- messages between a driver and its tasks -------------------------------------------------------
 
 _CLASSES: dict[str, type[Any]] = {
-    c.__name__: c for c in (Relation, Cap, Lookup, Domain, Cell, Measure, Term, Type)
+    c.__name__: c for c in (Relation, Cap, Domain, Cell, Measure, Term, Type)
 }
 _ENUMS: dict[str, type[enum.Enum]] = {c.__name__: c for c in (Kind, Family)}
 _TEXTS: dict[str, tuple[type[Any], Callable[[Any], str], Callable[[str], Any]]] = {

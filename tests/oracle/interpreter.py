@@ -102,7 +102,7 @@ class Unwritable(Exception):
 def program_of(plan: Plan, table: Table) -> Program | None:
     """Return a plan over one stored table as a program; None: it has what only DuckDB can do."""
     relation = plan.query.relation
-    if relation.stored != table.name or relation.lookups:
+    if relation.stored != table.name or relation.joined:
         return None
     writer = Writer(table)
     try:

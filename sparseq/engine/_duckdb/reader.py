@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from sparseq.compiled import halves, looked_up
 from sparseq.engine._duckdb.tables import dictionary_table
-from sparseq.engine.contributions import Index, binned, combine_positions, lattice, quantise
+from sparseq.engine.contributions import binned, combine_positions, lattice, quantise
 from sparseq.engine.protocol import quote
 from sparseq.language.conditions import Said, read
 from sparseq.language.expression_tree import Term, all_of
