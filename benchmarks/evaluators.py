@@ -4,7 +4,7 @@
     python -m benchmarks.evaluators --questions 2000 --seed 3 --json
 
 How a question is evaluated is chosen by what nobody may know: whether a column has a NULL, how many
-rows fulfil a condition, how many there are, what was asked before, on whose rows an engine failed.
+rows there are, what was asked before, on whose rows the engine failed.
 So all of these ways have to give the same integers, for any rows: squared norms by person, sums,
 sums without some people, sums under weights, and who can pay. Each question here goes all of the
 ways (`WAYS`), of one store after the other, with extreme values, columns with and without NULLs,
@@ -23,7 +23,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,8 +35,8 @@ import sparseq
 import sparseq.compiled
 import sparseq.engine._duckdb.backstop
 import sparseq.engine._duckdb.engine
+import sparseq.engine._duckdb.reader
 import sparseq.engine.contributions
-import sparseq.engine.interpreter
 import sparseq.load.memory_table
 from benchmarks.audit.neighbours import NASTY, PUBLIC, SCHEMA, TYPE_OF, VISITS, Row, ordinary
 from benchmarks.audit.queries import T_COLUMNS, Questions, Source
@@ -44,9 +44,7 @@ from benchmarks.language import BOOL, TEXT, TYPES, Function, functions
 from benchmarks.term_reader import TermReader
 from sparseq.engine._duckdb.backstop import Failure
 from sparseq.engine._duckdb.reader import TooManyRows
-from sparseq.engine.contributions import Contributions, Weights, of_batch
-from sparseq.engine.interpreter import Interpreter, Program, StepValues, program_of
-from sparseq.engine.operations import Vector
+from sparseq.engine.contributions import Contributions, Weights
 from sparseq.language.expression_tree import Term
 from sparseq.language.types import Family
 from sparseq.ledger.accounts import Accounts
@@ -85,34 +83,15 @@ _FROM = ("FROM t", "FROM t JOIN h ON h.label = t.s")
 
 @dataclass(frozen=True)
 class Case:
-    """A question to a store, and what it is evaluated on.
+    """A question to a store.
 
     Attributes:
         ahead: The same question of another time, if it has one.
-        leaves: Of the program, as stored.
     """
 
     store: Store
     plan: Plan
     ahead: Plan | None
-    program: Program | None
-    leaves: Mapping[int, StepValues]
-
-    @classmethod
-    def of(cls, store: Store, plan: Plan, ahead: Plan | None) -> Case:
-        """Return a plan as a case."""
-        table = plan.query.relation.stored
-        program = program_of(plan, store.catalog.table(table)) if table else None
-        leaves = {} if program is None else program.leaves
-        stored = store.stream.engine.stored
-        columns = {i: stored.column(table, leaf) for i, leaf in leaves.items()}
-        return cls(store, plan, ahead, program, columns)
-
-    def interpreter(self, leaves: Mapping[int, StepValues]) -> Interpreter:
-        """Return what evaluates the program on some leaves."""
-        assert self.program is not None
-        layout = self.store.stream.engine.stored.layout(self.plan.query.relation.stored)
-        return Interpreter(self.plan, self.program, leaves, *layout)
 
     def smaller(self) -> Iterator[Plan]:
         """Yield plans of less."""
@@ -137,7 +116,7 @@ class Case:
 
 def by_sql(case: Case) -> Contributions:
     """Evaluate by one SQL statement."""
-    return case.store.stream.engine.by_sql(case.plan, case.store.stream.people)
+    return case.store.stream.engine._made(case.plan, case.store.stream.people)
 
 
 def in_ranges(case: Case) -> Contributions:
@@ -161,7 +140,7 @@ def read_ahead(case: Case) -> Contributions:
 
 
 def in_backstop(case: Case) -> Contributions:
-    """Evaluate as where the engine fails on people: on fewer than that, or on one by the other."""
+    """Evaluate as where the engine fails on people: fewer of them, or each alone."""
     engine, people = case.store.stream.engine, case.store.stream.people
     work, failures = engine._work(case.plan), list[Any]()
     try:
@@ -170,53 +149,6 @@ def in_backstop(case: Case) -> Contributions:
         )
     finally:
         engine.take_failures()
-
-
-def interpreted(case: Case) -> Contributions:
-    """Evaluate the program, as columns are stored."""
-    return case.interpreter(case.leaves).contributions()
-
-
-def by_row(case: Case) -> Contributions:
-    """Evaluate the program row by row: nothing by code."""
-    return case.interpreter({i: _by_row(leaf) for i, leaf in case.leaves.items()}).contributions()
-
-
-def with_masks(case: Case) -> Contributions:
-    """Evaluate as if each column had a NULL somewhere."""
-    masked = {i: _masked(leaf) for i, leaf in case.leaves.items()}
-    return case.interpreter(masked).contributions()
-
-
-def by_row_with_masks(case: Case) -> Contributions:
-    """Evaluate row by row, as if each column had a NULL somewhere."""
-    masked = {i: _masked(_by_row(leaf)) for i, leaf in case.leaves.items()}
-    return case.interpreter(masked).contributions()
-
-
-def kept(case: Case) -> Contributions:
-    """Evaluate as what is asked for again: all rows at once, kept."""
-    return of_batch(case.plan, case.interpreter(case.leaves).whole())
-
-
-def batches(case: Case) -> Contributions:
-    """Evaluate one person's rows after the other's, and all that is kept of them."""
-    engine = case.store.stream.engine
-    return engine._joined(case.plan, lambda: iter(case.interpreter(case.leaves).batches()))
-
-
-def _by_row(leaf: StepValues) -> StepValues:
-    if leaf.table is None:
-        return leaf
-    known = np.broadcast_to(leaf.table.known, len(leaf.table.values))
-    return StepValues(leaf.table.values[leaf.values], known[leaf.values])
-
-
-def _masked(leaf: StepValues) -> StepValues:
-    if leaf.table is None:
-        return StepValues(leaf.values, np.array(np.broadcast_to(leaf.known, len(leaf.values))))
-    known = np.array(np.broadcast_to(leaf.table.known, len(leaf.table.values)))
-    return StepValues(leaf.values, leaf.known, Vector(leaf.table.values, known))
 
 
 def _failing(most: int) -> Callable[..., Any]:
@@ -237,13 +169,8 @@ _NUMPY: tuple[Setting, ...] = (
     (sparseq.compiled, "COLD", HUGE), (sparseq.compiled, "WARM", HUGE),
 )  # fmt: skip
 _SHARED: tuple[Setting, ...] = (
-    *((place, "SHARED", 0) for place in (
-        sparseq.engine.interpreter, sparseq.engine.contributions)),
-    (sparseq.compiled.halves, "__defaults__", (0,)),
+    (sparseq.engine.contributions, "SHARED", 0), (sparseq.engine._duckdb.reader, "_MANY_CHUNKS", 0),
 )  # fmt: skip
-_MASKED: tuple[Setting, ...] = ((sparseq.engine.interpreter, "FEW", HUGE),)
-_PICKED: tuple[Setting, ...] = ((sparseq.engine.interpreter, "FEW", 0),)
-_BLOCKS: tuple[Setting, ...] = ((sparseq.engine.interpreter, "BLOCK_ROWS", 1),)
 _ROOM = sparseq.engine._duckdb.backstop.Room
 
 
@@ -256,24 +183,14 @@ class Way:
         evaluate: Does it.
         settings: What holds meanwhile.
         every: It is gone with one of so many questions that can.
-        program: Only questions that the interpreter has can go it.
-        ahead: Only questions of a time can.
-        whole: Only questions without a condition can.
+        can: Tells whether a question can go it.
     """
 
     name: str
     evaluate: Callable[[Case], Contributions]
     settings: tuple[Setting, ...] = _NUMPY
     every: int = 1
-    program: bool = True
-    ahead: bool = False
-    whole: bool = False
-
-    def is_for(self, case: Case) -> bool:
-        """Tell whether a question can go this way."""
-        if (self.program and case.program is None) or (self.ahead and case.ahead is None):
-            return False
-        return not self.whole or (case.program is not None and not case.program.conditions)
+    can: Callable[[Case], bool] = lambda _: True
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
@@ -289,29 +206,14 @@ class Way:
 
 
 WAYS = (
-    Way("DuckDB", by_sql, program=False),
-    Way("DuckDB, compiled loops", by_sql, _COMPILED, program=False, every=2),
-    Way("DuckDB, by ranges of people", in_ranges, program=False, every=6),
-    Way("DuckDB, read ahead", read_ahead, program=False, ahead=True),
+    Way("DuckDB", by_sql),
+    Way("DuckDB, compiled loops", by_sql, _COMPILED, every=2),
+    Way("DuckDB, compiled loops, threads", by_sql, (*_COMPILED, *_SHARED), every=2),
+    Way("DuckDB, by ranges of people", in_ranges, every=6),
+    Way("DuckDB, read ahead", read_ahead, can=lambda case: case.ahead is not None),
     Way("backstop, few people fail", in_backstop, (*_NUMPY, (_ROOM, "attempt", _failing(9))),
-        program=False, every=250),
-    Way("backstop, each by the interpreter", in_backstop,
-        (*_NUMPY, (_ROOM, "attempt", _failing(0))), every=900),
-    Way("interpreter", interpreted),
-    Way("interpreter, masked", interpreted, (*_NUMPY, *_MASKED)),
-    Way("interpreter, picked", interpreted, (*_NUMPY, *_PICKED)),
-    Way("interpreter, by row", by_row),
-    Way("interpreter, NULLs", with_masks),
-    Way("interpreter, by row, NULLs, masked", by_row_with_masks, (*_NUMPY, *_MASKED)),
-    Way("interpreter, by row, NULLs, picked", by_row_with_masks, (*_NUMPY, *_PICKED)),
-    Way("interpreter, compiled loops", interpreted, _COMPILED),
-    Way("interpreter, compiled loops, masked", by_row, (*_COMPILED, *_MASKED)),
-    Way("interpreter, compiled loops, picked, threads", by_row_with_masks,
-        (*_COMPILED, *_PICKED, *_SHARED, *_BLOCKS)),
-    Way("interpreter, blocks", interpreted, (*_NUMPY, *_BLOCKS), every=2),
-    Way("interpreter, blocks, threads", by_row, (*_NUMPY, *_BLOCKS, *_SHARED), every=3),
-    Way("interpreter, kept", kept, whole=True),
-    Way("interpreter, batch after batch", batches, (*_NUMPY, *_BLOCKS), every=3),
+        every=250),
+    Way("backstop, each alone", in_backstop, (*_NUMPY, (_ROOM, "attempt", _failing(1))), every=900),
 )  # fmt: skip
 """The first is what the others are compared with."""
 
@@ -396,20 +298,22 @@ def _under(relation: Relation, conditions: Sequence[Term]) -> Relation:
 
 
 class World:
-    """A store of extreme values, and pieces of questions about it; a context manager."""
+    """A store of extreme values, and pieces of questions about it; a context manager.
 
-    def __init__(self, rng: random.Random) -> None:
+    Args:
+        rng: Decides.
+        words: Functions that questions have.
+    """
+
+    def __init__(self, rng: random.Random, words: Sequence[Function]) -> None:
         self._rng = rng
         rows = _rows(rng)
         self.store = _store(rng, rows)
-        self._reader = TermReader(self.store, "t", T_COLUMNS)
+        self._reader = TermReader(self.store, "t")
         values: dict[str, list[object]] = {t: [] for t in TYPES}
         values |= _some_values(rows)
-        words = functions()
-        if rng.random() < 0.85:
-            words = self._reader.known_to_interpreter(words)
         self._questions = Questions(rng, words, values, depth=3)
-        self._terms = self._read(values, words)
+        self._terms = self._read()
         froms = [self._lowered(source) for source in _FROM]
         self._froms = [f for f in froms if f[0].stored]  # a join is, where texts have codes
 
@@ -419,7 +323,7 @@ class World:
     def __exit__(self, *_: object) -> None:
         self.store.close()
 
-    def _read(self, values: Mapping[str, Sequence[object]], words: list[Function]) -> list[Term]:
+    def _read(self) -> list[Term]:
         """Return terms over a row, read as a query's are."""
         rng, expressions, terms = self._rng, self._questions.expressions, list[Term]()
         while len(terms) < TERMS:
@@ -480,7 +384,7 @@ class World:
                 plans.append(calibrate(query, self.store.guarantee, options))
             except sparseq.SparseqError:
                 return None
-        return Case.of(self.store, plans[0], plans[1] if asked else None)
+        return Case(self.store, plans[0], plans[1] if asked else None)
 
 
 def _some(rng: random.Random, pieces: list[Any], counts: tuple[int, ...]) -> list[Any]:
@@ -564,7 +468,6 @@ class Report:
     """What was compared, and what differed; how many questions went each way, and could have."""
 
     questions: int = 0
-    both: int = 0
     refused: int = 0
     ways: Counter[str] = field(default_factory=Counter)
     could: Counter[str] = field(default_factory=Counter)
@@ -577,10 +480,9 @@ def compare(case: Case, rng: random.Random, report: Report, ways: Sequence[Way] 
     people = case.store.stream.people
     probe = Probe.of(rng, people, len(case.plan.query.measures))
     report.questions += 1
-    report.both += case.program is not None
     first: Arrays | str | None = None
     for way in ways:
-        if not way.is_for(case):
+        if not way.can(case):
             continue
         report.could[way.name] += 1
         if report.could[way.name] % way.every != 1 % way.every:
@@ -609,7 +511,7 @@ def _told(way: Way, case: Case, probe: Probe, first: Arrays | str, found: Arrays
         again = False
         for plan in case.smaller():
             weights = replace(probe.weights, shifts=probe.weights.shifts[: len(plan.noise)])
-            fewer = Case.of(case.store, plan, plan if case.ahead else None)
+            fewer = Case(case.store, plan, plan if case.ahead else None)
             some = replace(probe, weights=weights)
             one, other = (_found(w, fewer, some) for w in (WAYS[0], way))
             if not _alike(one, other):
@@ -641,8 +543,9 @@ def run(
     first: bool = False,
     world: int = WORLD,
     ways: Sequence[Way] = WAYS,
+    words: Sequence[Function] | None = None,
 ) -> Report:
-    """Compare evaluators on so many questions.
+    """Compare ways on so many questions.
 
     Args:
         questions: How many.
@@ -650,11 +553,12 @@ def run(
         first: Stop at the first difference.
         world: Questions to a store.
         ways: Of evaluating them.
+        words: Functions that they have; None: all.
     """
     begun, report, turn = time.perf_counter(), Report(), 0
     while report.questions < questions and not (first and report.differences):
         rng = random.Random(f"{seed}/{turn}")
-        with World(rng) as here:
+        with World(rng, functions() if words is None else words) as here:
             for _ in range(world):
                 if report.questions >= questions or (first and report.differences):
                     break
@@ -681,7 +585,7 @@ def main(questions: int, seed: int, as_json: bool) -> None:
     for difference in report.differences[:40]:
         click.echo(difference)
     figures = {
-        "questions": report.questions, "by both evaluators": report.both,
+        "questions": report.questions,
         "evaluations": sum(report.ways.values()), "differences": len(report.differences),
         "seconds": round(report.seconds),
     }  # fmt: skip

@@ -4,7 +4,6 @@
     python -m benchmarks.shapes --rows 2000000 --users 200000 --only weekday --json
     python -m benchmarks.shapes --folder /tmp/shapes --only day   keeps the store for the next time
     python -m benchmarks.shapes --people pilots                   people are weighted, C is chosen
-    python -m benchmarks.shapes --people pilots --both            the interpreter beside DuckDB
 
 Every repetition asks with constants that no other has, so that nothing can be kept from the last
 one; `--seed` draws others. Ours and plain take turns. What is timed on our side is everything from
@@ -28,7 +27,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import click
 import duckdb
@@ -36,8 +34,6 @@ import numpy as np
 
 import sparseq
 from sparseq.accounting import UNITS_PER_NORM
-from sparseq.engine._duckdb import engine
-from sparseq.engine.interpreter import program_of
 from sparseq.stream import step
 
 ROWS, USERS, DAYS, ACTIVITIES, TIMES = 10_000_000, 1_000_000, 365, 50, 9
@@ -269,27 +265,6 @@ class Bench:
             "parts_ms": shares,
         }
 
-    def both(self, name: str, seed: int, times: int) -> dict[str, Any]:
-        """Return how many times as long a shape takes without the interpreter, by turns."""
-        draw, asked = Draw(f"{seed} {name}"), {True: [0.0], False: [0.0]}
-        for i in range(times + 1):
-            for interpreted in (bool(i % 2), not i % 2):
-                text, _ = SHAPES[name](draw)
-                with mock.patch.object(engine, "program_of", program_of if interpreted else _none):
-                    started = time.perf_counter()
-                    self.store.sql(text, fresh=True, **self.way.options)
-                    asked[interpreted].append(time.perf_counter() - started)
-        # the first is for columns to be read, and loops to be loaded
-        by, without = (statistics.median(asked[way][2:]) for way in (True, False))
-        return {
-            "name": f"shapes.{name}",
-            "figure": without / by,
-            "unit": "x the interpreter",
-            "ok": True,
-            "interpreter_ms": round(by * 1e3, 2),
-            "duckdb_ms": round(without * 1e3, 2),
-        }
-
     def _everybody_pays(self) -> bool:
         """Nobody has dropped out, or counts for less because little is left."""
         stream = self.store.stream
@@ -297,10 +272,6 @@ class Bench:
             return not stream.departures.first.any()
         left = stream.accounts.left(np.arange(stream.people, dtype=np.int32))
         return int(left.min()) >= stream.course.cautious(1.0) * UNITS_PER_NORM
-
-
-def _none(*_: object) -> None:
-    """Return no program: DuckDB evaluates the question."""
 
 
 def run(
@@ -311,9 +282,8 @@ def run(
     only: str = "",
     kept: Path | None = None,
     people: str = "in-or-out",
-    both: bool = False,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the figures; `both`: of the evaluators, one beside the other."""
+    """Yield the figures."""
     ratios, way = [], WAYS[people]
     with tempfile.TemporaryDirectory(prefix="sparseq-shapes-") as folder:
         bench = Bench(kept or Path(folder), rows, users, way)
@@ -325,14 +295,10 @@ def run(
         with contextlib.closing(bench.store):
             for name in SHAPES:
                 if only in name:
-                    measure = bench.both if both else bench.shape
-                    figure = measure(name, seed, times)
+                    figure = bench.shape(name, seed, times)
                     ratios.append(figure["figure"])
                     yield figure
     median = statistics.median(ratios)
-    if both:
-        yield {"name": "shapes.median", "figure": median, "unit": "x the interpreter", "ok": True}
-        return
     yield {
         "name": "shapes.median", "figure": median, "unit": "x plain",
         "limit": f"<= {way.median}", "ok": median <= way.median,
@@ -368,7 +334,6 @@ def _generate(events: Path, kinds: Path, rows: int, users: int) -> None:
 @click.option(
     "--people", type=click.Choice(list(WAYS)), default="in-or-out", help="How they count."
 )
-@click.option("--both", is_flag=True, help="The interpreter beside DuckDB, in place of plain.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def main(
     rows: int,
@@ -378,14 +343,13 @@ def main(
     only: str,
     folder: Path | None,
     people: str,
-    both: bool,
     as_json: bool,
 ) -> None:
     """Measure, print, and compare with what is promised."""
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     missed = False
-    for figure in run(rows, users, seed, times, only, folder, people, both):
+    for figure in run(rows, users, seed, times, only, folder, people):
         missed |= not figure["ok"]
         if as_json:
             print(json.dumps(figure), flush=True)

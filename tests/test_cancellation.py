@@ -24,7 +24,6 @@ from sampled import one_in
 import sparseq
 from sparseq.base.cancellation import Cancellation, check, current, interruptible
 from sparseq.base.errors import QueryCancelError, TimedOut
-from sparseq.engine import interpreter
 from sparseq.engine._duckdb import backstop
 from sparseq.mechanisms.entropy import SeededEntropy
 from sparseq.sql.plan import Plan
@@ -127,29 +126,11 @@ def test_a_clock_cancels() -> None:
 # -- questions -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("by_interpreter", [False, True])
-def test_a_time_out_charges_nothing_and_the_next_answer_is_as_without(
-    by_interpreter: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_time_out_charges_nothing_and_the_next_answer_is_as_without() -> None:
     con, other = store(), store()
     before = standing(con)
-    if by_interpreter:  # blocks that take long: each waits until it is cancelled
-        monkeypatch.setattr(interpreter, "BLOCK_ROWS", LARGE)
-        batch = interpreter.Interpreter._batch
-
-        def slow(self: interpreter.Interpreter, people: slice) -> object:
-            work = current()
-            assert work is not None
-            when(lambda: work.error is not None, lambda: None).join()
-            return batch(self, people)
-
-        with monkeypatch.context() as patched:
-            patched.setattr(interpreter.Interpreter, "_batch", slow)
-            with pytest.raises(TimedOut):
-                con.sql(COUNT, timeout=0.2)
-    else:
-        with pytest.raises(TimedOut):
-            con.sql(LONG, timeout=0.2)
+    with pytest.raises(TimedOut):
+        con.sql(LONG, timeout=0.2)
     assert standing(con) == before
     assert con.stream.engine.take_failures() == []
     mine, theirs = con.sql(COUNT + " WHERE x > 1"), other.sql(COUNT + " WHERE x > 1")
@@ -381,17 +362,17 @@ from test_cancellation import COUNT, LONG, standing, store
 con, other = store(), store()
 before = standing(con)
 from sparseq.engine._duckdb.reader import Reader
-columns = Reader.columns
+fetch = Reader.fetch
 pressed = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
 def begins(self, sql):
     if pressed.ident is None:
         pressed.start()
-    return columns(self, sql)
-Reader.columns = begins
+    return fetch(self, sql)
+Reader.fetch = begins
 try:
     con.sql(LONG)
 except KeyboardInterrupt:
-    Reader.columns = columns
+    Reader.fetch = fetch
     assert standing(con) == before
     assert con.sql(COUNT).arrow().equals(other.sql(COUNT).arrow())
     print("stopped")

@@ -343,14 +343,6 @@ def test_everything_is_there_after_opening_again(tmp_path: Path) -> None:
     assert [f.name for f in tmp_path.iterdir()] == ["s"], "no log is left behind"
 
 
-def test_a_cache_of_nothing_can_be_asked_for(tmp_path: Path) -> None:
-    store(tmp_path / "s").close()
-    with sparseq.connect(tmp_path / "s", cache_bytes=0) as con:
-        con.sql(COUNT, fresh=True)
-        con.sql("SELECT sum(amount) AS s FROM t", scale=1)
-        assert con.stream.engine.stored.cache.nbytes == 0
-
-
 # Taking in ----------------------------------------------------------------------------------------
 
 

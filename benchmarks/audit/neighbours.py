@@ -203,8 +203,8 @@ def world(rng: random.Random, kind: str) -> World:
 
 KINDS = ("rich", "poor", "small", "loops", "terms")
 """Budgets that admit everything; that are used up; limits on sizes so low that every path is taken;
-the compiled loops, which else only large stores use; and "terms", which is rich, and asked for what
-the interpreter has."""
+the compiled loops, which else only large stores use; and "terms", which is rich, and asked about
+one table."""
 
 
 def _own_budget(rng: random.Random) -> float:

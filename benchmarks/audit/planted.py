@@ -20,10 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-import sparseq.compiled
 import sparseq.engine._duckdb.reader
 import sparseq.engine.contributions
-import sparseq.engine.interpreter
 import sparseq.series.methods.strategy_series
 import sparseq.sql.plan
 import sparseq.store.found_keys
@@ -36,12 +34,9 @@ from benchmarks.audit.neighbours import UNIT, World
 from sparseq.accounting.pilots.choice import column_of
 from sparseq.accounting.strategies import ONE
 from sparseq.base.errors import QueryRefused
-from sparseq.engine import operations
 from sparseq.engine._duckdb import connection
 from sparseq.engine._duckdb.engine import DuckEngine
 from sparseq.engine.contributions import Cells, Contributions
-from sparseq.engine.operations import ALL, OPERATIONS, Vector, strict
-from sparseq.language.types import Family
 from sparseq.ledger.accounts import Accounts
 from sparseq.ledger.lifetimes import LifeDues, Lifetimes
 from sparseq.ledger.purposes import Purpose
@@ -112,16 +107,6 @@ def rule_on(name: str) -> Plant:
     return lambda: _set(connection, "off", lambda: right() - {name})
 
 
-@contextlib.contextmanager
-def _in(table: dict[Any, Any], key: Any, value: Any) -> Iterator[None]:
-    old = table[key]
-    table[key] = value
-    try:
-        yield
-    finally:
-        table[key] = old
-
-
 def _sql_changed(change: Callable[[str], str]) -> AbstractContextManager[None]:
     """Change the SQL that the engine runs."""
     fetch = sparseq.engine._duckdb.reader.Reader.fetch
@@ -151,38 +136,6 @@ def raising_function() -> AbstractContextManager[None]:
     """abs() raises above a thousand, and nothing guards it."""
     form = "(CASE WHEN ({0}) > 1000 THEN CAST(error('planted') AS INTEGER) ELSE abs({0}) END)"
     return _sql_changed(lambda sql: _calls_changed(sql, "abs", form).replace("TRY(", "("))
-
-
-def operation_of_others() -> AbstractContextManager[None]:
-    """abs() of the interpreter is cut off at the mean of its block."""
-    cut = strict(lambda a: np.minimum(np.absolute(a), np.nanmean(np.absolute(a))))
-    return _in(OPERATIONS, ("abs", (Family.DOUBLE,)), lambda _: cut)
-
-
-@contextlib.contextmanager
-def masks_of_numbers() -> Iterator[None]:
-    """NOT of a constant beside a column with NULLs is a number, and nothing is checked.
-
-    So it was: the mask became int64, and its bytes were read as truths of other rows.
-    """
-    right = operations.conjunction
-
-    def conjunction(a: Vector, b: Vector) -> Vector:
-        if np.ndim(a.values) or b.known is ALL:
-            return right(a, b)
-        untrue = np.int64(~int(a.values)) | operations.both(b.known, ~b.values)
-        return Vector(a.values & b.values, b.known | untrue)
-
-    with contextlib.ExitStack() as stack:
-        for place in (operations, sparseq.engine.interpreter, sparseq.compiled):
-            stack.enter_context(_set(place, "as_mask", lambda mask: mask))
-        for place in (operations, sparseq.engine.interpreter):
-            stack.enter_context(_set(place, "typed", lambda found, _: found))
-        for place in (operations, sparseq.engine.interpreter):
-            unchecked = _set(place, "bits_as", lambda array, _, kind: array.view(kind))
-            stack.enter_context(unchecked)
-        stack.enter_context(_set(operations, "conjunction", conjunction))
-        yield
 
 
 def truncation_not_read() -> AbstractContextManager[None]:
@@ -661,8 +614,7 @@ def window_of_others() -> AbstractContextManager[None]:
     window = _Inner._window
 
     def across(inner: Any, node: Any) -> str:
-        with _set(inner, "private", False):
-            return window(inner, node)
+        return window(inner, node).replace(f"PARTITION BY {inner.scope.user}", "PARTITION BY 1")
 
     return _set(_Inner, "_window", across)
 
@@ -698,11 +650,6 @@ LEAKS: tuple[Leak, ...] = (
          ("engine's plan", "outcome")),
     Leak("an optimiser's rule that nobody judged", rule_on("self_join_aggregate"),
          (_COUNT,), ("unjudged rule",)),
-    Leak("a mask of numbers", masks_of_numbers,
-         ("SELECT count(*) AS a0 FROM t WHERE TIMESTAMP '2024-01-01 00:00:00' "
-          "NOT BETWEEN TIMESTAMP '2020-01-01 00:00:00' AND at",),
-         ("charges of others", "own charge", "own contribution", "backstop", "raw error", "path",
-          "another sum")),
     Leak("a condition on time that is read too widely", truncation_not_read, (),
          ("undercharged",), windows="person"),
     Leak("an offset that is dropped", offset_dropped, (), ("another sum",), moments=True),
@@ -729,9 +676,6 @@ LEAKS: tuple[Leak, ...] = (
     Leak("a redefined column that keeps its old bounds", old_bounds,
          ("SELECT sum({c}) AS a0 FROM (SELECT who, pow(x, 3) AS {c} FROM t) AS i",),
          ("a name counts",)),
-    Leak("an operation that looks at other rows", operation_of_others,
-         ("SELECT sum(least(abs(x), 100)) AS a0 FROM t",),
-         ("charges of others", "own charge", "own contribution", "answer")),
     Leak("a scale chosen from exact counts", scale_of_exact_counts, (_COUNT, _SUM),
          ("answer", "own contribution", "own charge", "charges of others"), weighted=True),
     Leak("a centre that was not released", centre_of_exact_values, (_MEDIAN,),

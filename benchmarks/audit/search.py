@@ -31,11 +31,10 @@ from benchmarks.audit.neighbours import (
     world,
 )
 from benchmarks.audit.noise import NoiseTest
-from benchmarks.audit.queries import T_COLUMNS, Question, Questions
+from benchmarks.audit.queries import Question, Questions
 from benchmarks.audit.seams import Seen, Step, Watching, plan_of, rules_not_judged
 from benchmarks.audit.trial import Act, Result, Trial
 from benchmarks.language import functions
-from benchmarks.term_reader import TermReader
 
 QUESTIONS = {"rich": 50, "poor": 25, "small": 30, "loops": 30, "terms": 60}
 """How many a world is asked; the poor have soon spent what they have."""
@@ -140,13 +139,10 @@ def _world(trial: Trial) -> Iterator[Asking | Finding]:
 
 
 def _questions(trial: Trial, here: World, quartet: Quartet) -> Questions:
-    """Return what a world is asked: "terms" is about what the interpreter has, in one table."""
-    words = functions()
+    """Return what a world is asked: "terms" is about one table."""
     if trial.kind != "terms":
-        return Questions(trial.rng, words, here.values())
-    reader = TermReader(quartet.stores[WITHOUT], "t", T_COLUMNS)
-    known = reader.known_to_interpreter(words)
-    return Questions(trial.rng, known, here.values(), 2, plain=True)
+        return Questions(trial.rng, functions(), here.values())
+    return Questions(trial.rng, functions(), here.values(), 2, plain=True)
 
 
 def asked(watching: Watching, quartet: Quartet, sql: str) -> dict[str, Seen]:

@@ -167,7 +167,6 @@ class ShellSession:
                 self.store.close()
                 self.store = open_store(self.path)
                 say(stopped_text(self.store, before, ".release {}"), err=True)
-                self.store.warm()
             raise
         except BrokenPipeError:
             raise

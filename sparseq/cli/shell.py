@@ -181,7 +181,6 @@ def _talk(session: ShellSession) -> None:
         say(line)
     say("A query ends with ; and Tab completes. .help shows more, .quit leaves.\n")
     asked = _prompt(session)
-    store.warm()
     while not session.done:
         try:
             session.run_all(asked.prompt().splitlines())

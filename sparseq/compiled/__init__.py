@@ -83,15 +83,6 @@ def selected(values: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[Any]:
     return chosen.copy() if 2 * len(chosen) < len(values) else chosen
 
 
-def true_places(mask: NDArray[np.bool_]) -> NDArray[np.uint32]:
-    """Return where a mask is true."""
-    as_mask(mask)
-    if not worthwhile(len(mask)):
-        return np.flatnonzero(mask).astype(np.uint32)
-    out = np.empty(len(mask) + 1, np.uint32)
-    return out[: compiled().true_places(mask, out)]
-
-
 def order_of(numbers: NDArray[np.int32]) -> NDArray[np.int64] | None:
     """Return how to sort numbers, stably; None: they are sorted.
 
@@ -109,11 +100,14 @@ def order_of(numbers: NDArray[np.int32]) -> NDArray[np.int64] | None:
     return out
 
 
-def looked_up(table: NDArray[Any], codes: NDArray[Any]) -> NDArray[Any]:
-    """Return `table[codes]`; codes are unsigned, and the table has them all."""
+def looked_up(
+    table: NDArray[Any], codes: NDArray[Any], out: NDArray[Any] | None = None
+) -> NDArray[Any]:
+    """Return `table[codes]`, in `out` if it is given; codes are unsigned, and the table has all."""
     if not worthwhile(len(codes)):
-        return table.take(codes)
-    out, bits = np.empty(len(codes), table.dtype), f"u{table.dtype.itemsize}"
+        return table.take(codes, out=out)
+    out = np.empty(len(codes), table.dtype) if out is None else out
+    bits = f"u{table.dtype.itemsize}"
     compiled().look_up(bits_as(table, np.generic, bits), codes, bits_as(out, table.dtype, bits))
     return out
 

@@ -17,6 +17,7 @@ __all__ = ["dense", "weights"]  # and all below
 _CELL_LIMIT = np.int64(2**31 - 1)
 _NORM_LIMIT = np.int64(2**62)
 _SMALL = 128  # coordinates up to which all cells are cleared sooner than those of many rows
+_TOGETHER = 4096
 _SAFE = np.int64(2**31 - 1)  # a sum of magnitudes up to here has squares that add up to < 2**62
 
 
@@ -26,6 +27,27 @@ def quantise(values, inverse, out):  # type: ignore[no-untyped-def]
     for i in range(len(values)):
         x = min(max(values[i] * inverse, -2147483647.0), 2147483647.0)
         out[i] = np.int32(np.rint(x)) if abs(values[i]) < np.inf else np.int32(0)
+
+
+@numba.njit(nogil=True, cache=True)
+def bins(values, inner, low, high, out):  # type: ignore[no-untyped-def]
+    """Fill out with how many of the inner edges are at most a value; -1 beyond low and high.
+
+    Some values at a time are halved together, so that nothing hangs on what one of them is.
+    """
+    places = np.zeros(_TOGETHER, np.int64)
+    for start in range(0, len(values), _TOGETHER):
+        some = values[start : start + _TOGETHER]
+        places[:] = 0
+        length = len(inner)
+        while length > 1:
+            half = length >> 1
+            for i in range(len(some)):
+                places[i] += half * (inner[np.uint64(places[i] + half - 1)] <= some[i])
+            length -= half
+        for i in range(len(some)):
+            place = places[i] + (length > 0 and inner[np.uint64(places[i])] <= some[i])
+            out[start + i] = place if low <= some[i] <= high else -1
 
 
 @numba.njit(nogil=True, cache=True)
@@ -62,16 +84,6 @@ def select(values, mask, out):  # type: ignore[no-untyped-def]
     count = 0
     for i in range(len(values)):
         out[count] = values[i]
-        count += mask[i]
-    return count
-
-
-@numba.njit(nogil=True, cache=True)
-def true_places(mask, out):  # type: ignore[no-untyped-def]
-    """Fill out with where a mask is true; return how many places there are."""
-    count = 0
-    for i in range(len(mask)):
-        out[count] = i
         count += mask[i]
     return count
 

@@ -29,18 +29,12 @@ user's rows, on threads or on the machine.
 Two versions, one meaning: NumPy, and a compiled loop (Numba, the extra `sparseq[fast]`) that large
 inputs go to where it is installed. A value beyond 2**31 - 1 in one coordinate saturates its user's
 squared norm, which is then dearer than any budget.
-
-Decoded columns kept in memory between full scans, oldest out first.
-
-A scan of all rows spends most of its time decoding; what it decoded is worth keeping for the next
-one. Only whole-table columns come here, in the order by user, and they go when rows arrive.
 """
 
 from __future__ import annotations
 
 import ctypes
 import math
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -53,7 +47,7 @@ from numpy.typing import NDArray
 
 from sparseq.accounting._numbers import in_range
 from sparseq.base.errors import DataError, ParameterError
-from sparseq.compiled import SHARED, THREADS, compiled, halves, pool, worthwhile
+from sparseq.compiled import SHARED, THREADS, bits_as, compiled, pool, worthwhile
 from sparseq.released.outputs import OutputColumn, Outputs, key, measure
 from sparseq.sql.plan import MAX_COORDINATES, Cell, Domain, Kind, Measure, Plan, Query, Relation
 
@@ -154,7 +148,6 @@ def reduce(
     values: Index | None,
     size: int,
     distinct: bool,
-    norms: Ints | None = None,
 ) -> Reduction:
     """Return squared norms by user and sums by coordinate.
 
@@ -164,7 +157,6 @@ def reduce(
         values: int32 (rows,), lattice values. None: all 1.
         size: Number of coordinates.
         distinct: A user's value at a coordinate is 1 if any row there has a value other than 0.
-        norms: One a run, to be filled where that saves a copy; those of the result count.
 
     Example:
         >>> runs = Runs.of(np.array([3, 3, 7], np.int32))
@@ -174,7 +166,7 @@ def reduce(
     """
     every_row_is_one = coordinates is None and values is None
     if not every_row_is_one and worthwhile(runs.rows):
-        return reduce_compiled(runs, coordinates, values, size, distinct, norms)
+        return reduce_compiled(runs, coordinates, values, size, distinct)
     return reduce_numpy(runs, coordinates, values, size, distinct)
 
 
@@ -255,22 +247,28 @@ def reduce_compiled(
     values: Index | None,
     size: int,
     distinct: bool,
-    norms: Ints | None = None,
 ) -> Reduction:
     """`reduce` by the compiled loop, one part of the users a thread."""
-    if norms is None:
-        norms = np.empty(len(runs.owners), np.int64)
+    norms = np.empty(len(runs.owners), np.int64)
     loop = compiled().reduce_distinct if distinct else compiled().reduce_sums
 
-    def part(users: slice) -> Ints:
-        totals = np.zeros(size, np.int64)
+    def part(users: slice, totals: Ints) -> None:
         loop(runs.first[users], runs.stop[users], coordinates, values, size, norms[users], totals)
-        return totals
+
+    return Reduction(runs.owners, norms, _shared(runs, size, part))
+
+
+def _shared(runs: Runs, size: int, part: Callable[[slice, Ints], object]) -> Ints:
+    """Return totals that a loop adds to, one part of the users a thread."""
+
+    def totals(users: slice) -> Ints:
+        own = np.zeros(size, np.int64)
+        part(users, own)
+        return own
 
     if len(runs.owners) == 0 or int(runs.stop[-1]) < SHARED:
-        return Reduction(runs.owners, norms, part(slice(None)))
-    totals = sum(pool().map(part, even_parts(runs)), np.zeros(size, np.int64))
-    return Reduction(runs.owners, norms, totals)
+        return totals(slice(None))
+    return sum(pool().map(totals, even_parts(runs)), np.zeros(size, np.int64))
 
 
 def even_parts(runs: Runs) -> list[slice]:
@@ -286,40 +284,29 @@ def join_parts(parts: list[Reduction]) -> Reduction:
     if len(parts) == 1:
         return parts[0]
     return Reduction(
-        _end_to_end([p.users for p in parts]),
-        _end_to_end([p.norms for p in parts]),
+        np.concatenate([p.users for p in parts]),
+        np.concatenate([p.norms for p in parts]),
         np.sum([p.totals for p in parts], axis=0, dtype=np.int64),
     )
 
 
-def _end_to_end(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    """Return arrays one after the other: where they are all of one array, that itself."""
-    base = parts[0].base
-    if isinstance(base, np.ndarray) and base.shape == (sum(map(len, parts)),):
-        places = np.cumsum([0, *map(len, parts)]) * base.itemsize + base.ctypes.data
-        if all(
-            p.base is base and p.ctypes.data == at for p, at in zip(parts, places, strict=False)
-        ):
-            return base
-    return np.concatenate(parts)
-
-
-def quantise(values: NDArray[Any], granularity: float) -> Index:
+def quantise(values: NDArray[Any], granularity: float, out: Index | None = None) -> Index:
     """Return values / granularity, rounded to the nearest integer (halves to even), int32.
 
     Args:
         values: Numbers, any NumPy type.
         granularity: The lattice step, a power of two, so that the division is exact.
+        out: What is filled, if there is something already.
 
     Returns:
         NaN and infinities give 0: they contribute nothing. What is beyond ±(2**31 - 1) saturates.
     """
+    out = np.empty(len(values), np.int32) if out is None else out
     if values.dtype == np.float64 and worthwhile(len(values)):
-        out = np.empty(len(values), np.int32)
-        loop = compiled().quantise
-        halves(len(values), lambda p: loop(values[p], 1.0 / granularity, out[p]))
-        return out
-    return quantise_numpy(values, granularity)
+        compiled().quantise(values, 1.0 / granularity, out)
+    else:
+        out[:] = quantise_numpy(values, granularity)
+    return out
 
 
 def quantise_numpy(values: NDArray[Any], granularity: float) -> Index:
@@ -332,51 +319,31 @@ def quantise_numpy(values: NDArray[Any], granularity: float) -> Index:
     return np.where(np.isfinite(numbers), steps, 0.0).astype(np.int32)
 
 
-# -- decoded columns kept in memory between full scans, oldest out first ---------------------------
+def binned(
+    inner: NDArray[np.float64], ends: tuple[float, float], values: NDArray[Any], out: NDArray[Any]
+) -> None:
+    """Fill out with how many of the ascending inner edges are at most a value; -1 beyond the ends.
+
+    Example:
+        >>> places = np.empty(4, np.int8)
+        >>> binned(np.array([5.0]), (0.0, 9.0), np.array([4.9, 5.0, 9.1, np.nan]), places)
+        >>> places.tolist()
+        [0, 1, -1, -1]
+    """
+    low, high = ends
+    if worthwhile(len(values)):
+        compiled().bins(values, inner, low, high, out)
+        return
+    places = np.searchsorted(inner, values, "right")
+    out[:] = np.where((values >= low) & (values <= high), places, -1)
 
 
-class ColumnCache:
-    """At most `capacity` bytes of arrays, the least recently used dropped first."""
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._arrays: OrderedDict[Hashable, NDArray[Any]] = OrderedDict()
-        self._size = 0
-
-    def get(self, key: Hashable, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
-        """Return the array kept under `key`; make it, and keep it if it fits."""
-        if key in self._arrays:
-            self._arrays.move_to_end(key)
-            return self._arrays[key]
-        array = make()
-        array.flags.writeable = False
-        if array.nbytes <= self._capacity:
-            self._arrays[key] = array
-            self._size += array.nbytes
-            while self._size > self._capacity:
-                _, oldest = self._arrays.popitem(last=False)
-                self._size -= oldest.nbytes
-        return array
-
-    def clear(self) -> None:
-        """Forget everything: rows have arrived."""
-        self._arrays.clear()
-        self._size = 0
-
-    @property
-    def roomy(self) -> bool:
-        """Tell whether at least half of the room is left."""
-        return 2 * self._size < self._capacity
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held now."""
-        return self._size
+# -- several keys, one place -----------------------------------------------------------------------
 
 
 def combine_positions(
-    positions: list[NDArray[np.int32]], sizes: list[int]
-) -> NDArray[np.int32] | None:
+    positions: list[NDArray[np.signedinteger[Any]]], sizes: list[int]
+) -> NDArray[np.signedinteger[Any]] | None:
     """Return one index for several keys, last key fastest; -1 where a row is in no group.
 
     Args:
@@ -389,6 +356,10 @@ def combine_positions(
     """
     if not positions:
         return None
+    if len(positions) == 1:
+        (only,) = positions
+        outside = bits_as(only, np.signedinteger, f"u{only.itemsize}") >= sizes[0]
+        return np.where(outside, only.dtype.type(-1), only) if outside.any() else only
     index = np.zeros(len(positions[0]), np.int32)
     inside = np.ones(len(positions[0]), bool)
     for position, size in zip(positions, sizes, strict=True):
@@ -489,16 +460,16 @@ def weight_losses(
         ...               np.array([half[1], one[1]])), 4).tolist()
         [16]
     """
-    mantissa, exponent = weights
-    if worthwhile(runs.rows):
-        totals = np.zeros(size, np.int64)
-        compiled().weight_losses(
-            runs.first, runs.stop, coordinates, values, distinct, mantissa, exponent, shift, totals
-        )
-        return totals
-    return weight_losses_numpy(
-        runs, coordinates, values, size, distinct, (mantissa, exponent), shift
-    )
+    if not worthwhile(runs.rows):
+        return weight_losses_numpy(runs, coordinates, values, size, distinct, weights, shift)
+    loop, (mantissa, exponent) = compiled().weight_losses, weights
+
+    def part(users: slice, totals: Ints) -> None:
+        ends = runs.first[users], runs.stop[users]
+        own = mantissa[users], exponent[users]
+        loop(*ends, coordinates, values, distinct, *own, shift, totals)
+
+    return _shared(runs, size, part)
 
 
 def weight_losses_numpy(
@@ -653,13 +624,11 @@ def lattice(measure: Measure, granularity: float) -> float:
     return 1.0 if measure.kind is Kind.USERS else granularity
 
 
-def reduce_measure(
-    plan: Plan, batch: RowBatch, i: int, norms: NDArray[np.int64] | None = None
-) -> Reduction:
-    """Reduce one measure of a batch; `norms`: see `reduce`."""
+def reduce_measure(plan: Plan, batch: RowBatch, i: int) -> Reduction:
+    """Reduce one measure of a batch."""
     measure, values = plan.query.measures[i], batch.measures[i][1]
     size, distinct = plan.query.groups * measure.bins, measure.kind is Kind.USERS
-    reduced = reduce(batch.runs, _coordinates(plan, batch, i), values, size, distinct, norms)
+    reduced = reduce(batch.runs, _coordinates(plan, batch, i), values, size, distinct)
     steps = round(1 / plan.noise[i].granularity) if plan.noise[i].granularity < 1 else 1
     if distinct and steps > 1:  # 1 user is that many lattice steps
         steps = min(steps, CELL_LIMIT + 1)  # beyond, nobody can pay, and the sums are of nobody

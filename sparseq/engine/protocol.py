@@ -25,14 +25,12 @@ class EngineFailure:
     """A failure of an engine: private.
 
     Attributes:
-        user: On whose rows it failed, they alone; None: on those of several, or of nobody.
+        user: On whose rows it failed, they alone; the person contributes nothing.
         error: What it said.
-        mended: Another evaluator has done it; False: the person contributes nothing.
     """
 
-    user: int | None
+    user: int
     error: str
-    mended: bool = False
 
     def told(self, release: int, names: Mapping[int, Any]) -> str:
         """Return it in words, for the curator.
@@ -41,9 +39,9 @@ class EngineFailure:
             release: In whose evaluation it was.
             names: Of people.
         """
-        where = "" if self.user is None else f" on the rows of {names.get(self.user)!s}"
-        done = "another evaluator answered" if self.mended else "they count for nothing"
-        return f"release {release}: the engine failed{where}, {done}: {self.error}"
+        who = names.get(self.user)
+        done = "they count for nothing"
+        return f"release {release}: the engine failed on the rows of {who!s}, {done}: {self.error}"
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class Difference:
 
     Attributes:
         user: Who.
-        said: What differs, and by which evaluators.
+        said: What differs.
     """
 
     user: int
@@ -73,8 +71,8 @@ class Engine(Protocol):
     """The rows of one store, evaluated.
 
     What a person contributes depends on that person's rows and on public facts alone. Nothing that
-    rows decide is ever raised: on whose rows all of an engine's evaluators fail, contributes
-    nothing, and is told of by `take_failures`.
+    rows decide is ever raised: on whose rows an engine fails, contributes nothing, and is told of
+    by `take_failures`.
 
     Attributes:
         version: How often rows have come, changed or gone since it was made.
@@ -135,12 +133,6 @@ class Engine(Protocol):
 
     def rows_arrived(self) -> None:
         """Take note that rows have come, changed or gone."""
-
-    def warm(self) -> Iterator[None]:
-        """Bring into memory what questions will need, a column before each item.
-
-        It changes nothing but the time.
-        """
 
 
 # -- words of SQL, and of what DuckDB says of it ---------------------------------------------------

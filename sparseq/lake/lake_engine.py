@@ -138,9 +138,9 @@ class LakeEngine:
             if said["place"] in found:
                 raise StoreError("a bucket came twice")
             found[said["place"]] = its
-            for user, error, mended in said["failures"]:
-                number = None if user is None else user * len(paths) + said["place"]
-                self._failures.append(EngineFailure(number, error, mended))
+            for user, error in said["failures"]:
+                number = user * len(paths) + said["place"]
+                self._failures.append(EngineFailure(number, error))
         if sorted(found) != sorted(which):
             raise StoreError("a bucket is missing")
         return [found[b] for b in which]
@@ -188,11 +188,6 @@ class LakeEngine:
             cut = int(np.searchsorted(whose, people[len(people) // 2]))
             yield from self._made(rows.slice(0, cut), make)
             yield from self._made(rows.slice(cut), make)
-
-    def warm(self) -> Iterator[None]:
-        """See `Engine`: tasks open their buckets."""
-        yield
-        self._job("warm", {})
 
     def check_alone(self) -> list[Difference]:
         """See `Engine`: rows are where tasks run, and none is read here."""

@@ -34,13 +34,13 @@ from sparseq.engine.contributions import Weights
 from sparseq.lake._duckdb.layout import Bucket, bucket_at
 from sparseq.language.expression_tree import Term
 from sparseq.language.types import Family, Type
-from sparseq.sql.plan import Cap, Cell, Domain, Kind, Lookup, Measure, Noise, Plan, Query, Relation
+from sparseq.sql.plan import Cap, Cell, Domain, Kind, Measure, Noise, Plan, Query, Relation
 from sparseq.version import __version__
 
 # -- messages between a driver and its tasks -------------------------------------------------------
 
 _CLASSES: dict[str, type[Any]] = {
-    c.__name__: c for c in (Relation, Cap, Lookup, Domain, Cell, Measure, Term, Type)
+    c.__name__: c for c in (Relation, Cap, Domain, Cell, Measure, Term, Type)
 }
 _ENUMS: dict[str, type[enum.Enum]] = {c.__name__: c for c in (Kind, Family)}
 _TEXTS: dict[str, tuple[type[Any], Callable[[Any], str], Callable[[str], Any]]] = {
@@ -227,7 +227,7 @@ def done(task: bytes) -> bytes:
     with bucket.lock:
         bucket.engine.take_failures()  # of a task that was stopped
         found = _KINDS[head["do"]](bucket, head, arrays)
-        failures = [[f.user, f.error, f.mended] for f in bucket.engine.take_failures()]
+        failures = [[f.user, f.error] for f in bucket.engine.take_failures()]
     return framed({"place": head["place"], "failures": failures}, found)
 
 
@@ -277,16 +277,10 @@ def _rows(bucket: Bucket, head: dict[str, Any], _: Arrays) -> Arrays:
     return [np.frombuffer(sink.getvalue(), np.uint8)]
 
 
-def _warm(bucket: Bucket, head: dict[str, Any], _: Arrays) -> Arrays:
-    """Return nothing: the bucket is open now."""
-    return []
-
-
 _KINDS = {
     "measures": _measures,
     "pull": _pull,
     "weigh": _weigh,
     "cells": _cells,
     "rows": _rows,
-    "warm": _warm,
 }

@@ -138,7 +138,7 @@ def meaning_of(query: Query) -> Meaning | None:
     if query.comparisons or any(m.kind is Kind.DENSE for m in query.measures):
         return None
     relation = query.relation
-    alone = bool(relation.stored) and not relation.lookups and not relation.caps
+    alone = bool(relation.stored) and not relation.joined and not relation.caps
     if alone:
         origin = repr(("rows of", relation.stored.lower()))
         region = region_of(relation.conditions)

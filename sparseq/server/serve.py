@@ -265,7 +265,6 @@ async def serve(place: Serving, ready: Callable[[str], None] = lambda said: None
             said = where(sockets, context is not None)
             async with control(service) as door:
                 stack.enter_context(_served(path, said, door))
-                store.warm()
                 ready(said)
                 kept = KeptJobs.beside(path)
                 stack.callback(kept.close)

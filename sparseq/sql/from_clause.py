@@ -62,7 +62,7 @@ from sparseq.language.types import Family, type_named
 from sparseq.sql.bounds import Interval
 from sparseq.sql.catalog import INTEGER_TYPES, Column, Table
 from sparseq.sql.parse import said
-from sparseq.sql.plan import ROWS, Cap, Lookup
+from sparseq.sql.plan import ROWS, Cap
 from sparseq.sql.public_database import PublicFacts
 
 # -- tables and subqueries of a FROM, and how DuckDB reads them ------------------------------------
@@ -375,13 +375,13 @@ def _is_number(type: str) -> bool:
 # -- public tables that say something of a coded column --------------------------------------------
 
 
-def lookups_of(
+def joins_once(
     sources: Mapping[str, FromItem],
     joins: Sequence[tuple[FromItem, Sequence[exp.Expr]]],
     public: PublicFacts,
     truth: Callable[[exp.Expr], Term],
-) -> tuple[Lookup, ...] | None:
-    """Return all sources but one as lookups; None: one of them is more than that.
+) -> bool:
+    """Tell whether a row has at most one in each other source: a public table, by a coded column.
 
     Args:
         sources: Of a join, by alias.
@@ -390,20 +390,17 @@ def lookups_of(
         truth: Reads a condition.
     """
     on = [c for source, conditions in joins if not source.optional for c in conditions]
-    found = [_lookup(sources, condition, public, truth) for condition in on]
-    lookups = [lookup for lookup in found if lookup is not None]
-    named = {lookup.alias for lookup in lookups}
-    if len(lookups) < len(found) or len(lookups) != len(named) or len(named) + 1 != len(sources):
-        return None
-    return tuple(lookups)
+    found = [_joined_once(sources, condition, public, truth) for condition in on]
+    return None not in found and len(found) == len(set(found)) == len(sources) - 1
 
 
-def _lookup(
+def _joined_once(
     sources: Mapping[str, FromItem],
     condition: exp.Expr,
     public: PublicFacts,
     truth: Callable[[exp.Expr], Term],
-) -> Lookup | None:
+) -> str | None:
+    """Return the alias of a public table with at most one row for each string of a column."""
     if not isinstance(condition, exp.EQ):
         return None
     for key, own in permutations((condition.left, condition.right)):
@@ -414,12 +411,11 @@ def _lookup(
         if table.private or table.table is None or private.table is None or not (there and here):
             continue
         coded = here.stored is not None and here.stored.coded
-        if coded and there.type == here.type == "VARCHAR":
-            rows = source_sql(table)
-            if public.most_rows(rows, [key.sql("duckdb")]) <= 1:
-                on = truth(condition)
-                column = next((t for t in on.arguments if t.sql == own.sql("duckdb")), None)
-                return None if column is None else Lookup(quoted(table.alias), rows, on, column)
+        if not (coded and there.type == here.type == "VARCHAR"):
+            continue
+        if public.most_rows(source_sql(table), [key.sql("duckdb")]) <= 1:
+            names = [term.sql for term in truth(condition).arguments]
+            return table.alias if own.sql("duckdb") in names else None
     return None
 
 

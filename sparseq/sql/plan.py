@@ -173,23 +173,6 @@ class Cap:
 
 
 @dataclass(frozen=True)
-class Lookup:
-    """A public table that has at most one row for each string of a stored column.
-
-    Attributes:
-        alias: SQL of its name in the query.
-        sql: It, as an item of FROM.
-        on: The equality that it is joined by.
-        column: The stored column.
-    """
-
-    alias: str
-    sql: str
-    on: Term
-    column: Term
-
-
-@dataclass(frozen=True)
 class Relation:
     """FROM and WHERE, on stored tables.
 
@@ -199,9 +182,9 @@ class Relation:
         user: SQL of a row's user index.
         caps: Who is taken out of joins; `sql` looks at their tables (`sparseq.sql.from_clause`).
         stored: Set where the rows are those of one stored table that fulfil the conditions, and
-            have a row in each of the lookups.
+            have a row in each public table that is joined to it.
         conditions: The parts of `where`, as terms.
-        lookups: Public tables that are joined to it.
+        joined: Public tables are joined to it.
     """
 
     sql: str
@@ -210,7 +193,7 @@ class Relation:
     caps: tuple[Cap, ...] = ()
     stored: str = ""
     conditions: tuple[Term, ...] = ()
-    lookups: tuple[Lookup, ...] = ()
+    joined: bool = False
 
 
 _PRICES = (2.0**-10, 2.0**10)

@@ -46,8 +46,8 @@ from sparseq.sql.from_clause import (
     check_factor,
     combined,
     factor,
+    joins_once,
     key_sql,
-    lookups_of,
     most_rows,
     people_in,
     public_factor,
@@ -55,7 +55,7 @@ from sparseq.sql.from_clause import (
 )
 from sparseq.sql.parse import said
 from sparseq.sql.parsed_expressions import conjuncts, is_constant, limits_of, sees_only
-from sparseq.sql.plan import LIMITS, Cap, Lookup
+from sparseq.sql.plan import LIMITS, Cap
 from sparseq.sql.public_database import PublicFacts
 from sparseq.sql.subquery_expressions import PublicSubqueries, reads_people, unnest
 
@@ -603,13 +603,10 @@ class Scope:
     def stored_table(self) -> str:
         """Return the table's name if the rows are some of those of one stored table."""
         source, *others = self.private
-        if others or source.table is None or source.needs_ids or self.lookups() is None:
+        if others or source.table is None or source.needs_ids:
             return ""
-        return source.table.name
-
-    def lookups(self) -> tuple[Lookup, ...] | None:
-        """Return the public tables as what they say of a coded column; None: one is more."""
-        return lookups_of(self.sources, self._joins, self.public, self._condition)
+        once = joins_once(self.sources, self._joins, self.public, self._condition)
+        return source.table.name if once else ""
 
 
 def integral(type: str) -> bool:

@@ -465,7 +465,7 @@ class _Outer:
             self.scope.caps,
             stored,
             self.scope.conditions(),
-            (self.scope.lookups() or ()) if stored else (),
+            stored != "" and len(self.scope.sources) > 1,
         )
         self._check_sql(relation, domains, measures)
         if 1 < len(domains) == len(self.keys):  # else some were found together

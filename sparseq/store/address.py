@@ -21,7 +21,6 @@ CONTROL = "control "
 
 def backend_at(
     path: str | Path,
-    cache_bytes: int | None = None,
     accept_loss: bool = False,
     fleet: Fleet | None = None,
 ) -> Backend:
@@ -32,7 +31,7 @@ def backend_at(
 
         return open_lake(folder, fleet)
     try:
-        return open_backend(Path(path), cache_bytes, accept_loss)
+        return open_backend(Path(path), accept_loss)
     except StoreInUse as error:
         raise _served(Path(path)) or error from None
 

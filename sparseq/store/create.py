@@ -261,7 +261,6 @@ def _with_bounds(store: Store, columns: Sequence[str] | None) -> Store:
 def connect(
     path: str | Path,
     *,
-    cache_bytes: int | None = None,
     accept_loss: bool = False,
     fleet: Fleet | None = None,
 ) -> Store: ...
@@ -275,7 +274,6 @@ def connect(path: str, *, token: str) -> Remote: ...
 def connect(
     path: str | Path,
     *,
-    cache_bytes: int | None = None,
     accept_loss: bool = False,
     token: str | None = None,
     fleet: Fleet | None = None,
@@ -285,8 +283,6 @@ def connect(
     Args:
         path: Of the store's file; or a server's address, https://… (see `sparseq.store.remote`); or
             of a lake, lake://FOLDER.
-        cache_bytes: Memory for decoded columns; by default a quarter of what SPARSEQ_MEMORY
-            says, or of the machine's.
         accept_loss: Open it even if a part of it is missing, and charges with it. The guarantee
             then has a hole, and the store says so for ever (`Store.losses`). A store of a
             population has none: all that it had drawn counts as spent. It then opens without a
@@ -306,7 +302,7 @@ def connect(
         return Remote(path, token)
     if token is not None:
         raise ParameterError("a token is for a server", "its address begins with https://")
-    return _settled(Store(backend_at(path, cache_bytes, accept_loss, fleet)), accept_loss)
+    return _settled(Store(backend_at(path, accept_loss, fleet)), accept_loss)
 
 
 def _settled(store: Store, without: bool = False) -> Store:

@@ -9,8 +9,6 @@ import atexit
 import contextlib
 import datetime as dt
 import os
-import threading
-import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -26,7 +24,6 @@ from sparseq.base.errors import (
     ParameterError,
     QueryCancelError,
     QueryRefused,
-    SparseqError,
     StoreError,
 )
 from sparseq.engine.contributions import Contributions, as_arrow, contributions_of, triplet_query
@@ -48,7 +45,6 @@ from sparseq.stream.step import Mechanism, Outcome, Request, Stream, ask_many
 if TYPE_CHECKING:
     from sparseq.sql.query_templates import Lowering
 
-_PAUSE = 0.002
 _OPEN_AGAIN = "open it with sparseq.connect(path)"
 _open_stores: weakref.WeakSet[Store] = weakref.WeakSet()
 
@@ -212,28 +208,6 @@ class Store(Asking):
             with work.ambient() if work else contextlib.nullcontext():
                 return replace(request, query=with_bounds(self, request.query, request.options))
         return request  # its own turn will tell
-
-    def warm(self) -> threading.Thread:
-        """Read columns into memory in the background, between questions.
-
-        For processes that stay: else the first question that reads a column waits for it. It
-        changes nothing but the time, and ends by itself when the store is closed.
-
-        Returns:
-            The thread, which nobody needs to wait for.
-        """
-        thread = threading.Thread(target=self._warm, name="warm", daemon=True)
-        thread.start()
-        return thread
-
-    def _warm(self) -> None:
-        columns = self.stream.engine.warm()
-        with contextlib.suppress(SparseqError):  # it was closed meanwhile
-            while True:
-                with self.stream.held():
-                    if next(columns, self) is self:
-                        return
-                time.sleep(_PAUSE)  # so that a question that waits gets the lock
 
     # -- asking ----------------------------------------------------------------------------------
 

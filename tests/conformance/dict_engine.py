@@ -236,6 +236,3 @@ class DictEngine:
 
     def rows_arrived(self) -> None:
         pass
-
-    def warm(self) -> Iterator[None]:
-        return iter(())

@@ -91,7 +91,7 @@ class DictLedger:
                 for note in entry.notes:
                     self.write(note)
                 for failure in entry.failed:
-                    whose = "" if failure.user is None else self._names[failure.user]
+                    whose = self._names[failure.user]
                     self.write(CuratorLine("engine", f"{whose}: {failure.error}"))
 
         try:

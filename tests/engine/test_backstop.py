@@ -19,7 +19,6 @@ from sparseq.base.errors import QueryRefused, StoreError
 from sparseq.engine._duckdb import engine as duck
 from sparseq.engine._duckdb.backstop import halves
 from sparseq.engine._duckdb.reader import Reader
-from sparseq.engine.interpreter import program_of
 from sparseq.ledger._duckdb.notes import CuratorLog
 from sparseq.sql.plan import Options, Query, calibrate
 from sparseq.stream.release_charges import price
@@ -28,11 +27,6 @@ from sparseq.stream.step import Request
 PEOPLE = 40
 FINE = Options(sigma=1000.0)
 SECRET = "kumquat-7731"
-
-
-@pytest.fixture(autouse=True)
-def duckdb_does_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(duck, "program_of", lambda plan, table: None)
 
 
 def rows(*, leaving_out: frozenset[int] = frozenset()) -> pa.Table:
@@ -127,36 +121,6 @@ def test_everybody_else_keeps_the_engine_s_bits(
     fails_on(monkeypatch, out)
     assert outcome(whole, QUERIES[name]) == expected
     assert len(whole.stream.engine.take_failures()) == len(out)
-
-
-@pytest.mark.parametrize(
-    "name", one_in(3, ["groups", "users", "filtered", "whole table", "histogram"])
-)
-def test_whom_duckdb_fails_on_is_evaluated_by_the_interpreter(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    """And where the interpreter fails on all, DuckDB answers; the curator is told of both."""
-    con = store(None)
-    expected = outcome(con, QUERIES[name])
-    assert con.stream.engine.take_failures() == []
-    monkeypatch.setattr(duck, "program_of", program_of)
-    assert outcome(con, QUERIES[name]) == expected
-    assert con.stream.engine.take_failures() == []
-    fails_on(monkeypatch, frozenset({7, 39}), "read")
-    monkeypatch.setattr(duck.DuckEngine, "interpreted", lambda *_: 1 // 0)
-    assert outcome(con, QUERIES[name]) == expected
-    everybody, *alone = con.stream.engine.take_failures()
-    assert (everybody.user, everybody.mended) == (None, True)
-    assert "zero" in everybody.error
-    assert len(alone) == 2
-    assert all(f.mended and f.user is not None and SECRET in f.error for f in alone)
-    answer = con.sql(QUERIES[name], sigma=1000.0)
-    # a pilot fails as its question does: each line may stand there twice
-    told = dict.fromkeys(line.message for line in CuratorLog(con.backend.database).entries())
-    assert [("on the rows" in line, "another evaluator" in line) for line in told] == [
-        (False, True), (True, True), (True, True),
-    ]  # fmt: skip
-    assert SECRET not in repr(answer)
 
 
 def test_one_person_alone_who_fails_leaves_an_answer_of_nobody(

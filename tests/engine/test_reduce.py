@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import sys
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,6 +22,7 @@ from sparseq.engine.contributions import (
     NORM_LIMIT,
     Reduction,
     Runs,
+    binned,
     join_parts,
     quantise,
     quantise_numpy,
@@ -291,3 +294,25 @@ def test_quantise_takes_every_integer_type(kind: type, granularity: float) -> No
     values = np.array([0, 1, 100], np.int64).astype(kind)
     expected = [on_lattice(float(v), granularity) for v in values.tolist()]
     assert quantise(values, granularity).tolist() == expected
+
+
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_numba)])
+@many
+@given(
+    edges=st.lists(st.floats(-9, 9), min_size=2, max_size=70, unique=True).map(sorted),
+    others=st.lists(st.sampled_from(AWKWARD) | st.floats(-10, 10), max_size=20),
+    nearest=st.booleans(),
+)
+def test_a_bin_is_where_python_finds_it(
+    compiled: bool, edges: list[float], others: list[float], nearest: bool
+) -> None:
+    """At every edge and beside it; beyond the ends, NaN and infinities are in none."""
+    values = [*edges, *(math.nextafter(e, math.inf) for e in edges), *others]
+    ends = (-sys.float_info.max, sys.float_info.max) if nearest else (edges[0], edges[-1])
+    places = np.empty(len(values), np.int8)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "worthwhile", lambda rows: compiled)
+        binned(np.array(edges[1:-1]), ends, np.array(values), places)
+    assert places.tolist() == [
+        bisect_right(edges[1:-1], v) if ends[0] <= v <= ends[1] else -1 for v in values
+    ]

@@ -1,4 +1,4 @@
-"""However rows lie, arrive, are sliced, cached or reduced, a stream costs and answers the same."""
+"""However rows lie, arrive, are sliced or reduced, a stream costs and answers the same."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ import sparseq.stream.step
 from sparseq.engine import contributions as kernels
 from sparseq.engine._duckdb import engine as duck
 from sparseq.engine._duckdb.storage import MAX_RUNS
-from sparseq.engine.contributions import ColumnCache
 
 ROWS = 600
 QUERIES = [
@@ -113,41 +112,23 @@ def compiled(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "worthwhile", lambda rows: True)
 
 
-def interpreted(patch: pytest.MonkeyPatch) -> None:
+def by_numpy(patch: pytest.MonkeyPatch) -> None:
     for module in (kernels, sparseq.stream.release_charges):
         patch.setattr(module, "worthwhile", lambda rows: False)
 
 
 @pytest.mark.parametrize(
-    ("cached", "how"),
+    "how",
     [
-        *one_in(
-            3, itertools.product([True, False], [sliced(300), sliced(70), compiled, interpreted])
-        ),
-        (True, sliced(9)),
-        pytest.param(False, sliced(9), marks=pytest.mark.deep),
+        *one_in(2, [sliced(300), sliced(70), compiled, by_numpy]),
+        pytest.param(sliced(9), marks=pytest.mark.deep),
     ],
 )
-def test_slices_kernels_and_the_cache_change_nothing(
-    how: Patch,
-    cached: bool,
-    expected: tuple[dict[str, int], list[Any]],
-    monkeypatch: pytest.MonkeyPatch,
+def test_slices_and_kernels_change_nothing(
+    how: Patch, expected: tuple[dict[str, int], list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     how(monkeypatch)
-    con = load(events())
-    if not cached:
-        con.stream.engine.stored.cache = ColumnCache(0)
-    assert stream(con) == expected
-
-
-def test_a_small_cache_that_drops_the_oldest_changes_nothing(
-    expected: tuple[dict[str, int], list[Any]],
-) -> None:
-    con = load(events())
-    con.stream.engine.stored.cache = ColumnCache(ROWS * 6)
-    assert stream(con) == expected
-    assert 0 < con.stream.engine.stored.cache.nbytes <= ROWS * 6
+    assert stream(load(events())) == expected
 
 
 @pytest.mark.parametrize("time", ["day", "late"])

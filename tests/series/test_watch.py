@@ -462,7 +462,7 @@ def whole_runs(runs: int) -> tuple[int, int, int]:
             con.backend.database.execute(f"DELETE FROM ledger.{table}")
         con.backend.database.execute("DROP TABLE IF EXISTS ledger.meanings")
         con.backend.database.execute("DELETE FROM meta WHERE key = 'watch'")
-        con = sparseq.Store(DuckBackend(con.backend.database, None, 1 << 20))
+        con = sparseq.Store(DuckBackend(con.backend.database, None))
         con.seed = seed
         watch = ActiveWatch(con, 3, 0.5)
         errors, fired = [], []

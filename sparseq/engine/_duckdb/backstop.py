@@ -6,8 +6,7 @@ by a refusal, and not by an answer of nothing either, where the neighbour's answ
 sum. So the set of people is halved, with the same engine, until those are found who fail alone:
 
     A(S) = what the engine makes of S               where it does not fail on S
-    A({i}) = what the interpreter makes of {i}      where it fails on {i}; nothing, where the
-                                                    interpreter fails too or lacks the plan
+    A({i}) = nothing                                where it fails on {i}
     A(S) = A(left half of S) + A(right half of S)   else
 
 What the engine makes of a set is the sum over its people of vectors of their own rows (see
@@ -15,8 +14,7 @@ What the engine makes of a set is the sum over its people of vectors of their ow
 that fails on {i} fails on every set with i in it, then A(S) is the sum over S of A({i}). By
 induction: a set that doesn't fail has nobody in it who fails alone, and is its sum; for the others
 it is the rule. So what a person contributes is decided by that person's rows, and take i away and
-nothing of the others' vectors or charges changes. Both evaluators make the same of a person's rows,
-so whom the engine fails on contributes what it would have.
+nothing of the others' vectors or charges changes.
 
 Each set is tried in a DuckDB of its own, in memory, that has the rows of its people only, and only
 the strings that are in them: nobody else's rows can be met there, whatever order the optimiser has
@@ -26,13 +24,12 @@ its filters in, and if it comes to a fatal error it isn't the store that has it.
 The analyst sees an ordinary answer; who failed is for the curator's log. What fails on a database
 without people is not about people: then the query is refused, as it would be on any rows.
 
-The last line: a few people's rows, evaluated alone and by the other way, against the crowd.
+The last line: a few people's rows, evaluated alone, against the crowd.
 
-What a person contributes is to be a function of that person's rows alone, whichever evaluator,
-block, thread or cache made it. Here that is looked at while the store is in use, for a few people
-chosen by the operating system's entropy: by DuckDB, with no rows but theirs, where the interpreter
-made the answer; where DuckDB did, in a database that has their rows alone (as the backstop has it),
-by the interpreter if there is a program. Squared norms and sums are integers, and must be equal.
+What a person contributes is to be a function of that person's rows alone, whichever range, thread
+or loop made it. Here that is looked at while the store is in use, for a few people chosen by the
+operating system's entropy: in a database that has their rows alone (as the backstop has it).
+Squared norms and sums are integers, and must be equal.
 
 A difference changes nothing for the analyst, as it would tell of a row: it is found after the
 commit, it raises nothing, and only the curator is told. Time is what it costs: `SHARE` of what
@@ -84,13 +81,11 @@ class Work(Generic[Result]):
         text: SQL that names all the tables that are read.
         make: Makes it of what a reader finds; told whether there may be several people.
         caps: Whose tables `make` looks at.
-        otherwise: Makes it of one person's rows in another way.
     """
 
     text: str
     make: Callable[[Reader, bool], Result]
     caps: tuple[Cap, ...] = ()
-    otherwise: Callable[[Reader], Result] | None = None
 
 
 def pass_on(error: Exception) -> None:
@@ -153,11 +148,7 @@ class Backstop:
                 if not isinstance(found, Failure):
                     yield found
                 elif a == b:
-                    other = room.otherwise(a)
-                    mended = not isinstance(other, Failure)
-                    failures.append(EngineFailure(a, said(found.error), mended))
-                    if not isinstance(other, Failure):
-                        yield other
+                    failures.append(EngineFailure(a, said(found.error)))
                 else:
                     pending = halves(a, b) + pending
         finally:
@@ -217,18 +208,6 @@ class Room:
                 made = self._work.make(reader, first < last)
                 reader.forget_caps()
                 return made
-        except Exception as error:
-            pass_on(error)
-            self._clean_up()
-            return Failure(error)
-
-    def otherwise(self, user: int) -> Any | Failure:
-        """Return what comes of one person's rows in the other way, if there is one."""
-        try:
-            if self._work.otherwise is None:
-                raise NotImplementedError
-            with interruptible(self._interrupt):
-                return self._work.otherwise(Reader(self._filled(user, user)))
         except Exception as error:
             pass_on(error)
             self._clean_up()
@@ -318,37 +297,34 @@ class _Held:
     Attributes:
         plan, made: What was asked, and what came of everybody's rows.
         users: How many people there are.
-        interpreted: The interpreter made it; else DuckDB did.
     """
 
     plan: Plan
     made: Contributions
     users: int
-    interpreted: bool
 
 
 class AloneCheck:
     """Compares what a few people contribute in a crowd and alone.
 
     Args:
-        read: Reads one person's rows for a plan, told whether the interpreter has made the answer;
-            returns the name of the way as well.
+        read: Reads one person's rows for a plan, where there are no others.
         clock: Seconds.
     """
 
     def __init__(
         self,
-        read: Callable[[Plan, int, bool], tuple[str, RowBatch | Failure]],
+        read: Callable[[Plan, int], RowBatch | Failure],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._read, self._clock = read, clock
         self._saved, self._cost = 0.0, _FIRST
         self._held: _Held | None = None
 
-    def consider(self, plan: Plan, made: Contributions, users: int, interpreted: bool) -> None:
+    def consider(self, plan: Plan, made: Contributions, users: int) -> None:
         """Hold what was made of a plan until `run`, where there is time for it."""
         if users and self._saved >= self._cost:
-            self._held = _Held(plan, made, users, interpreted)
+            self._held = _Held(plan, made, users)
 
     def save(self, seconds: float) -> None:
         """Take note that a question took so long."""
@@ -379,19 +355,18 @@ class AloneCheck:
 
     def _differs(self, held: _Held, user: int) -> str:
         """Return how a person's part in the crowd and alone differ, "" if they don't."""
-        way, read = self._read(held.plan, user, held.interpreted)
+        read = self._read(held.plan, user)
         if isinstance(read, Failure):
             return ""  # the backstop tells of it, where it is asked
         alone, crowd = of_batch(held.plan, read).measures, held.made.measures
         pulled = None if held.made.rereads else held.made.pull(np.array([user], np.int32))
-        ways = f"{'the interpreter' if held.interpreted else 'DuckDB'} among all, by {way} alone"
         for i, (one, all_) in enumerate(zip(alone, crowd, strict=True)):
             norms = all_.norm_of(user), one.norm_of(user)
             label = held.plan.query.measures[i].label
             if norms[0] != norms[1]:
-                return f"{label}: squared norms {norms[0]:,} and {norms[1]:,}, by {ways}"
+                return f"{label}: squared norms {norms[0]:,} among all and {norms[1]:,} alone"
             if pulled is not None and not np.array_equal(pulled[i], one.totals):
-                return f"{label}: other sums, by {ways}"
+                return f"{label}: other sums among all than alone"
         return ""
 
 

@@ -7,9 +7,8 @@ user and sums by coordinate. It knows nothing of budgets or noise.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache, partial
 from typing import Any, TypeVar
 
 import duckdb
@@ -18,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparseq.base.cancellation import interruptible
-from sparseq.compiled import order_of, worthwhile
+from sparseq.compiled import order_of
 from sparseq.engine._duckdb.backstop import (
     AloneCheck,
     Backstop,
@@ -27,14 +26,12 @@ from sparseq.engine._duckdb.backstop import (
     Work,
     halves,
     pass_on,
-    said,
 )
 from sparseq.engine._duckdb.connection import BesideEngine, BesideEngines, ClosedError
 from sparseq.engine._duckdb.reader import (
     PlanRows,
     Reader,
     Scans,
-    StoredColumns,
     TooManyRows,
     Window,
     days_of,
@@ -44,21 +41,18 @@ from sparseq.engine._duckdb.reader import (
 from sparseq.engine._duckdb.tables import dictionary_table
 from sparseq.engine.contributions import (
     Cells,
-    ColumnCache,
     Contributions,
     Reduction,
     RowBatch,
     Runs,
     cells_of,
     join_parts,
-    lattice,
     losses,
     of_batch,
     pulled,
     reduce_measure,
     release_freed,
 )
-from sparseq.engine.interpreter import Interpreter, Program, program_of
 from sparseq.engine.protocol import USER, Difference, EngineFailure, quote
 from sparseq.sql.catalog import Catalog, Table
 from sparseq.sql.plan import Plan
@@ -70,27 +64,24 @@ JOINED_ROWS = 1 << 20
 """Joins that give more rows than this go by ranges of users, halved until they fit."""
 HELD_ROWS = 1 << 23
 """Of more rows than this nothing is kept between norms and sums: they are read again."""
-FEW_DAYS = 7
-_REMEMBERED = 1024  # groups and values
+FEW_DAYS = 31
 _BATCH_ROWS = 1 << 16
-_BY_USER = "FROM by_user."
 
 
 class DuckEngine:
     """Runs plans against the stored tables, on a locked-down connection.
 
-    Where one of its evaluators fails the other one is asked; whose rows both fail on is left out.
-    What failed is written down in `failures` (see `engine._duckdb.backstop`).
+    On whose rows DuckDB fails contributes nothing, and is written down in `failures` (see
+    `engine._duckdb.backstop`).
 
     Args:
         connection: The store's.
-        cache_bytes: Memory for decoded columns.
+        ahead_bytes: Memory for rows that are read ahead.
         catalog: Of the store's tables.
         reopen: Makes the connection good again, where an error has made DuckDB give its database
             up.
 
     Attributes:
-        stored: Columns in memory, for the interpreter.
         failures: What has failed since this was last taken: private.
         version: See `Engine`.
     """
@@ -98,7 +89,7 @@ class DuckEngine:
     def __init__(
         self,
         connection: duckdb.DuckDBPyConnection,
-        cache_bytes: int,
+        ahead_bytes: int,
         catalog: Catalog,
         reopen: Callable[[], None],
     ) -> None:
@@ -108,15 +99,12 @@ class DuckEngine:
         self._backstop = Backstop(connection, catalog)
         self._alone = AloneCheck(self._alone_rows)
         self._room = Room(connection, catalog)  # of somebody
-        self._interpreted = False  # what was made last
         self.failures: list[EngineFailure] = []
         self.version = 0
         self._besides = BesideEngines()
         self._catalog = catalog
-        self.stored = StoredColumns(self._reader, ColumnCache(cache_bytes))
-        self._asked: set[Hashable] = set()
         self._sizes: dict[str, int] = {}
-        self._ahead = Scans(self._count, self._read_span, cache_bytes)
+        self._ahead = Scans(self._count, self._read_span, ahead_bytes)
 
     def read_ahead(self, plans: Iterable[Plan]) -> None:
         """Read what the coming plans of one shape need in one scan; they come out the same.
@@ -133,23 +121,6 @@ class DuckEngine:
 
         if isinstance(self._tried(read), Failure):
             self._ahead.clear()  # each for itself will tell
-
-    def warm(self) -> Iterator[None]:
-        """See `Engine`: columns of private tables, as long as half of the room is left."""
-        for table in self._catalog.tables:
-            if not table.private:
-                continue
-            self._tried(partial(self._load_loops, table.name))
-            for column in table.columns:
-                yield
-                if not self.stored.cache.roomy:
-                    return
-                if column.name != table.user:
-                    self._tried(partial(self.stored.warm, table.name, column))
-
-    def _load_loops(self, table: str) -> bool:
-        """Load the compiled loops, if a table's rows are worth it."""
-        return worthwhile(len(self.stored.layout(table)[0]))
 
     def lacks(self, plan: Plan) -> str:
         """See `Engine`: what is lowered can be evaluated."""
@@ -181,9 +152,9 @@ class DuckEngine:
             plan: What to compute.
             users: How many users the store has.
         """
-        begun, self._interpreted = time.perf_counter(), False
-        made = self._ahead.made_of(plan, lambda kept: self._made(plan, users, kept))
-        self._alone.consider(plan, made, users, self._interpreted)
+        begun = time.perf_counter()
+        made = self._ahead.made_of(plan, lambda: self._made(plan, users))
+        self._alone.consider(plan, made, users)
         self._alone.save(time.perf_counter() - begun)
         return made
 
@@ -191,34 +162,12 @@ class DuckEngine:
         """See `Engine`."""
         return self._alone.run()
 
-    def _alone_rows(
-        self, plan: Plan, user: int, interpreted: bool
-    ) -> tuple[str, RowBatch | Failure]:
-        """Return somebody's rows, read by another way than everybody's were, and which it is."""
-        if interpreted:
-            relation = plan.query.relation
-            by_user = replace(relation, sql=relation.sql.replace("FROM by_time.", _BY_USER, 1))
-            own = replace(plan, query=replace(plan.query, relation=by_user))
-            return "DuckDB", self._tried(self._range(own, user, user))
-        work = self._work(plan)
-        self._room.use(work)
-        if work.otherwise is None:
-            return "DuckDB", self._room.attempt(user, user)
-        return "the interpreter", self._room.otherwise(user)
+    def _alone_rows(self, plan: Plan, user: int) -> RowBatch | Failure:
+        """Return somebody's rows, read where there are no others."""
+        self._room.use(self._work(plan))
+        return self._room.attempt(user, user)
 
-    def _made(self, plan: Plan, users: int, kept: bool) -> Contributions:
-        done = None if kept else self._tried(lambda: self._by_program(plan))
-        if isinstance(done, Failure):
-            self.failures.append(EngineFailure(None, said(done.error), mended=True))
-        self._interpreted = isinstance(done, Contributions)
-        return done if isinstance(done, Contributions) else self.by_sql(plan, users)
-
-    def _by_program(self, plan: Plan) -> Contributions | None:
-        program = self._program(plan)
-        return None if program is None else self.interpreted(plan, program)
-
-    def by_sql(self, plan: Plan, users: int) -> Contributions:
-        """Compute a plan over everybody by DuckDB."""
+    def _made(self, plan: Plan, users: int) -> Contributions:
         reads = self._tried(lambda: self._reads(plan, users))
         if isinstance(reads, Failure):
             failed = reads
@@ -230,57 +179,6 @@ class DuckEngine:
         if isinstance(found, RowBatch):
             return of_batch(plan, found)
         return self._joined(plan, lambda: self._parts(plan, first, last, found))
-
-    def _program(self, plan: Plan) -> Program | None:
-        """Return the program of a plan that the interpreter is to evaluate; None: DuckDB is.
-
-        Which it is follows from the query and from the types of columns, not from any row; what
-        they make of it is the same. Few days are read where they lie together, by DuckDB.
-        """
-        found = window(plan.query.relation.conditions)
-        if found is not None and days_of(found) <= FEW_DAYS:
-            return None
-        return self._program_of(plan)
-
-    def _program_of(self, plan: Plan) -> Program | None:
-        table = plan.query.relation.stored
-        return program_of(plan, self._catalog.table(table)) if table else None
-
-    def interpreted(self, plan: Plan, program: Program) -> Contributions:
-        """Compute a plan over everybody by its program."""
-        table, interpreter = plan.query.relation.stored, interpreter_of(self.stored, plan, program)
-        if not program.conditions and self._asked_again(table, plan):
-            runs = self.stored.layout(table)[1]
-            return of_batch(plan, self._kept(table, plan, interpreter, runs))
-        return interpreter.contributions()
-
-    def _asked_again(self, table: str, plan: Plan) -> bool:
-        """Tell whether these vectors were asked for before; a public fact."""
-        values = (_value_key(plan, i) for i in range(len(plan.query.measures)))
-        key = (table, _group_key(plan), *values)
-        known = key in self._asked
-        if len(self._asked) >= _REMEMBERED:
-            self._asked.clear()
-        self._asked.add(key)
-        return known
-
-    def _kept(self, table: str, plan: Plan, interpreter: Interpreter, runs: Runs) -> RowBatch:
-        """Return all rows on the lattice: each vector from the cache, or for it."""
-        whole = cache(interpreter.whole)
-
-        def vector(key: Hashable, pick: Callable[[RowBatch], Any]) -> NDArray[Any]:
-            return self.stored.cache.get((table, key), lambda: pick(whole()))
-
-        query = plan.query
-        groups = vector(_group_key(plan), lambda b: b.groups) if query.domains else None
-        measures = []
-        for i, m in enumerate(query.measures):
-            key = _value_key(plan, i)
-            bins = vector(("bin", key), partial(_vector, i, 0)) if m.bin else None
-            same = m.value is None and lattice(m, plan.noise[i].granularity) == 1.0
-            values = None if same else vector(("value", key), partial(_vector, i, 1))
-            measures.append((bins, values))
-        return RowBatch(runs, groups, measures)
 
     def _joined(self, plan: Plan, batches: Callable[[], Iterable[RowBatch]]) -> Contributions:
         """Return the contributions of disjoint, ascending ranges of users."""
@@ -338,23 +236,10 @@ class DuckEngine:
 
     def _work(self, plan: Plan) -> Work[RowBatch]:
         """Return reading a plan's rows as work that can be done on some people's."""
-        relation, program = plan.query.relation, self._program_of(plan)
+        relation = plan.query.relation
         cells = [d.position.sql for d in plan.query.domains]
         text = " ".join([relation.sql, relation.where, *cells])
-
-        def interpreted(reader: Reader) -> RowBatch:
-            assert program is not None
-            (batch,) = interpreter_of(
-                StoredColumns(reader, ColumnCache(0)), plan, program
-            ).batches()
-            return batch
-
-        return Work(
-            text,
-            lambda reader, many: _read_by(reader, plan, many),
-            relation.caps,
-            None if program is None else interpreted,
-        )
+        return Work(text, lambda reader, many: _read_by(reader, plan, many), relation.caps)
 
     def by_people(
         self,
@@ -434,14 +319,13 @@ class DuckEngine:
         """Forget what was kept of the rows."""
         self.version += 1
         self._reader.forget_caps()
-        self.stored.clear()
         self._sizes.clear()
         self._ahead.clear()
         self._alone.forget()
         self._room.close()
 
     def _read_span(self, plan: Plan, windows: list[Window]) -> tuple[NDArray[Any], PlanRows]:
-        return self._reader.read(plan, span_sql(windows), f"{windows[0].column} AS t, ")
+        return self._reader.read(plan, span_sql(windows), windows[0])
 
     def _count(self, plan: Plan, windows: list[Window]) -> int:
         return self._reader.count(plan, span_sql(windows))
@@ -450,20 +334,6 @@ class DuckEngine:
 def _give_up() -> None:
     """Leave it to the store's own engine to open the file anew."""
     raise ClosedError
-
-
-def _group_key(plan: Plan) -> Hashable:
-    return tuple((d.values, d.position.sql) for d in plan.query.domains)
-
-
-def _vector(i: int, which: int, batch: RowBatch) -> Any:
-    return batch.measures[i][which]
-
-
-def _value_key(plan: Plan, i: int) -> Hashable:
-    measure = plan.query.measures[i]
-    cells = (cell and cell.sql for cell in (measure.bin, measure.value))
-    return (measure.kind, measure.bins, *cells, lattice(measure, plan.noise[i].granularity))
 
 
 def rows_sql(table: Table, columns: Sequence[str]) -> str:
@@ -485,19 +355,18 @@ def rows_sql(table: Table, columns: Sequence[str]) -> str:
 def _read_by(reader: Reader, plan: Plan, many: bool, also: str = "") -> RowBatch:
     """Return the rows that one SQL statement gives; of one person as many as there are.
 
-    Only joins that are capped can multiply rows, and a limit has DuckDB scan in one thread.
+    Only joins that are capped can multiply rows, and a limit has DuckDB scan in one thread. Rows of
+    one table and of more than few days are read as they lie by person, with no need to sort them.
     """
     relation = plan.query.relation
     where = " AND ".join(f"({w})" for w in (relation.where, also) if w)
     most = min(SLICE_ROWS, JOINED_ROWS) if many and relation.caps else None
+    within = window(relation.conditions)
+    if relation.stored and within is not None and days_of(within) > FEW_DAYS:
+        by_user = relation.sql.replace("FROM by_time.", "FROM by_user.", 1)
+        relation = replace(relation, sql=by_user)
+        plan = replace(plan, query=replace(plan.query, relation=relation))
     return batch_of(reader.read(plan, where, most=most)[1])
-
-
-def interpreter_of(stored: StoredColumns, plan: Plan, program: Program) -> Interpreter:
-    """Return what evaluates a plan's program on a table's columns."""
-    table = plan.query.relation.stored
-    columns = {i: stored.column(table, leaf) for i, leaf in program.leaves.items()}
-    return Interpreter(plan, program, columns, *stored.layout(table))
 
 
 def _nothing(plan: Plan, i: int) -> Reduction:

@@ -16,9 +16,11 @@ are the same integers. Nothing here is a result: it goes when rows arrive, and w
 from __future__ import annotations
 
 import datetime as dt
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import duckdb
@@ -26,26 +28,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sparseq.compiled import bits_as, order_of
+from sparseq.compiled import halves, looked_up
 from sparseq.engine._duckdb.tables import dictionary_table
-from sparseq.engine.contributions import (
-    ColumnCache,
-    Index,
-    Ints,
-    Runs,
-    combine_positions,
-    lattice,
-    quantise,
-)
-from sparseq.engine.interpreter import Leaf, StepValues
-from sparseq.engine.operations import ALL, Vector
-from sparseq.engine.protocol import USER, quote
+from sparseq.engine.contributions import binned, combine_positions, lattice, quantise
+from sparseq.engine.protocol import quote
 from sparseq.language.conditions import Said, read
 from sparseq.language.expression_tree import Term, all_of
-from sparseq.language.types import DATE, TIMESTAMP, Family, type_named
+from sparseq.language.types import DATE, TIMESTAMP, Family
 from sparseq.language.value_sets import DAY, Spans, places_of
-from sparseq.sql.catalog import Column
-from sparseq.sql.plan import Cap, Domain, Kind, Measure, Plan
+from sparseq.sql.plan import Cap, Cell, Domain, Kind, Measure, Plan
 
 # -- queries that differ in their times only: one scan reads the rows of all of them ---------------
 
@@ -70,6 +61,13 @@ class Window:
     rest: str
     low: int
     high: int
+
+    @property
+    def moment(self) -> str:
+        """SQL of a row's days or microseconds."""
+        if self.type == TIMESTAMP.sql:
+            return f"epoch_us({self.column})"
+        return f"({self.column} - CAST('1970-01-01' AS DATE))"
 
 
 def window(conditions: Sequence[Term]) -> Window | None:
@@ -248,20 +246,18 @@ class Scans:
         scan = self._find(plan)
         return None if scan is None else scan[1].between(*scan[0][1:])
 
-    def made_of(self, plan: Plan, make: Callable[[bool], Made]) -> Made:
+    def made_of(self, plan: Plan, make: Callable[[], Made]) -> Made:
         """Return what `make` makes of a plan's rows; kept, if the rows have been read ahead.
-
-        `make` is told whether it will be.
 
         The same rows are asked for again and again: by dashboards, by other people.
         """
         place = self._find(plan)
         if place is None:
-            return make(False)
+            return make()
         at, scan = place
         if at in self._made:
             return cast(Made, self._made[at])
-        made = make(True)
+        made = make()
         self._made_rows += len(scan.between(*at[1:]).users)
         if self._made_rows <= self._most_rows // 4:
             self._made[at] = made
@@ -323,10 +319,42 @@ class Scans:
 # -- a plan's rows ---------------------------------------------------------------------------------
 
 _MOST_CAPS = 1024  # a query has 64 at most
+_MANY_CHUNKS = 4
+_FINITE = -sys.float_info.max, sys.float_info.max
+_TYPES_OF = {1: "TINYINT", 2: "SMALLINT", 4: "INTEGER"}
 
 
 class TooManyRows(Exception):
     """A read gives more rows than it may; so do parts of it, or they don't."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """Something that is read of every row, as whole numbers.
+
+    Attributes:
+        sql: Gives it: a number.
+        missing: What stands for NULL.
+        fill: Puts what some rows have into their part of an array.
+        kind: Of the array.
+    """
+
+    sql: str
+    missing: float
+    fill: Callable[[NDArray[Any], NDArray[Any]], object]
+    kind: Any = np.int32
+
+    def array(self, read: pa.ChunkedArray) -> NDArray[Any]:
+        """Return it for all rows, of what DuckDB gives for its SQL."""
+        out = np.empty(len(read), self.kind)
+        ends = np.cumsum([0, *map(len, read.chunks)])
+
+        def part(some: slice) -> None:
+            for i in range(some.start, some.stop):
+                self.fill(_numbers(read.chunk(i), self.missing), out[ends[i] : ends[i + 1]])
+
+        halves(read.num_chunks, part, _MANY_CHUNKS)
+        return out
 
 
 class Reader:
@@ -337,56 +365,52 @@ class Reader:
         self._caps: set[str] = set()  # whose tables are there
 
     def read(
-        self, plan: Plan, where: str, first: str = "", most: int | None = None
-    ) -> tuple[NDArray[Any], PlanRows]:
-        """Return the first column, and the others as a plan's rows.
+        self, plan: Plan, where: str, at: Window | None = None, most: int | None = None
+    ) -> tuple[NDArray[np.int64], PlanRows]:
+        """Return the times of a plan's rows, and the rows.
 
         Args:
             plan: Its caps' tables must be there (see `have`).
             where: Condition, "" for none.
-            first: SQL of another column, and a comma.
+            at: Whose column has the times, and no NULL; None: they are not read.
             most: Rows; None for no limit.
 
         Raises:
             TooManyRows: There are more.
         """
         query = plan.query
-        columns = [query.relation.user, *(position_sql(d) for d in query.domains)]
-        for m, n in zip(query.measures, plan.noise, strict=True):
-            if m.bin is not None:
-                columns.append(bin_sql(m))
-            if m.value is not None or n.granularity != 1.0:
-                columns.append(value_sql(m))
-        select = first + ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(columns))
+        user = Column(query.relation.user, -1, _copied)
+        places = [self._place(domain) for domain in query.domains]
+        bins = [None if m.bin is None else _bin(m.bin, m.bins) for m in query.measures]
+        values = [_value(m, n.granularity) for m, n in zip(query.measures, plan.noise, strict=True)]
+        columns = [c for c in (user, *places, *bins, *values) if c is not None]
+        texts = list(dict.fromkeys(c.sql for c in columns))
+        listed = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(texts))
+        moment = "" if at is None else f", {at.moment} AS t"
         fetched = self.fetch(
-            f"SELECT {select} {query.relation.sql}"
+            f"SELECT {listed}{moment} {query.relation.sql}"
             + (f" WHERE {where}" if where else "")
             + (f" LIMIT {most + 1}" if most is not None else "")
         )
         if most is not None and len(fetched[0]) > most:
             raise TooManyRows
-        arrays = iter(fetched[1:] if first else fetched)
-        users = next(arrays)
-        positions = [self.place(next(arrays), d) for d in query.domains]
-        groups = combine_positions(positions, [len(d.values) for d in query.domains])
-        measures = []
-        for m, n in zip(query.measures, plan.noise, strict=True):
-            bins = None
-            if m.bin is not None:
-                bins = combine_positions([as_index(next(arrays))], [m.bins])
-            values = (
-                quantise(next(arrays), lattice(m, n.granularity))
-                if m.value is not None or n.granularity != 1.0
-                else None
+        times = [_numbers(chunk) for chunk in fetched.pop().chunks] if at is not None else []
+        read = dict(zip(texts, fetched, strict=True))
+        found = {column: column.array(read[column.sql]) for column in columns}
+        sizes = [len(d.values) for d in query.domains]
+        groups = combine_positions([found[place] for place in places], sizes)
+        measures = [
+            (
+                None if bin is None else combine_positions([found[bin]], [m.bins]),
+                None if value is None else found[value],
             )
-            measures.append((bins, values))
-        return fetched[0], PlanRows(users, groups, measures)
+            for m, bin, value in zip(query.measures, bins, values, strict=True)
+        ]
+        return np.concatenate([np.zeros(0, np.int64), *times]), PlanRows(
+            found[user], groups, measures
+        )
 
-    def fetch(self, sql: str) -> list[NDArray[Any]]:
-        """Run SQL; return its columns as arrays."""
-        return [_to_numpy(column) for column in self.columns(sql)]
-
-    def columns(self, sql: str) -> list[pa.ChunkedArray]:
+    def fetch(self, sql: str) -> list[pa.ChunkedArray]:
         """Run SQL; return its columns."""
         table: pa.Table = self._con.sql(sql).to_arrow_table()
         return list(table.columns)
@@ -397,19 +421,18 @@ class Reader:
         ((rows,),) = self._con.execute(sql).fetchall()
         return int(rows)
 
-    def place(self, position: NDArray[Any], domain: Domain) -> Index:
-        """Return each row's place in the domain; -1 for none."""
+    def _place(self, domain: Domain) -> Column:
+        """Return a row's place in a domain; -1 or beyond its end: in none."""
         if domain.dictionary is None:
-            return as_index(position)
-        codes = self._con.execute(
-            f"SELECT code, value FROM {dictionary_table(*domain.dictionary)}"
-        ).fetchall()
-        place = {value: i for i, value in enumerate(domain.values)}
-        lookup = np.full(max((c for c, _ in codes), default=-1) + 2, -1, np.int32)
-        lookup[-1] = place.get(None, -1)  # of no string
-        for code, value in codes:
-            lookup[code] = place.get(value, -1)
-        return lookup[as_index(position)]
+            return _whole(_place_sql(domain), len(domain.values))
+        strings = f"SELECT code, value FROM {dictionary_table(*domain.dictionary)}"
+        codes, texts = (column.to_pylist() for column in self.fetch(strings))
+        place, last = {text: i for i, text in enumerate(domain.values)}, max(codes, default=-1) + 1
+        kind = np.min_scalar_type(-len(domain.values) - 1)
+        places = np.full(last + 1, -1, kind)
+        places[codes] = [place.get(text, -1) for text in texts]
+        places[last] = place.get(None, -1)  # of no string
+        return Column(domain.position.sql, last, partial(looked_up, places), kind)
 
     def have(self, caps: Iterable[Cap]) -> None:
         """Have the tables of those who are taken out of joins; those inside come first."""
@@ -442,239 +465,69 @@ class Reader:
         self._caps.clear()
 
 
-def position_sql(domain: Domain) -> str:
-    """Return SQL of a row's place in a domain, before it is looked up."""
-    return f"coalesce({domain.position.sql}, -1)"
+def _numbers(chunk: pa.Array, missing: float = 0) -> NDArray[Any]:
+    """Return an array's numbers, `missing` for NULL."""
+    some, (known, values) = slice(chunk.offset, chunk.offset + len(chunk)), chunk.buffers()
+    numbers = np.frombuffer(values, chunk.type.to_pandas_dtype())[some]
+    if not chunk.null_count:
+        return numbers
+    bits = np.unpackbits(np.frombuffer(known, np.uint8), bitorder="little")
+    return np.where(bits[some], numbers, numbers.dtype.type(missing))
 
 
-def bin_sql(measure: Measure) -> str:
-    """Return SQL of a row's bin."""
-    assert measure.bin is not None
-    return f"coalesce({measure.bin.sql}, -1)"
+def _copied(values: NDArray[Any], out: NDArray[Any]) -> None:
+    out[:] = values
 
 
-def value_sql(measure: Measure) -> str:
-    """Return SQL of a row's value."""
-    if measure.value is None:
-        return "1::DOUBLE"
-    if measure.kind is Kind.SUM:
-        return f"coalesce(TRY_CAST({measure.value.sql} AS DOUBLE), 0)"
-    return f"coalesce({measure.value.sql}, false)::UTINYINT"
+def _whole(sql: str, size: int) -> Column:
+    """Return a place among so many, in the narrowest type; what is NULL or beyond it as none."""
+    kind = np.min_scalar_type(-size - 1)
+    return Column(f"TRY_CAST({sql} AS {_TYPES_OF[kind.itemsize]})", -1, _copied, kind)
 
 
-def _to_numpy(column: pa.ChunkedArray) -> NDArray[Any]:
-    if pa.types.is_date32(column.type):
-        column = column.cast(pa.int32())
-    elif pa.types.is_timestamp(column.type):
-        column = column.cast(pa.int64())
-    chunks = [chunk_values(chunk) for chunk in column.chunks]
-    if len(chunks) == 1:
-        return chunks[0]
-    return np.concatenate(chunks) if chunks else np.asarray(column.to_numpy())
+def _bin(cell: Cell, size: int) -> Column:
+    """Return a row's bin; of edges that are written out, found here: a CASE of many is slow."""
+    term = cell.term
+    if term is None or term.function not in ("bin", "nearest bin"):
+        return _whole(cell.sql, size)
+    number, *written = term.arguments
+    edges = np.array([edge.value for edge in written], np.float64)
+    kind = np.min_scalar_type(-size - 1)
+    ends = _FINITE if term.function == "nearest bin" else (edges[0], edges[-1])
+    return Column(number.sql, np.nan, partial(binned, edges[1:-1], ends), kind)
 
 
-def chunk_values(chunk: pa.Array) -> NDArray[Any]:
-    """Return an array's values; `to_numpy` would import pandas, where it is installed."""
-    if pa.types.is_boolean(chunk.type) and not chunk.null_count:
-        bits = np.unpackbits(np.frombuffer(chunk.buffers()[1], np.uint8), bitorder="little")
-        return bits_as(bits[chunk.offset : chunk.offset + len(chunk)], np.uint8, np.bool_)
-    if chunk.null_count or not pa.types.is_primitive(chunk.type):
-        return np.asarray(chunk.to_numpy(zero_copy_only=False))
-    return np.from_dlpack(chunk)
+def _place_sql(domain: Domain) -> str:
+    """Return SQL of a place; that of a CASE among texts as a CASE of places.
 
-
-def as_index(array: NDArray[Any]) -> Index:
-    """Return places as int32, those out of its range as what is in no domain."""
-    if array.dtype == np.int32:
-        return array
-    if array.dtype.itemsize > 2:
-        array = np.clip(array, -1, 2**31 - 1)
-    return array.astype(np.int32)
-
-
-# -- columns of stored tables in memory ------------------------------------------------------------
-
-MOST_CODES = 1 << 16
-_FIRST_DATE = "CAST('1970-01-01' AS DATE)"
-
-
-@dataclass(frozen=True)
-class Span:
-    """Whole numbers or days that lie close: codes count from the least one, the last is NULL's."""
-
-    codes: str
-    table: Vector
-
-
-class StoredColumns:
-    """Reads columns, and keeps them while there is room.
-
-    Args:
-        reader: Of the store.
-        cache: Where they are kept.
-
-    Attributes:
-        cache: As given.
+    So no text is made for a row, and none is looked for.
     """
-
-    def __init__(self, reader: Reader, cache: ColumnCache) -> None:
-        self._reader, self.cache = reader, cache
-        self._layouts: dict[str, tuple[Index, Runs, Ints | None]] = {}
-        self._spans: dict[tuple[str, str], Span | None] = {}
-        self._nulls: dict[tuple[str, str], bool] = {}
-        self._last_codes: dict[tuple[str, str], int] = {}
-
-    def layout(self, table: str) -> tuple[Index, Runs]:
-        """Return whose each row is, and where each user's rows lie."""
-        return self._layout(table)[:2]
-
-    def column(self, table: str, leaf: Leaf) -> StepValues:
-        """Return what a leaf of a program is."""
-        if leaf.type.family is Family.TEXT or leaf.said:
-            codes, last = self._codes(table, leaf.column)
-            return StepValues(codes, ALL, self._table(table, leaf, last))
-        sql = quote(leaf.column)
-        if leaf.type.family in (Family.DATE, Family.INTEGER):
-            span = self._span(table, sql, leaf.type.family)
-            if span is not None:
-                return StepValues(self._kept(table, span.codes), ALL, span.table)
-        not_null = self.cache.get((table, "known", sql), lambda: self._known(table, sql))
-        return StepValues(self._kept(table, sql), not_null if len(not_null) else ALL)
-
-    def warm(self, table: str, column: Column) -> None:
-        """Keep what most questions about a column read, if there is room."""
-        type = type_named(column.type)
-        if column.coded:
-            self._codes(table, column.name)
-        elif type is not None and type.family is not Family.TEXT:
-            self.column(table, Leaf(column.name, type))
-
-    def clear(self) -> None:
-        """Forget everything: rows have arrived."""
-        self.cache.clear()
-        self._layouts.clear()
-        self._spans.clear()
-        self._nulls.clear()
-        self._last_codes.clear()
-
-    def _layout(self, table: str) -> tuple[Index, Runs, Ints | None]:
-        """Return the layout, and how to sort rows by user (None: they are)."""
-        if table not in self._layouts:
-            users = self._fetch(table, USER)
-            order = order_of(users)
-            if order is not None:
-                users = users[order]
-            self._layouts[table] = users, Runs.of(users), order
-        return self._layouts[table]
-
-    def _span(self, table: str, sql: str, family: Family) -> Span | None:
-        """Return a column's values between the least and the greatest; None: they are many."""
-        if (table, sql) not in self._spans:
-            ends = f"SELECT min({sql}) AS low, max({sql}) AS high FROM by_user.{quote(table)}"
-            some = self._lacks_some(table, sql)
-            self._spans[table, sql] = _column_span(sql, family, some, *self._reader.columns(ends))
-        return self._spans[table, sql]
-
-    def _lacks_some(self, table: str, sql: str) -> bool:
-        """Tell whether a column has a NULL."""
-        missing = f"SELECT count(*) > count({sql}) AS x FROM by_user.{quote(table)}"
-        return bool(self._reader.columns(missing)[0][0].as_py())
-
-    def _fetch(self, table: str, sql: str) -> NDArray[Any]:
-        return values_of(self._reader.columns(f"SELECT {sql} AS x FROM by_user.{quote(table)}")[0])
-
-    def _kept(self, table: str, sql: str) -> NDArray[Any]:
-        def make() -> NDArray[Any]:
-            array, order = self._fetch(table, sql), self._layout(table)[2]
-            return array if order is None else array[order]
-
-        return self.cache.get((table, sql), make)
-
-    def _codes(self, table: str, column: str) -> tuple[NDArray[Any], int]:
-        """Return a coded column, and the code that stands for NULL."""
-        last = self._last_code(table, column)
-        sql = f"CAST(coalesce({quote(column)}, {last}) AS {_code_type(last)})"
-        return self._kept(table, sql), last
-
-    def _known(self, table: str, sql: str) -> NDArray[Any]:
-        """Return which values of a column are not NULL; nothing where none is."""
-        not_null, order = self._fetch(table, f"{sql} IS NOT NULL"), self._layout(table)[2]
-        if not_null.all():
-            return np.zeros(0, np.bool_)
-        return not_null if order is None else not_null[order]
-
-    def _last_code(self, table: str, column: str) -> int:
-        """Return the code that stands for NULL, above all others; remembered."""
-        if (table, column) not in self._last_codes:
-            codes = self._reader.fetch(f"SELECT code FROM {dictionary_table(table, column)}")[0]
-            self._last_codes[table, column] = max(codes.tolist(), default=-1) + 1
-        return self._last_codes[table, column]
-
-    def _table(self, table: str, leaf: Leaf, last: int) -> Vector:
-        """Return what is said of each code."""
-        strings = dictionary_table(table, leaf.column)
-        if isinstance(leaf.said, Domain):
-            codes = np.arange(last + 1, dtype=np.int32)
-            return Vector(self._reader.place(codes, leaf.said))
-        name = quote(leaf.column)
-        alias = leaf.name[: -len(name) - 1]
-        results, codes = self._reader.columns(
-            f'SELECT {leaf.said} AS said, "#code" FROM (SELECT code AS "#code", value AS {name} '
-            f"FROM {strings} UNION ALL SELECT {last}, NULL) AS {alias}"
-        )
-        values = np.zeros(last + 1, values_of(results).dtype)
-        not_null = np.zeros(last + 1, np.bool_)
-        values[values_of(codes)] = values_of(results)
-        not_null[values_of(codes)] = results.is_valid().to_numpy(zero_copy_only=False)
-        if not self._has_null(table, leaf.column) and not_null[:-1].all():  # asked of any column
-            return Vector(values)
-        return Vector(values, ALL if not_null.all() else not_null)
-
-    def _has_null(self, table: str, column: str) -> bool:
-        """Tell whether a coded column has a NULL; remembered."""
-        if (table, column) not in self._nulls:
-            self._nulls[table, column] = self._lacks_some(table, quote(column))
-        return self._nulls[table, column]
+    term = domain.position.term
+    if term is None or term.function != "place" or term.arguments[0].function != "case":
+        return domain.position.sql
+    case, *listed = term.arguments
+    conditions, texts = case.arguments[:-1:2], case.arguments[1::2]
+    otherwise = case.arguments[-1:] if len(case.arguments) % 2 else ()
+    for text in (*listed, *texts, *otherwise):
+        if not text.is_written or text.type.family is not Family.TEXT:
+            return domain.position.sql
+    places = {text.value: i for i, text in enumerate(listed)}
+    last = places.get(otherwise[0].value if otherwise else None, -1)
+    when = [
+        f"WHEN {condition.sql} THEN {places.get(text.value, -1)}"
+        for condition, text in zip(conditions, texts, strict=True)
+    ]
+    return f"CASE {' '.join(when)} ELSE {last} END"
 
 
-def _column_span(
-    sql: str, family: Family, lacks_some: bool, low: pa.ChunkedArray, high: pa.ChunkedArray
-) -> Span | None:
-    if low.null_count:
+def _value(measure: Measure, granularity: float) -> Column | None:
+    """Return a row's value on its lattice; None: it is 1."""
+    step = lattice(measure, granularity)
+    if measure.kind is Kind.SUM and measure.value is not None:
+        number = f"TRY_CAST({measure.value.sql} AS DOUBLE)"
+        return Column(number, 0, lambda values, out: quantise(values, step, out))
+    if measure.value is None and step == 1.0:
         return None
-    kind, first, last = values_of(low).dtype, int(values_of(low)[0]), int(values_of(high)[0])
-    count = last - first + 1
-    if count >= MOST_CODES:
-        return None
-    number = f"CAST({sql} AS BIGINT)" if family is Family.INTEGER else f"({sql} - {_FIRST_DATE})"
-    code = f"CAST(coalesce({number} - ({first}), {count}) AS {_code_type(count)})"
-    values = np.append(first + np.arange(count), 0).astype(kind)  # last + 1 may be 2^63
-    not_null = np.arange(count + 1) < count if lacks_some else ALL
-    return Span(code, Vector(values, not_null))
-
-
-def _code_type(last: int) -> str:
-    return "UTINYINT" if last < 1 << 8 else "USMALLINT" if last < 1 << 16 else "UINTEGER"
-
-
-def values_of(column: pa.ChunkedArray) -> NDArray[Any]:
-    """Return a column's values as the interpreter has them, 0 or false for NULL."""
-    if pa.types.is_decimal128(column.type):
-        return np.concatenate([_low_words(c) for c in column.chunks] or [np.zeros(0, np.int64)])
-    if pa.types.is_date32(column.type):
-        column = column.cast(pa.int32())
-    elif pa.types.is_timestamp(column.type):
-        column = column.cast(pa.int64())
-    if column.null_count:
-        column = column.fill_null(pa.scalar(0).cast(column.type))
-    chunks = column.chunks
-    one = chunks[0] if len(chunks) == 1 else column.combine_chunks()
-    return chunk_values(one)
-
-
-def _low_words(chunk: pa.Decimal128Array) -> NDArray[np.int64]:
-    """Return decimals of at most 18 digits, which are the low halves of what they are held in."""
-    words = np.frombuffer(chunk.buffers()[1], np.int64)[0::2]
-    words = words[chunk.offset : chunk.offset + len(chunk)]
-    not_null = chunk.is_valid().to_numpy(zero_copy_only=False)
-    return np.where(not_null, words, 0)
+    truth = "true" if measure.value is None else measure.value.sql
+    one = quantise(np.ones(1), step)
+    return Column(f"({truth})::UTINYINT", 0, lambda values, out: np.multiply(values, one, out=out))

@@ -38,7 +38,6 @@ from sparseq.store._duckdb.file_backend import (
     DuckBackend,
     held_bytes,
     loading_bytes,
-    machine_memory,
 )
 from sparseq.store._duckdb.open_file import check_free, publish
 
@@ -128,7 +127,7 @@ def in_memory(declaration: Declaration) -> DuckBackend:
     """Return a new store without a file."""
     connection = connected(locked=True)
     _fill(connection, declaration)
-    return DuckBackend(connection, None, machine_memory() // 4)
+    return DuckBackend(connection, None)
 
 
 def create_file(path: Path, declaration: Declaration) -> None:

@@ -171,7 +171,6 @@ class DuckBackend:
     Args:
         connection: To the database, whole and locked.
         path: Of its file; None: it is in memory.
-        cache_bytes: Memory for decoded columns.
         on_close: Called when it is closed.
         session: What marks the file as open.
         reopen: Opens the file again.
@@ -185,7 +184,6 @@ class DuckBackend:
         self,
         connection: duckdb.DuckDBPyConnection,
         path: Path | None,
-        cache_bytes: int,
         on_close: Callable[[], None] = lambda: None,
         session: StoreSession | None = None,
         reopen: Callable[[], duckdb.DuckDBPyConnection] | None = None,
@@ -201,7 +199,6 @@ class DuckBackend:
         self.settings: Mapping[str, Any] = self.storage.get("settings")
         self.losses = tuple(Loss(**loss) for loss in self.storage.get(LOSSES) or ())
         self.catalog = self.storage.catalog()
-        self._cache_bytes = cache_bytes
         reserves = {Pot[k.upper()]: float(v) for k, v in self.settings["reserves"].items()}
         self.ledger = DuckLedger(
             connection,
@@ -221,7 +218,8 @@ class DuckBackend:
         """See `Backend`; made when it is first needed."""
         from sparseq.engine._duckdb.engine import DuckEngine
 
-        return DuckEngine(self.database, self._cache_bytes, self.catalog, self._weak_open_anew())
+        ahead = machine_memory() // 4
+        return DuckEngine(self.database, ahead, self.catalog, self._weak_open_anew())
 
     def public_twin(self) -> tuple[str, dict[str, pa.Table]]:
         """See `Backend`."""

@@ -56,7 +56,6 @@ from sparseq.store._duckdb.file_backend import (
     UPGRADED_FROM,
     DuckBackend,
     limit_memory,
-    machine_memory,
 )
 
 _LAST = "`sparseq recover STORE --accept-loss` opens it without, and says so for ever"
@@ -106,7 +105,6 @@ def hold(path: Path) -> Hold:
 
 def open_backend(
     path: Path,
-    cache_bytes: int | None = None,
     accept_loss: bool = False,
     mark: StoreMark | None = None,
     formats: Sequence[int] = FORMATS,
@@ -114,7 +112,7 @@ def open_backend(
     """Open a store's file: see `sparseq.connect`.
 
     Args:
-        path, cache_bytes, accept_loss: See there.
+        path, accept_loss: See there.
         mark: Where the store's high-water mark lies now; None: where the store says.
         formats: That it may have.
     """
@@ -128,7 +126,6 @@ def open_backend(
             return DuckBackend(
                 connection,
                 path,
-                machine_memory() // 4 if cache_bytes is None else cache_bytes,
                 held.release,
                 session,
                 lambda: _set_up(open_database(path.resolve()), path),

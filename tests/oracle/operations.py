@@ -1,11 +1,10 @@
-"""The operations of the interpreter: one table, each with its meaning for every value.
+"""The operations of the oracle: one table, each with its meaning for every value.
 
-A term of the typed tree (`sparseq.language.expression_tree`) is evaluated on a block of rows at a
-time, as a `Vector`: values, and which of them are known (the others are NULL). What a function
-means is said in `sparseq.language.functions`; here it is said again in NumPy, total as well:
-nothing raises on a value. DuckDB is the oracle, to the last bit (`python -m benchmarks.total`).
-What has no entry, or not for these types, is evaluated by DuckDB: logarithms and powers, whose last
-bit is a library's own.
+A term of the typed tree (`sparseq.language.expression_tree`) is evaluated on rows as a `Vector`:
+values, and which of them are known (the others are NULL). What a function means is said in
+`sparseq.language.functions`; here it is said again in NumPy, total as well: nothing raises on a
+value. DuckDB must say the same, to the last bit. What has no entry, or not for these types, is not
+compared: logarithms and powers, whose last bit is a library's own.
 
     truths                          bool, False where they are not known
     whole numbers, dates (days),
@@ -13,11 +12,11 @@ bit is a library's own.
     decimals of up to 18 digits     int64, the number times a power of ten
     numbers                         float64
 
-Three-valued logic: what is true, false or not known, for every operation of the interpreter.
+Three-valued logic: what is true, false or not known, for every operation of the oracle.
 
 SQL's truths are Kleene's: AND is false as soon as one side is, OR true as soon as one side is, and
 what can still come out either way is not known. A function of values is not known where an argument
-isn't (`strict`), but for the few here that ask. DuckDB is the oracle (`benchmarks.evaluators`).
+isn't (`strict`), but for the few here that ask. DuckDB has the same.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from sparseq.language import types as T
 from sparseq.language.expression_tree import Term
 from sparseq.language.types import Family, Type
 
-# -- values of rows as the interpreter has them, and the check of what they are held in ------------
+# -- values of rows, and the check of what they are held in --------------------------------------
 
 ALL = np.True_
 """As `known`: no value is NULL."""
@@ -185,7 +184,7 @@ def nullif(equal: Vector, a: Vector) -> Vector:
     return Vector(a.values, both(a.known, ~equal.values))
 
 
-# -- the operations of the interpreter: one table, each with its meaning for every value -----------
+# -- the operations: one table, each with its meaning for every value ------------------------------
 
 _EPOCH = dt.datetime(1970, 1, 1)
 B, Z, C, N, D, S = (
@@ -229,7 +228,7 @@ def _zero(type: Type) -> Any:
 
 
 def kernel_of(term: Term) -> Kernel | None:
-    """Return what evaluates a function of terms; None where the interpreter doesn't have it."""
+    """Return what evaluates a function of terms; None where there is none here."""
     if not representable(term.type) or not all(representable(a.type) for a in term.arguments):
         return None
     families = tuple(a.type.family for a in term.arguments)
