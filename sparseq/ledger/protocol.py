@@ -13,10 +13,12 @@ person is taken in again: so the newest note of each is enough, and mostly a lit
 from __future__ import annotations
 
 import datetime as dt
+import json
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -42,7 +44,9 @@ class Release:
     """One answered query: all of it public.
 
     `request` is its name, if it has one; `answer` is the answer as an Arrow IPC stream; sigma and
-    bound have one entry a measure; `pot` is what it was paid from.
+    bound have one entry a measure; `pot` is what it was paid from. `sealed` is a hash of who paid
+    how much for it, with a secret salt, and `root` one of that, of the rest, and of all releases
+    before, as hexadecimal digits; empty until it is durable, and where a ledger has none.
     """
 
     id: int
@@ -55,6 +59,8 @@ class Release:
     confidence: float
     answer: bytes = field(repr=False)
     pot: Pot = Pot.QUERIES
+    sealed: str = field(default="", compare=False, repr=False)
+    root: str = field(default="", compare=False, repr=False)
 
     @property
     def request_id(self) -> str | None:
@@ -65,6 +71,20 @@ class Release:
     def asker(self) -> Asker:
         """The kind of asker: an analyst, or a part of sparseq, whose names no analyst can take."""
         return Asker.ANALYST if self.request is None else self.request.asker
+
+    def said(self) -> dict[str, Any]:
+        """Return what a receipt says of it, in the order in which it is hashed."""
+        return {
+            "release": self.id,
+            "released_at": self.released_at.isoformat(timespec="seconds") + "Z",
+            "asked_by": self.asker.value,
+            "request": self.request_id or "",
+            "question": self.query,
+        }
+
+    def said_hash(self) -> bytes:
+        """Return a hash of what a receipt says of it."""
+        return sha256(json.dumps([*self.said().values()], separators=(",", ":")).encode()).digest()
 
 
 @dataclass(frozen=True)

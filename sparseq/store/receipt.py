@@ -25,9 +25,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hmac
-import json
 import math
-import secrets
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,10 +42,11 @@ from sparseq.base.arguments import checked
 from sparseq.base.defaults import DELTA
 from sparseq.base.errors import ParameterError, StoreError
 from sparseq.engine._duckdb.people import person_of
+from sparseq.ledger._duckdb.journal import ROOT_KEY, account_root, changed_past
 from sparseq.ledger.accounts import unpack, unpack_set
 from sparseq.ledger.lifetimes import LIFETIMES
-from sparseq.ledger.notes import USER, Fact, NoteTable
-from sparseq.ledger.protocol import Ledger, Release
+from sparseq.ledger.notes import USER, NoteTable
+from sparseq.ledger.protocol import Ledger
 from sparseq.ledger.purposes import Pot
 from sparseq.store._duckdb.file_backend import as_duckdb
 from sparseq.store.store import Store
@@ -208,7 +207,7 @@ def _charges(store: Store, user: int) -> Iterator[dict[str, Any]]:
         release = ledger.read(number)
         part = names.get(release.pot, release.pot.name.lower())
         yield {
-            **said_of(release),
+            **release.said(),
             "pot": life or int(release.pot),
             "part": _ALL_WINDOWS if life else part,
             "units": charged,
@@ -221,17 +220,6 @@ def _for_life(ledger: Ledger) -> Iterator[tuple[int, Any, Any]]:
     if ledger.lifetimes is not None:
         for row in ledger.notes(LIFETIMES).to_pylist():
             yield row["release"], unpack_set(row["people"]), unpack(row["units"])
-
-
-def said_of(release: Release) -> dict[str, Any]:
-    """Return what a person is told about an answer: public."""
-    return {
-        "release": release.id,
-        "released_at": release.released_at.isoformat(timespec="seconds") + "Z",
-        "asked_by": release.asker.value,
-        "request": release.request_id or "",
-        "question": release.query,
-    }
 
 
 def _kappa(store: Store, charges: Iterable[Mapping[str, Any]]) -> Fraction:
@@ -292,10 +280,9 @@ ROOTS = NoteTable(
         "root": "VARCHAR",
     },
 )
-"""Roots that were published. All is public but the number of accounts."""
+"""Roots of accounts. All is public but the number of accounts."""
 NAMES = NoteTable("receipt_names", {USER: "INTEGER", "name": "BLOB"})
 """Names of people who were erased after a first root was published: salted hashes."""
-_KEY = "receipt key"
 _DEEP = 48
 _FEW = 8  # leaves, whose node is made again where it is needed
 _NOTHING = bytes(32)
@@ -320,14 +307,14 @@ def publish_root(store: Store) -> dict[str, Any]:
         (1, 0, True)
     """
     with store.stream.held():
-        as_duckdb(store.backend)
-        ledger, roots = store.stream.ledger, _roots(store)
+        ledger, roots = as_duckdb(store.backend).ledger, _roots(store)
         if roots and roots[-1]["release"] == len(ledger):
             return _public(roots[-1])
-        key = _secret(ledger) or secrets.token_bytes(32)
-        number, release, accounts = len(roots) + 1, len(ledger), len(store.stream.pots)
-        tree = _grown(store, key, number, release, accounts).top
-        before = bytes.fromhex(roots[-1]["root"]) if roots else _NOTHING
+        _check_past(store, roots)
+        chain, number, release = ledger.chain(), len(roots) + 1, len(ledger)
+        accounts = len(store.stream.pots)
+        tree = _grown(store, chain.key, number, release, accounts).top
+        root = account_root(chain.head, release, tree)
         now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
         row = {
             "number": number,
@@ -335,12 +322,12 @@ def publish_root(store: Store) -> dict[str, Any]:
             "accounts": accounts,
             "published_at": now.isoformat(timespec="seconds") + "Z",
             "tree": tree.hex(),
-            "before": before.hex(),
-            "root": sha256(b"\2" + before + pack(">Q", release) + tree).hexdigest(),
+            "before": chain.head.hex(),
+            "root": root.hex(),
         }
 
         def work() -> None:
-            ledger.write(Fact(_KEY, key.hex()))
+            ledger.put_account_root(release, root)
             ledger.write(ROOTS.rows(**row))
 
         ledger.in_transaction(work)
@@ -348,9 +335,34 @@ def publish_root(store: Store) -> dict[str, Any]:
 
 
 def published_roots(store: Store) -> list[dict[str, Any]]:
-    """Return all roots that were published, oldest first: public."""
+    """Return all roots, oldest first: public.
+
+    Of an answer: what receipts say of it, hashes of the answer and of whom it charged, and root; of
+    all accounts: see `publish_root`. Answers of a version that gave them no root are left out.
+
+    Example:
+        >>> import sparseq, pyarrow as pa
+        >>> con = sparseq.create(None, {"t": pa.table({"who": ["a", "b"]})}, user="who", seed=1)
+        >>> _ = con.sql("SELECT count(*) AS n FROM t")
+        >>> _ = publish_root(con)
+        >>> [list(one)[-3:] for one in published_roots(con)]
+        [['answer', 'sealed', 'root'], ['tree', 'before', 'root']]
+    """
     with store.stream.held():
-        return [_public(row) for row in _roots(store)]
+        accounts = {row["release"]: _public(row) for row in _roots(store)}
+        found = [accounts[0]] if 0 in accounts else []
+        for one in store.stream.ledger.releases():
+            if one.root:
+                answer = sha256(one.answer).hexdigest()
+                found.append(
+                    one.said() | {"answer": answer, "sealed": one.sealed, "root": one.root}
+                )
+            found += [accounts[one.id]] if one.id in accounts else []
+        return found
+
+
+def _check_past(store: Store, roots: Sequence[Mapping[str, Any]]) -> None:
+    as_duckdb(store.backend).ledger.check_roots({row["release"]: row for row in roots})
 
 
 def keep_names(ledger: Ledger, users: Sequence[int]) -> None:
@@ -373,7 +385,7 @@ def _public(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _secret(ledger: Ledger) -> bytes | None:
-    kept = ledger.fact(_KEY)
+    kept = ledger.fact(ROOT_KEY)
     return None if kept is None else bytes.fromhex(kept)
 
 
@@ -483,8 +495,7 @@ def _chains(store: Store, release: int, accounts: int) -> list[bytes]:
     for_life = {number: (people, units) for number, people, units in _for_life(ledger)}
     for number in range(1, release + 1):
         one = ledger.read(number)
-        text = json.dumps(list(said_of(one).values()), separators=(",", ":"))
-        question = sha256(text.encode()).digest()
+        question = one.said_hash()
         paid = [(int(one.pot), *ledger.charges(number))]
         if number in for_life:
             paid.append((LIFE, *for_life[number]))
@@ -520,8 +531,8 @@ def _prove(
     store: Store, users: Sequence[int], accounts: Sequence[dict[str, Any]], since: int | None
 ) -> None:
     """Put the proofs of a person's accounts beside them."""
-    as_duckdb(store.backend)
     roots, key = _roots(store), _secret(store.stream.ledger)
+    _check_past(store, roots)
     if not roots or key is None:
         raise ParameterError("no root was published yet", "`sparseq curator root STORE` does it")
     chosen = roots[-1:] if since is None else [r for r in roots[:-1] if r["release"] == since]
@@ -543,10 +554,7 @@ def _prove(
                 continue
             path = tree.path(places[user])
             if tree.over(places[user], path).hex() != row["tree"]:
-                raise StoreError(
-                    f"the past up to release {row['release']} is not what was published",
-                    "restore a copy, and report it",
-                )
+                raise changed_past(row["release"])
             proof = {"salt": _keyed(tree.key, b"salt", user).hex(), "place": places[user]}
             hashes = [beside.hex() for beside in path]
             account["proofs"].append(_public(row) | proof | {"path": hashes})
@@ -564,6 +572,5 @@ __all__ = [
     "published_roots",
     "receipt",
     "receipts",
-    "said_of",
     "windows_of",
 ]
