@@ -73,7 +73,7 @@ class Release:
         return Asker.ANALYST if self.request is None else self.request.asker
 
     def said(self) -> dict[str, Any]:
-        """Return what a receipt says of it, in the order in which it is hashed."""
+        """Return what a person who was charged is told of it, in the order of the hash."""
         return {
             "release": self.id,
             "released_at": self.released_at.isoformat(timespec="seconds") + "Z",
@@ -83,7 +83,7 @@ class Release:
         }
 
     def said_hash(self) -> bytes:
-        """Return a hash of what a receipt says of it."""
+        """Return the SHA-256 of that, as a JSON list without spaces, in ASCII."""
         return sha256(json.dumps([*self.said().values()], separators=(",", ":")).encode()).digest()
 
 

@@ -21,8 +21,8 @@ begins, in the transaction that writes to it. `ledger.release` is a view of them
 
 Roots of releases: each has a hash of itself, of whom it charged, and of all that was before it.
 
-Whoever has seen the root of a release has seen a promise of the whole past, and learns nothing of
-anybody by it. docs/receipt.md says how it is hashed, and what can be proved under it.
+Whoever has seen the root of a release has a promise of the whole past: whatever of it is changed,
+its root is another. It tells nothing of anybody.
 
 Request ids that have a release: looked up in the store, so that memory does not grow with it.
 
@@ -159,7 +159,7 @@ class Segments:
 
 # -- roots of releases -----------------------------------------------------------------------------
 
-ROOT_KEY = "receipt key"
+ROOT_KEY = "root key"
 """The fact that has the secret key of all salts, 256 bits in hexadecimal digits."""
 ACCOUNT_ROOT = "account root"
 """The fact that says after which release the last root of accounts was made, and which it is."""
@@ -170,50 +170,39 @@ _NOTHING, _LENGTH = bytes(32), Struct(">Q")
 class RootChain:
     """Gives releases their roots, one after the other.
 
-    sealed  SHA-256(HMAC(key, "charges" release), then of each part: its length, its bytes)
-    root    SHA-256(3, root before, what was said of it, SHA-256 of the answer, sealed)
+    said    SHA-256 of what a person who was charged is told of it
+    sealed  SHA-256(HMAC(key, "charges" said), pot, then of each part: its length, its bytes)
+    root    SHA-256(3, root before, said, SHA-256 of the answer, sealed)
 
-    Parts are what is written of whom it charged. The salt is secret and of this release alone: so
+    Parts are what is written of whom it charged. The salt is secret, and of this release alone: so
     nobody can try whom it may have charged.
 
     Attributes:
         key: Secret.
         head: The root before; 32 zero bytes: there is none.
         new: The key is not in the store yet.
-
-    Example:
-        >>> one, other = RootChain(b"k" * 32), RootChain(b"l" * 32)
-        >>> one.sealed(1, b"who", b"else") == one.sealed(1, b"who", b"else")
-        True
-        >>> one.sealed(1, b"who", b"else") in (
-        ...     one.sealed(2, b"who", b"else"), other.sealed(1, b"who", b"else"),
-        ...     one.sealed(1, b"whoe", b"lse"))
-        False
     """
 
     key: bytes
     head: bytes = _NOTHING
     new: bool = False
 
-    def sealed(self, number: int, *parts: bytes | memoryview) -> bytes:
-        """Return the hash of what is written of whom a release charged.
+    def add(self, release: Release, *parts: bytes | memoryview) -> tuple[bytes, bytes]:
+        """Return what seals whom a release charged, and its root, which is the next one's before.
 
         Args:
-            number: Of the release.
+            release: Which.
             parts: Who paid, and how much; who was left out for the first time; people and units
                 over all windows. Each as it is packed; empty where there is none.
         """
-        found = sha256(hmac.digest(self.key, b"charges" + _LENGTH.pack(number), "sha256"))
+        said = release.said_hash()
+        sealed = sha256(hmac.digest(self.key, b"charges" + said, "sha256") + bytes([release.pot]))
         for part in parts:
-            found.update(_LENGTH.pack(len(part)))
-            found.update(part)
-        return found.digest()
-
-    def add(self, release: Release, sealed: bytes) -> bytes:
-        """Return the root of a release, which is the next one's root before."""
+            sealed.update(_LENGTH.pack(len(part)))
+            sealed.update(part)
         answer = sha256(release.answer).digest()
-        self.head = sha256(b"\3" + self.head + release.said_hash() + answer + sealed).digest()
-        return self.head
+        self.head = sha256(b"\3" + self.head + said + answer + sealed.digest()).digest()
+        return sealed.digest(), self.head
 
 
 # -- request ids that have a release ---------------------------------------------------------------
@@ -508,19 +497,16 @@ class Journal:
         chain, begun = RootChain(self.chain().key), False
         _follow(chain, 0, of_accounts.get(0))
         sql = f"SELECT {self._public}, users, charges, departed FROM ledger.release ORDER BY id"
-        found = self._con.execute(sql)
-        while rows := found.fetchmany(16):
+        cursor = self._con.execute(sql)
+        while rows := cursor.fetchmany(16):
             for *public, users, charges, departed in rows:
                 release = _release(public)
                 begun = begun or bool(release.root)
                 if begun:
                     whole = life.get(release.id, {"people": b"", "units": b""})
                     parts = users, charges, departed or b"", whole["people"], whole["units"]
-                    sealed = chain.sealed(release.id, *parts)
-                    if (sealed.hex(), chain.add(release, sealed).hex()) != (
-                        release.sealed,
-                        release.root,
-                    ):
+                    hashes = tuple(one.hex() for one in chain.add(release, *parts))
+                    if hashes != (release.sealed, release.root):
                         raise changed_past(release.id)
                 _follow(chain, release.id, of_accounts.get(release.id))
 
@@ -662,7 +648,6 @@ def _row(entry: Entry, chain: RootChain) -> list[Any]:
     users, charges = pack_set(entry.users), pack(entry.charges)
     departed = pack_set(entry.departed) if len(entry.departed) else None
     life = (b"", b"") if entry.lifetimes is None else entry.lifetimes.packed
-    sealed = chain.sealed(release.id, users, charges, departed or b"", *life)
     return [
         release.id,
         None if release.request is None else release.request.stored,
@@ -677,8 +662,7 @@ def _row(entry: Entry, chain: RootChain) -> list[Any]:
         charges,
         int(release.pot),
         departed,
-        sealed,
-        chain.add(release, sealed),
+        *chain.add(release, users, charges, departed or b"", *life),
     ]
 
 
