@@ -13,12 +13,10 @@ person is taken in again: so the newest note of each is enough, and mostly a lit
 from __future__ import annotations
 
 import datetime as dt
-import json
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -71,20 +69,6 @@ class Release:
     def asker(self) -> Asker:
         """The kind of asker: an analyst, or a part of sparseq, whose names no analyst can take."""
         return Asker.ANALYST if self.request is None else self.request.asker
-
-    def said(self) -> dict[str, Any]:
-        """Return what a person who was charged is told of it, in the order of the hash."""
-        return {
-            "release": self.id,
-            "released_at": self.released_at.isoformat(timespec="seconds") + "Z",
-            "asked_by": self.asker.value,
-            "request": self.request_id or "",
-            "question": self.query,
-        }
-
-    def said_hash(self) -> bytes:
-        """Return the SHA-256 of that, as a JSON list without spaces, in ASCII."""
-        return sha256(json.dumps([*self.said().values()], separators=(",", ":")).encode()).digest()
 
 
 @dataclass(frozen=True)

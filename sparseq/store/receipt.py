@@ -42,7 +42,7 @@ from sparseq.base.arguments import checked
 from sparseq.base.defaults import DELTA
 from sparseq.base.errors import ParameterError, StoreError
 from sparseq.engine._duckdb.people import person_of
-from sparseq.ledger._duckdb.journal import ROOT_KEY, account_root, changed_past
+from sparseq.ledger._duckdb.journal import ROOT_KEY, account_root, changed_past, said_hash, said_of
 from sparseq.ledger.accounts import unpack, unpack_set
 from sparseq.ledger.lifetimes import LIFETIMES
 from sparseq.ledger.notes import USER, NoteTable
@@ -207,7 +207,7 @@ def _charges(store: Store, user: int) -> Iterator[dict[str, Any]]:
         release = ledger.read(number)
         part = names.get(release.pot, release.pot.name.lower())
         yield {
-            **release.said(),
+            **said_of(release),
             "pot": life or int(release.pot),
             "part": _ALL_WINDOWS if life else part,
             "units": charged,
@@ -355,7 +355,7 @@ def published_roots(store: Store) -> list[dict[str, Any]]:
             if one.root:
                 answer = sha256(one.answer).hexdigest()
                 found.append(
-                    one.said() | {"answer": answer, "sealed": one.sealed, "root": one.root}
+                    said_of(one) | {"answer": answer, "sealed": one.sealed, "root": one.root}
                 )
             found += [accounts[one.id]] if one.id in accounts else []
         return found
@@ -495,7 +495,7 @@ def _chains(store: Store, release: int, accounts: int) -> list[bytes]:
     for_life = {number: (people, units) for number, people, units in _for_life(ledger)}
     for number in range(1, release + 1):
         one = ledger.read(number)
-        question = one.said_hash()
+        question = said_hash(one)
         paid = [(int(one.pot), *ledger.charges(number))]
         if number in for_life:
             paid.append((LIFE, *for_life[number]))

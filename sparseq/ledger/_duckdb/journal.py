@@ -72,6 +72,7 @@ _COLUMNS = """(
     users BLOB NOT NULL, charges BLOB NOT NULL USING COMPRESSION uncompressed,
     pot UTINYINT NOT NULL, departed BLOB, sealed BLOB, root BLOB)"""
 _LONG = ("answer", "users", "charges")
+_PUBLIC = "id, request_id, released_at, query, coordinates, sigma, bound, confidence, answer, pot"
 
 
 def _added(number: int) -> str:
@@ -94,6 +95,7 @@ class Segments:
     Attributes:
         rooted: Releases have roots; else an earlier version made the tables, and the next one that
             is begun has them.
+        public: The columns that make a `Release`.
 
     Raises:
         StoreError: There is none.
@@ -115,6 +117,7 @@ class Segments:
         self._schema = self._con.sql(f"FROM {self._table} LIMIT 0").to_arrow_table().schema
         self._long = [self._schema.get_field_index(column) for column in _LONG]
         self.rooted = "root" in self._schema.names
+        self.public = f"{_PUBLIC}, sealed, root" if self.rooted else _PUBLIC
 
     @property
     def _table(self) -> str:
@@ -166,11 +169,28 @@ ACCOUNT_ROOT = "account root"
 _NOTHING, _LENGTH = bytes(32), Struct(">Q")
 
 
+def said_of(release: Release) -> dict[str, Any]:
+    """Return what a person is told of an answer that charged her, in the order of the hash."""
+    return {
+        "release": release.id,
+        "released_at": release.released_at.isoformat(timespec="seconds") + "Z",
+        "asked_by": release.asker.value,
+        "request": release.request_id or "",
+        "question": release.query,
+    }
+
+
+def said_hash(release: Release) -> bytes:
+    """Return the SHA-256 of what is said of it, as a JSON list without spaces, in ASCII."""
+    text = json.dumps(list(said_of(release).values()), separators=(",", ":"))
+    return sha256(text.encode()).digest()
+
+
 @dataclass
 class RootChain:
     """Gives releases their roots, one after the other.
 
-    said    SHA-256 of what a person who was charged is told of it
+    said    `said_hash`
     sealed  SHA-256(HMAC(key, "charges" said), pot, then of each part: its length, its bytes)
     root    SHA-256(3, root before, said, SHA-256 of the answer, sealed)
 
@@ -195,7 +215,7 @@ class RootChain:
             parts: Who paid, and how much; who was left out for the first time; people and units
                 over all windows. Each as it is packed; empty where there is none.
         """
-        said = release.said_hash()
+        said = said_hash(release)
         sealed = sha256(hmac.digest(self.key, b"charges" + said, "sha256") + bytes([release.pot]))
         for part in parts:
             sealed.update(_LENGTH.pack(len(part)))
@@ -324,7 +344,6 @@ CREATE TABLE ledger.alarm (
     tick BIGINT NOT NULL, release_id BIGINT NOT NULL, level BIGINT NOT NULL,
     noise BIGINT NOT NULL, counted BIGINT NOT NULL, fired BOOLEAN NOT NULL);
 """
-_PUBLIC = "id, request_id, released_at, query, coordinates, sigma, bound, confidence, answer, pot"
 
 
 class Journal:
@@ -356,11 +375,6 @@ class Journal:
         self._ahead: dict[int, Release] = {}
         self._chain: RootChain | None = None
         self.committing = False
-
-    @property
-    def _public(self) -> str:
-        """The columns that make a `Release`."""
-        return f"{_PUBLIC}, sealed, root" if self._segments.rooted else _PUBLIC
 
     @property
     def next_id(self) -> int:
@@ -402,7 +416,7 @@ class Journal:
         self._ahead = {}
         if numbers:
             rows = self._con.execute(
-                f"SELECT {self._public} FROM ledger.release WHERE id BETWEEN ? AND ? "
+                f"SELECT {self._segments.public} FROM ledger.release WHERE id BETWEEN ? AND ? "
                 "AND id IN (SELECT unnest(?::BIGINT[]))",
                 [min(numbers), max(numbers), list(numbers)],
             ).fetchall()
@@ -496,8 +510,8 @@ class Journal:
         life = {r["release"]: r for r in DuckNotes(self._con).read(LIFETIMES, None, {}).to_pylist()}
         chain, begun = RootChain(self.chain().key), False
         _follow(chain, 0, of_accounts.get(0))
-        sql = f"SELECT {self._public}, users, charges, departed FROM ledger.release ORDER BY id"
-        cursor = self._con.execute(sql)
+        columns = f"{self._segments.public}, users, charges, departed"
+        cursor = self._con.execute(f"SELECT {columns} FROM ledger.release ORDER BY id")
         while rows := cursor.fetchmany(16):
             for *public, users, charges, departed in rows:
                 release = _release(public)
@@ -595,7 +609,7 @@ class Journal:
             StoreError: There is none of that number.
         """
         rows = self._con.execute(
-            f"SELECT {self._public} FROM ledger.release WHERE id = ?", [release_id]
+            f"SELECT {self._segments.public} FROM ledger.release WHERE id = ?", [release_id]
         ).fetchall()
         if not rows:
             raise StoreError(
@@ -608,7 +622,8 @@ class Journal:
         until = self.next_id if before is None else min(before, self.next_id)
         first = 1 if last is None else max(until - last, 1)
         rows = self._con.execute(
-            f"SELECT {self._public} FROM ledger.release WHERE id >= ? AND id < ? ORDER BY id",
+            f"SELECT {self._segments.public} FROM ledger.release WHERE id >= ? AND id < ? "
+            "ORDER BY id",
             [first, until],
         ).fetchall()
         return [_release(row) for row in rows]
@@ -666,7 +681,7 @@ def _row(entry: Entry, chain: RootChain) -> list[Any]:
     ]
 
 
-def _release(row: tuple[object, ...]) -> Release:
+def _release(row: Sequence[object]) -> Release:
     values = list(row)
     values[1] = None if values[1] is None else RequestId.read(str(values[1]))
     values[5], values[6] = tuple(values[5]), tuple(values[6])  # type: ignore[arg-type]
