@@ -84,9 +84,8 @@ def audit(store, roots, receipts):
         if release in answers:
             over = whole.get(release, (b"", b""))
             parts = [users, charges, departed or b"", *over]
-            salt = hmac.digest(
-                bytes.fromhex(json.loads(key)), b"charges" + said(answers[release]), "sha256"
-            )
+            public = said(answers[release]) + bytes.fromhex(answers[release]["answer"])
+            salt = hmac.digest(bytes.fromhex(json.loads(key)), b"charges" + public, "sha256")
             lengths = [struct.pack(">Q", len(part)) + part for part in parts]
             found = sha(salt, bytes([pot]), *lengths).hex()
             want(

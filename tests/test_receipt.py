@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import datetime as dt
+import hashlib
 import json
 import re
 import shutil
@@ -254,7 +255,9 @@ def test_what_everybody_saw_binds_whom_each_answer_charged(asked: Path, tmp_path
         publish_root(con)
         found, roots = receipts(con, everybody, True, 2), published_roots(con)
         seen = [(one.id, one.root) for one in con.releases()]
+        given = hashlib.sha256(con.release(5).to_bytes()).hexdigest()
     assert seen == [(row["release"], row["root"]) for row in roots if "sealed" in row]
+    assert [row["answer"] for row in roots if row["release"] == 5 and "answer" in row] == [given]
     audit(path, roots, found)
     who = next(one for one in found if len(one["accounts"][0]["charges"]) == 6)
     who["accounts"][0]["charges"][-1]["units"] += 1
@@ -284,6 +287,8 @@ def test_two_histories_of_one_store_do_not_pass_for_one(asked: Path, tmp_path: P
     check(one, roots)
     check(other, fork)
     assert roots[:5] == fork[:5]
+    paths = [set(told[k][0]["accounts"][0]["proofs"][-1]["path"]) for k in (0, 1)]
+    assert not paths[0] & paths[1], "or whose account is another in a copy could be seen"
     assert roots[5]["root"] != fork[5]["root"], "the very next answer tells"
     for given, seen in ((one, fork), (other, roots), (one, [*roots, fork[-1]])):
         with pytest.raises(ValueError, match=r"\w"):
@@ -401,7 +406,7 @@ def test_only_the_curators_commands_know_of_it(asked: Path) -> None:
     assert {"ask", "/v1/budget", "backup"} <= set(offered)
     assert not [name for name in offered if re.search("root|proof|account|person", name)]
     with sparseq.connect(asked) as con:
-        for name in ("ledger.receipt_roots", "receipt_roots", "receipt_names", "meta"):
+        for name in ("ledger.account_roots", "account_roots", "account_names", "meta"):
             with pytest.raises(SparseqError):
                 con.sql(f"SELECT count(*) AS n FROM {name}")
         key = con.stream.ledger.fact("root key")

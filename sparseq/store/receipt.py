@@ -6,8 +6,8 @@ rows and of past releases. So it tells the person nothing of anybody else that t
 
 A proof shows that an account lies in a tree of hashes (Merkle 1987) whose root follows that of an
 answer, so that it is in what everybody sees. See docs/receipt.md for the lemma, and for what is not
-proved. Of a store with the secret key K, 256 bits from the operating system, and its root of
-accounts number k, K_k = HMAC(K, "root" k):
+proved. A store has a secret key K, and each root of accounts a secret key K_k of its own, each of
+256 bits from the operating system:
 
     charge   (release, pot, units, SHA-256 of what was asked); pot 255: of all windows together
     chain    SHA-256(chain before, charge), from 32 zero bytes, over an account's charges in order
@@ -28,6 +28,7 @@ from __future__ import annotations
 import datetime as dt
 import hmac
 import math
+import secrets
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -271,19 +272,19 @@ def _meaning(store: Store, kappa: float) -> dict[str, float | None]:
 # -- roots of all accounts, and proofs under them --------------------------------------------------
 
 ROOTS = NoteTable(
-    "receipt_roots",
+    "account_roots",
     {
-        "number": "BIGINT",
         "release": "BIGINT",
         "accounts": "BIGINT",
+        "key": "BLOB",
         "published_at": "VARCHAR",
         "tree": "VARCHAR",
         "before": "VARCHAR",
         "root": "VARCHAR",
     },
 )
-"""Roots of accounts. All is public but the number of accounts."""
-NAMES = NoteTable("receipt_names", {USER: "INTEGER", "name": "BLOB"})
+"""Roots of accounts. All is public but the number of accounts, and the key of salts and blanks."""
+NAMES = NoteTable("account_names", {USER: "INTEGER", "name": "BLOB"})
 """Names of people who were erased after a first root was published: salted hashes."""
 _DEEP = 48
 _FEW = 8  # leaves, whose node is made again where it is needed
@@ -296,7 +297,7 @@ def publish_root(store: Store) -> dict[str, Any]:
     After one answer there is one root: who comes in between is under the next one.
 
     Returns:
-        number, release, published_at, tree, before and root. Hashes are in hexadecimal digits.
+        release, published_at, tree, before and root. Hashes are in hexadecimal digits.
 
     Raises:
         StoreError: It is a lake, or can't be written.
@@ -305,23 +306,23 @@ def publish_root(store: Store) -> dict[str, Any]:
         >>> import sparseq, pyarrow as pa
         >>> con = sparseq.create(None, {"t": pa.table({"who": ["a", "b"]})}, user="who", seed=1)
         >>> first = publish_root(con)
-        >>> first["number"], first["release"], first == publish_root(con)
-        (1, 0, True)
+        >>> first["release"], first == publish_root(con)
+        (0, True)
     """
     with store.stream.held():
         ledger, roots = as_duckdb(store.backend).ledger, _roots(store)
         if roots and roots[-1]["release"] == len(ledger):
             return _public(roots[-1])
         _check_past(store, roots)
-        chain, number, release = ledger.chain(), len(roots) + 1, len(ledger)
-        accounts = len(store.stream.pots)
-        tree = _grown(store, chain.key, number, release, accounts).top
+        chain, release, accounts = ledger.chain(), len(ledger), len(store.stream.pots)
+        key = secrets.token_bytes(32)
+        tree = _grown(store, chain.key, key, release, accounts).top
         root = account_root(chain.head, release, tree)
         now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
         row = {
-            "number": number,
             "release": release,
             "accounts": accounts,
+            "key": key,
             "published_at": now.isoformat(timespec="seconds") + "Z",
             "tree": tree.hex(),
             "before": chain.head.hex(),
@@ -383,7 +384,7 @@ def _roots(store: Store) -> list[dict[str, Any]]:
 
 
 def _public(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name != "accounts"}
+    return {name: value for name, value in row.items() if name not in ("accounts", "key")}
 
 
 def _secret(ledger: Ledger) -> bytes | None:
@@ -457,14 +458,13 @@ class _Tree:
         return _keyed(self.key, b"blank", height, which)
 
     def _beside(self, place: int) -> list[bytes]:
-        """Return what is beside the way of a leaf, as far as it is alone: of one call, for speed."""
+        """Return what is beside the way of a leaf as far as it is alone: by one call, for speed."""
         whole = shake_256(self.key + b"beside" + pack(">Q", place)).digest(32 * _DEEP)
         return [whole[at : at + 32] for at in range(0, 32 * _DEEP, 32)]
 
 
-def _grown(store: Store, key: bytes, number: int, release: int, accounts: int) -> _Tree:
-    """Return the tree of a root: of the accounts that there were, with their charges so far."""
-    own = _keyed(key, b"root", number)
+def _grown(store: Store, key: bytes, own: bytes, release: int, accounts: int) -> _Tree:
+    """Return the tree of a root, with a key of its own: of the accounts and charges by then."""
     names, chains = _names(store, key, range(accounts)), _chains(store, release, accounts)
     budgets = _budgets(store, release, accounts)
     places = _places(key, accounts)
@@ -560,7 +560,7 @@ def _prove(
         account |= {"name": spelled[0], "proofs": []}
         account["name_salt"] = _keyed(key, b"name", user).hex()
     for row in chosen:
-        tree = _grown(store, key, row["number"], row["release"], row["accounts"])
+        tree = _grown(store, key, row["key"], row["release"], row["accounts"])
         places = _places(key, row["accounts"])
         for user, account in zip(users, accounts, strict=True):
             if user >= row["accounts"]:

@@ -65,10 +65,10 @@ def expected(entries: list[Entry], key: bytes = KEY) -> list[tuple[str, str]]:
             parts[2] = pack_set(one.departed)
         if one.lifetimes and len(one.lifetimes.people):
             parts[3:] = [pack_set(one.lifetimes.people), pack(one.lifetimes.units)]
-        whole = hmac.digest(key, b"charges" + said, "sha256") + bytes([of.pot])
+        answer = hashlib.sha256(of.answer).digest()
+        whole = hmac.digest(key, b"charges" + said + answer, "sha256") + bytes([of.pot])
         whole += b"".join(struct.pack(">Q", len(part)) + bytes(part) for part in parts)
         sealed = hashlib.sha256(whole).digest()
-        answer = hashlib.sha256(of.answer).digest()
         before = hashlib.sha256(b"\3" + before + said + answer + sealed).digest()
         found.append((sealed.hex(), before.hex()))
     return found

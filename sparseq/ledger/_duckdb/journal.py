@@ -190,12 +190,12 @@ def said_hash(release: Release) -> bytes:
 class RootChain:
     """Gives releases their roots, one after the other.
 
-    said    `said_hash`
-    sealed  SHA-256(HMAC(key, "charges" said), pot, then of each part: its length, its bytes)
-    root    SHA-256(3, root before, said, SHA-256 of the answer, sealed)
+    public  SHA-256 of what is said of it (`said_hash`), SHA-256 of the answer
+    sealed  SHA-256(HMAC(key, "charges" public), pot, then of each part: its length, its bytes)
+    root    SHA-256(3, root before, public, sealed)
 
-    Parts are what is written of whom it charged. The salt is secret, and of this release alone: so
-    nobody can try whom it may have charged.
+    Parts are what is written of whom it charged. The salt is secret, and of this answer alone: so
+    nobody can try whom it may have charged, and copies of a store have other salts for other noise.
 
     Attributes:
         key: Secret.
@@ -215,13 +215,12 @@ class RootChain:
             parts: Who paid, and how much; who was left out for the first time; people and units
                 over all windows. Each as it is packed; empty where there is none.
         """
-        said = said_hash(release)
-        sealed = sha256(hmac.digest(self.key, b"charges" + said, "sha256") + bytes([release.pot]))
+        public = said_hash(release) + sha256(release.answer).digest()
+        sealed = sha256(hmac.digest(self.key, b"charges" + public, "sha256") + bytes([release.pot]))
         for part in parts:
             sealed.update(_LENGTH.pack(len(part)))
             sealed.update(part)
-        answer = sha256(release.answer).digest()
-        self.head = sha256(b"\3" + self.head + said + answer + sealed.digest()).digest()
+        self.head = sha256(b"\3" + self.head + public + sealed.digest()).digest()
         return sealed.digest(), self.head
 
 
