@@ -402,16 +402,11 @@ def root(store: Path, listed: bool, format: str) -> None:
         put_out(json_text(roots))
         return
     rows = [
-        [
-            str(r["release"]),
-            (r.get("published_at") or r["released_at"]).replace("T", " ")[:19],
-            "all accounts" if "tree" in r else "the answer",
-            r["root"],
-        ]
+        [str(r["release"]), "all accounts" if "tree" in r else "the answer", r["root"]]
         for r in roots
     ]
-    header = ["after release", "time (UTC)", "of", "root"]
-    say(format_table(header, rows, ["r", "l", "l", "l"]) if rows else "there is no root yet")
+    header = ["after release", "of", "root"]
+    say(format_table(header, rows, ["r", "l", "l"]) if rows else "there is no root yet")
 
 
 @curator.command(short_help="Erase people's rows for good; their accounts stay.")

@@ -338,27 +338,29 @@ def publish_root(store: Store) -> dict[str, Any]:
 
 
 def published_roots(store: Store) -> list[dict[str, Any]]:
-    """Return all roots, oldest first: public.
+    """Return all roots, oldest first: public, and without the words of questions.
 
-    Of an answer: what receipts say of it, hashes of the answer and of whom it charged, and root; of
-    all accounts: see `publish_root`. Answers of a version that gave them no root are left out.
+    Of an answer: hashes of what a receipt says of it, of itself and of whom it charged, and its
+    root; of all accounts: see `publish_root`. Answers of a version that gave none are left out.
 
     Example:
         >>> import sparseq, pyarrow as pa
         >>> con = sparseq.create(None, {"t": pa.table({"who": ["a", "b"]})}, user="who", seed=1)
         >>> _ = con.sql("SELECT count(*) AS n FROM t")
         >>> _ = publish_root(con)
-        >>> [list(one)[-3:] for one in published_roots(con)]
-        [['answer', 'sealed', 'root'], ['tree', 'before', 'root']]
+        >>> for one in published_roots(con):
+        ...     print(list(one))
+        ['release', 'said', 'answer', 'sealed', 'root']
+        ['release', 'published_at', 'tree', 'before', 'root']
     """
     with store.stream.held():
         accounts = {row["release"]: _public(row) for row in _roots(store)}
         found = [accounts[0]] if 0 in accounts else []
         for one in store.stream.ledger.releases():
             if one.root:
-                answer = sha256(one.answer).hexdigest()
+                hashes = {"said": said_hash(one).hex(), "answer": sha256(one.answer).hexdigest()}
                 found.append(
-                    said_of(one) | {"answer": answer, "sealed": one.sealed, "root": one.root}
+                    {"release": one.id} | hashes | {"sealed": one.sealed, "root": one.root}
                 )
             found += [accounts[one.id]] if one.id in accounts else []
         return found
