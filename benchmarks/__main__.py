@@ -31,6 +31,7 @@ NAMED = (
     "lake",
     "tpch",
     "tutorial",
+    "roots",
     "judge",
 )
 """Those that run when they are named."""

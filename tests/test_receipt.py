@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import datetime as dt
+import hashlib
 import json
 import re
 import shutil
@@ -21,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
+from journal_check import audit
 from receipt_check import check
 
 import sparseq
@@ -28,6 +30,8 @@ from benchmarks.stores import made_store
 from sparseq.base.errors import ParameterError, SparseqError, StoreError
 from sparseq.cli.app import sparseq as command_line
 from sparseq.cli.session import COMMANDS
+from sparseq.ledger._duckdb.journal import ROOT_KEY, Journal, RootChain
+from sparseq.ledger.accounts import pack, pack_set
 from sparseq.server.http.app import ENDPOINTS, application
 from sparseq.server.jobs import KINDS
 from sparseq.server.mcp import TOOLS
@@ -53,7 +57,7 @@ def ask(con: sparseq.Store, *lowest: int) -> None:
 
 
 def made(path: Path, people: int) -> Path:
-    """A store with a root after two answers, and two more answers without one yet."""
+    """A store with a root of accounts after two answers, and two more answers."""
     with sparseq.create(path, {"t": rows(people)}, user="who", seed=1) as con:
         ask(con, 0, 2)
         publish_root(con)
@@ -69,7 +73,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def proved(asked: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Receipt], Any]:
-    """Receipts of 20 people under both roots, and the roots."""
+    """Receipts of 20 people under both roots of accounts, and all roots."""
     path = Path(shutil.copy(asked, tmp_path_factory.mktemp("proved")))
     with sparseq.connect(path) as con:
         publish_root(con)
@@ -83,9 +87,12 @@ def test_an_independent_program_accepts_it(proved: tuple[list[Receipt], Any]) ->
     assert len({one["accounts"][0]["proofs"][0]["place"] for one in found}) == len(found)
     charged = [[c["release"] for c in one["accounts"][0]["charges"]] for one in found]
     assert any(later[-1:] == [4] for later in charged)
-    verifier = (ROOT / "tests" / "receipt_check.py").read_text("utf-8")
-    assert len([line for line in verifier.splitlines() if line.strip()]) <= 60
-    assert "sparseq" not in [line for line in verifier.splitlines() if "import" in line[:7]]
+    for verifier, most in (("receipt_check.py", 85), ("journal_check.py", 95)):
+        lines = (ROOT / "tests" / verifier).read_text("utf-8").splitlines()
+        assert len([line for line in lines if line.strip()]) <= most
+        assert not [
+            line for line in lines if line.startswith(("import", "from")) and "sparseq" in line
+        ]
 
 
 @pytest.mark.deep
@@ -179,14 +186,38 @@ def root_of_no_list(one: Receipt, roots: Any) -> None:
 
 
 def forked_list(one: Receipt, roots: Any) -> None:
-    roots.insert(1, roots[0] | {"before": roots[0]["root"]})
+    """Of accounts: another tree in the place of the first."""
+    roots[2] |= {"tree": roots[-1]["tree"]}
+
+
+def answer_left_out(one: Receipt, roots: Any) -> None:
+    roots.pop(3)
+
+
+def answers_the_other_way_round(one: Receipt, roots: Any) -> None:
+    roots[3], roots[4] = roots[4], roots[3]
+
+
+def question_retold_to_all(one: Receipt, roots: Any) -> None:
+    other_question(one, roots)
+    told = [_last(one)[k] for k in ("release", "released_at", "asked_by", "request", "question")]
+    text = json.dumps(told, separators=(",", ":"))
+    roots[-2] |= {"said": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def question_retold_after_the_last_root(one: Receipt, roots: Any) -> None:
+    """Where the tree has nothing of it, the list has."""
+    del one["accounts"][0]["proofs"][-1], roots[-1]
+    check(one, roots)
+    other_question(one, roots)
 
 
 TAMPERED = (
     changed_charge, changed_charge_and_sums, two_charges, dropped, dropped_and_sums, other_place,
     dropped_with_its_proof, other_question, other_time, other_asker, other_person,
     account_of_another, account_without_a_name, larger_budget,
-    root_of_no_list, forked_list,
+    root_of_no_list, forked_list, answer_left_out, answers_the_other_way_round,
+    question_retold_to_all, question_retold_after_the_last_root,
 )  # fmt: skip
 
 
@@ -202,6 +233,51 @@ def test_whatever_is_changed_is_found(
         check(one, roots)
 
 
+def test_no_word_of_a_root_can_be_another(proved: tuple[list[Receipt], Any]) -> None:
+    found, roots = copy.deepcopy(proved)
+    tried = 0
+    for row in roots:
+        for name, value in row.items():
+            if name != "published_at":
+                row[name] = value + 1 if name == "release" else f"{int(value, 16) ^ 1:064x}"
+                with pytest.raises(ValueError, match=r"\w"):
+                    check(found[0], roots)
+                row[name] = value
+                tried += 1
+    check(found[0], roots)
+    assert tried == 4 * 5 + 2 * 4
+
+
+def test_what_everybody_saw_binds_whom_each_answer_charged(asked: Path, tmp_path: Path) -> None:
+    """An auditor with the file finds a charge that was taken back; so do we, and prove nothing."""
+    path = Path(shutil.copy(asked, tmp_path / "s.sparseq"))
+    some = [f"u{k}" for k in range(30)]
+    with sparseq.connect(path) as con:
+        con.sql("SELECT sum(least(greatest(k, 0), 9)) AS s FROM t")
+        con.sql("SELECT count(DISTINCT who) AS n FROM t")
+        publish_root(con)
+        found, roots = receipts(con, some, True, 2), published_roots(con)
+        seen = [(one.id, one.root) for one in con.releases()]
+        given = hashlib.sha256(con.release(5).to_bytes()).hexdigest()
+    assert seen == [(row["release"], row["root"]) for row in roots if "sealed" in row]
+    assert [row["answer"] for row in roots if row["release"] == 5 and "answer" in row] == [given]
+    audit(path, roots, found)
+    who = next(one for one in found if len(one["accounts"][0]["charges"]) == 6)
+    who["accounts"][0]["charges"][-1]["units"] += 1
+    with pytest.raises(ValueError, match="don't add up"):
+        audit(path, roots, [who])
+    with duckdb.connect(str(path)) as raw:
+        raw.execute("UPDATE ledger.release_1 SET users = (SELECT users FROM ledger.release "
+                    "WHERE id = 4), charges = (SELECT charges FROM ledger.release WHERE id = 4) "
+                    "WHERE id = 3")  # fmt: skip
+    with pytest.raises(ValueError, match="answer 3 charged others"):
+        audit(path, roots, [])
+    with sparseq.connect(path) as con:
+        ask(con, 1)
+        with pytest.raises(StoreError, match="up to release 3 is not what was published"):
+            publish_root(con)
+
+
 def test_two_histories_of_one_store_do_not_pass_for_one(asked: Path, tmp_path: Path) -> None:
     """A copy goes another way: its receipts don't fit the roots of the other, nor kept receipts."""
     told = []
@@ -213,13 +289,54 @@ def test_two_histories_of_one_store_do_not_pass_for_one(asked: Path, tmp_path: P
     (one, roots), (other, fork) = told
     check(one, roots)
     check(other, fork)
-    assert roots[0] == fork[0]
-    for given, seen in ((one, fork), (other, roots), (one, [*roots, fork[1]])):
+    assert roots[:5] == fork[:5]
+    paths = [set(told[k][0]["accounts"][0]["proofs"][-1]["path"]) for k in (0, 1)]
+    assert not paths[0] & paths[1], "or whose account is another in a copy could be seen"
+    assert roots[5]["root"] != fork[5]["root"], "the very next answer tells"
+    for given, seen in ((one, fork), (other, roots), (one, [*roots, fork[-1]])):
         with pytest.raises(ValueError, match=r"\w"):
             check(given, seen)
     assert any(c["release"] == 5 for c in other["accounts"][0]["charges"])
     with pytest.raises(ValueError, match="earlier receipt"):
         check(one, roots, other)
+
+
+def test_an_account_that_is_made_smaller_is_under_no_root_that_anybody_saw(
+    asked: Path, tmp_path: Path
+) -> None:
+    """A curator takes u7's first charge back, and makes all roots anew, with the store's key."""
+    path = Path(shutil.copy(asked, tmp_path / "s.sparseq"))
+    with sparseq.connect(path) as con:
+        publish_root(con)
+        kept, seen = receipt(con, "u7", True), published_roots(con)
+        known = con.backend.find("u7")
+        key = bytes.fromhex(con.stream.ledger.fact(ROOT_KEY))
+    assert known is not None
+    first = kept["accounts"][0]["charges"][0]["release"]
+    with duckdb.connect(str(path)) as raw:
+        journal, chain = Journal(raw), RootChain(key)
+        users, charges = journal.charges(first)
+        others = users != known.user
+        raw.execute("UPDATE ledger.release_1 SET users = ?, charges = ? WHERE id = ?",
+                    [pack_set(users[others]), bytes(pack(charges[others])), first])  # fmt: skip
+        raw.execute("DELETE FROM ledger.account_roots; DELETE FROM ledger.snapshot;"
+                    "DELETE FROM meta WHERE key = 'account root'")  # fmt: skip
+        columns = "id, users, charges, coalesce(departed, ''::BLOB)"
+        rows = raw.execute(f"SELECT {columns} FROM ledger.release ORDER BY id").fetchall()
+        for number, *parts in rows:
+            hashes = chain.add(journal.read(number), *parts, b"", b"")
+            raw.execute("UPDATE ledger.release_1 SET sealed = ?, root = ? WHERE id = ?",
+                        [*hashes, number])  # fmt: skip
+    with sparseq.connect(path) as con:
+        publish_root(con)
+        found, own = receipt(con, "u7", True), published_roots(con)
+    check(found, own)
+    assert len(found["accounts"][0]["charges"]) == len(kept["accounts"][0]["charges"]) - 1
+    assert own[first - 1]["root"] != seen[first - 1]["root"]
+    with pytest.raises(ValueError, match="not published"):
+        check(found, seen)
+    with pytest.raises(ValueError, match="earlier receipt"):
+        check(found, own, kept)
 
 
 def test_a_past_that_was_rewritten_gives_no_proof(asked: Path, tmp_path: Path) -> None:
@@ -330,10 +447,10 @@ def test_only_the_curators_commands_know_of_it(asked: Path) -> None:
     assert {"ask", "/v1/budget", "backup"} <= set(offered)
     assert not [name for name in offered if re.search("root|proof|account|person", name)]
     with sparseq.connect(asked) as con:
-        for name in ("ledger.receipt_roots", "receipt_roots", "receipt_names", "meta"):
+        for name in ("ledger.account_roots", "account_roots", "account_names", "meta"):
             with pytest.raises(SparseqError):
                 con.sql(f"SELECT count(*) AS n FROM {name}")
-        key = con.stream.ledger.fact("receipt key")
+        key = con.stream.ledger.fact("root key")
         assert len(bytes.fromhex(key)) == 32
         told = json.dumps([con.budget(), con.promise.card()], default=str)
         assert key not in told

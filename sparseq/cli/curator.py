@@ -379,15 +379,16 @@ def _charge_text(one: dict[str, Any]) -> str:
     )
 
 
-@curator.command(short_help="A root of all accounts, to be published; earlier ones.")
-@click.option("--list", "listed", is_flag=True, help="List what was published; publish nothing.")
+@curator.command(short_help="A root of all accounts, for proofs; all roots.")
+@click.option("--list", "listed", is_flag=True, help="List all roots, of answers too; make none.")
 @_receipt_format
 @click.pass_obj
 def root(store: Path, listed: bool, format: str) -> None:
     """Make a root of all accounts as they are after the last answer, and print it.
 
-    Publish it where everybody sees the same, and where you can't change it afterwards. It tells
-    nothing of anybody. Receipts prove that an account lies under it (`receipt --proof`).
+    Receipts prove that an account lies under it (`receipt --proof`). It follows the root of the
+    last answer, and the next answer's follows it: `sparseq history` shows these to everybody. Roots
+    tell nothing of anybody.
 
     \b
     Examples:
@@ -400,9 +401,12 @@ def root(store: Path, listed: bool, format: str) -> None:
     if format == "json":
         put_out(json_text(roots))
         return
-    rows = [[str(r["release"]), r["published_at"].replace("T", " ")[:19], r["root"]] for r in roots]
-    header = ["after release", "time (UTC)", "root"]
-    say(format_table(header, rows, ["r", "l", "l"]) if rows else "no root was published yet")
+    rows = [
+        [str(r["release"]), "all accounts" if "tree" in r else "the answer", r["root"]]
+        for r in roots
+    ]
+    header = ["after release", "of", "root"]
+    say(format_table(header, rows, ["r", "l", "l"]) if rows else "there is no root yet")
 
 
 @curator.command(short_help="Erase people's rows for good; their accounts stay.")

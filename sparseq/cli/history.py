@@ -47,7 +47,7 @@ def _fact(name: str) -> Callable[[dict[str, Any]], str]:
     return lambda facts: str("" if facts[name] is None else facts[name])
 
 
-_NOT_SHOWN = ("coordinates", "half_width", "corollary_bound", "confidence", "query")
+_NOT_SHOWN = ("coordinates", "half_width", "corollary_bound", "confidence", "root", "query")
 COLUMNS = {
     **{
         n: HistoryColumn(n.replace("_", " "), _fact(n))
@@ -123,7 +123,10 @@ def history_text(store: Store, last: int | None, format: str, width: int | None)
     earlier = releases[0]["release"] - 1
     more = [f"… {earlier:,} before these: --last N or --all shows them"] if earlier else []
     course = store.course_facts()
-    so_far = ["", labelled([("budget", course_text(course))])] if course else []
+    root = releases[-1]["root"]
+    facts = [("budget", course_text(course))] if course else []
+    facts += [("root", f"{root} after release {releases[-1]['release']}")] if root else []
+    so_far = ["", labelled(facts)] if facts else []
     return "\n".join([*loud, _table(releases, width), *more, *so_far])
 
 

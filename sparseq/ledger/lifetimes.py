@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -52,12 +53,17 @@ class LifetimeDues:
     people: Index
     units: Ints
 
+    @cached_property
+    def packed(self) -> tuple[bytes, bytes]:
+        """People and units as bytes; empty where there are none."""
+        if len(self.people) == 0:
+            return b"", b""
+        return bytes(pack_set(self.people)), bytes(pack(self.units))
+
     def notes(self, release: int) -> Sequence[Note]:
         """Return what writes it, beside its release."""
-        if len(self.people) == 0:
-            return []
-        packed = [bytes(pack_set(self.people))], [bytes(pack(self.units))]
-        return [LIFETIMES.rows(release=release, people=packed[0], units=packed[1])]
+        people, units = self.packed
+        return [LIFETIMES.rows(release=release, people=people, units=units)] if people else []
 
 
 class Lifetimes:

@@ -42,7 +42,9 @@ class Release:
     """One answered query: all of it public.
 
     `request` is its name, if it has one; `answer` is the answer as an Arrow IPC stream; sigma and
-    bound have one entry a measure; `pot` is what it was paid from.
+    bound have one entry a measure; `pot` is what it was paid from. `sealed` is a hash of who paid
+    how much for it, with a secret salt, and `root` one of that, of the rest, and of all releases
+    before, as hexadecimal digits; empty until it is durable, and where a ledger has none.
     """
 
     id: int
@@ -55,6 +57,8 @@ class Release:
     confidence: float
     answer: bytes = field(repr=False)
     pot: Pot = Pot.QUERIES
+    sealed: str = field(default="", compare=False, repr=False)
+    root: str = field(default="", compare=False, repr=False)
 
     @property
     def request_id(self) -> str | None:

@@ -4,9 +4,10 @@ Private, and for the curator, who may give it to that person. It is a function o
 (and when, under which name) and of that person's own account, which is one of that person's own
 rows and of past releases. So it tells the person nothing of anybody else that the answers do not.
 
-A proof shows that an account lies in a tree of hashes (Merkle 1987) whose root was published. See
-docs/receipt.md for the lemma, and for what is not proved. Of a store with the secret key K, 256
-bits from the operating system, and its root number k, K_k = HMAC(K, "root" k):
+A proof shows that an account lies in a tree of hashes (Merkle 1987) whose root follows that of an
+answer, so that it is in what everybody sees. See docs/receipt.md for the lemma, and for what is not
+proved. A store has a secret key K, and each root of accounts a secret key K_k of its own, each of
+256 bits from the operating system:
 
     charge   (release, pot, units, SHA-256 of what was asked); pot 255: of all windows together
     chain    SHA-256(chain before, charge), from 32 zero bytes, over an account's charges in order
@@ -16,23 +17,23 @@ bits from the operating system, and its root number k, K_k = HMAC(K, "root" k):
     root     SHA-256(2, root before, release, top of the tree)
 
 The tree is 48 levels deep, whoever is in it. An account's place is of HMAC(K, "place" i); what no
-account lies under is HMAC(K_k, "blank" …). So a path has 48 hashes that look random, and neither
-they, nor the place, nor the root tell how many people there are, who, or what they spent; and as
-each root has a key of its own, two of them don't tell whose account has changed.
+account lies under is HMAC(K_k, "blank" …), or 32 bytes of SHAKE-256(K_k, "beside" place) beside the
+way of a leaf that is alone. So a path has 48 hashes that look random, and neither they, nor the
+place, nor the root tell how many people there are, who, or what they spent; and as each root has a
+key of its own, two of them don't tell whose account has changed.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import hmac
-import json
 import math
 import secrets
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from hashlib import sha256
+from hashlib import sha256, shake_256
 from struct import pack
 from typing import Any
 
@@ -44,10 +45,11 @@ from sparseq.base.arguments import checked
 from sparseq.base.defaults import DELTA
 from sparseq.base.errors import ParameterError, StoreError
 from sparseq.engine._duckdb.people import person_of
+from sparseq.ledger._duckdb.journal import ROOT_KEY, account_root, changed_past, said_hash, said_of
 from sparseq.ledger.accounts import unpack, unpack_set
 from sparseq.ledger.lifetimes import LIFETIMES
-from sparseq.ledger.notes import USER, Fact, NoteTable
-from sparseq.ledger.protocol import Ledger, Release
+from sparseq.ledger.notes import USER, NoteTable
+from sparseq.ledger.protocol import Ledger
 from sparseq.ledger.purposes import Pot
 from sparseq.store._duckdb.file_backend import as_duckdb
 from sparseq.store.store import Store
@@ -223,17 +225,6 @@ def _for_life(ledger: Ledger) -> Iterator[tuple[int, Any, Any]]:
             yield row["release"], unpack_set(row["people"]), unpack(row["units"])
 
 
-def said_of(release: Release) -> dict[str, Any]:
-    """Return what a person is told about an answer: public."""
-    return {
-        "release": release.id,
-        "released_at": release.released_at.isoformat(timespec="seconds") + "Z",
-        "asked_by": release.asker.value,
-        "request": release.request_id or "",
-        "question": release.query,
-    }
-
-
 def _kappa(store: Store, charges: Iterable[Mapping[str, Any]]) -> Fraction:
     """Return what charges are worth; what was moved to another part has not been used."""
     budget, pots = store.guarantee, store.stream.pots
@@ -281,21 +272,20 @@ def _meaning(store: Store, kappa: float) -> dict[str, float | None]:
 # -- roots of all accounts, and proofs under them --------------------------------------------------
 
 ROOTS = NoteTable(
-    "receipt_roots",
+    "account_roots",
     {
-        "number": "BIGINT",
         "release": "BIGINT",
         "accounts": "BIGINT",
+        "key": "BLOB",
         "published_at": "VARCHAR",
         "tree": "VARCHAR",
         "before": "VARCHAR",
         "root": "VARCHAR",
     },
 )
-"""Roots that were published. All is public but the number of accounts."""
-NAMES = NoteTable("receipt_names", {USER: "INTEGER", "name": "BLOB"})
+"""Roots of accounts. All is public but the number of accounts, and the key of salts and blanks."""
+NAMES = NoteTable("account_names", {USER: "INTEGER", "name": "BLOB"})
 """Names of people who were erased after a first root was published: salted hashes."""
-_KEY = "receipt key"
 _DEEP = 48
 _FEW = 8  # leaves, whose node is made again where it is needed
 _NOTHING = bytes(32)
@@ -307,7 +297,7 @@ def publish_root(store: Store) -> dict[str, Any]:
     After one answer there is one root: who comes in between is under the next one.
 
     Returns:
-        number, release, published_at, tree, before and root. Hashes are in hexadecimal digits.
+        release, published_at, tree, before and root. Hashes are in hexadecimal digits.
 
     Raises:
         StoreError: It is a lake, or can't be written.
@@ -316,31 +306,31 @@ def publish_root(store: Store) -> dict[str, Any]:
         >>> import sparseq, pyarrow as pa
         >>> con = sparseq.create(None, {"t": pa.table({"who": ["a", "b"]})}, user="who", seed=1)
         >>> first = publish_root(con)
-        >>> first["number"], first["release"], first == publish_root(con)
-        (1, 0, True)
+        >>> first["release"], first == publish_root(con)
+        (0, True)
     """
     with store.stream.held():
-        as_duckdb(store.backend)
-        ledger, roots = store.stream.ledger, _roots(store)
+        ledger, roots = as_duckdb(store.backend).ledger, _roots(store)
         if roots and roots[-1]["release"] == len(ledger):
             return _public(roots[-1])
-        key = _secret(ledger) or secrets.token_bytes(32)
-        number, release, accounts = len(roots) + 1, len(ledger), len(store.stream.pots)
-        tree = _grown(store, key, number, release, accounts).top
-        before = bytes.fromhex(roots[-1]["root"]) if roots else _NOTHING
+        _check_past(store, roots)
+        chain, release, accounts = ledger.chain(), len(ledger), len(store.stream.pots)
+        key = secrets.token_bytes(32)
+        tree = _grown(store, chain.key, key, release, accounts).top
+        root = account_root(chain.head, release, tree)
         now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
         row = {
-            "number": number,
             "release": release,
             "accounts": accounts,
+            "key": key,
             "published_at": now.isoformat(timespec="seconds") + "Z",
             "tree": tree.hex(),
-            "before": before.hex(),
-            "root": sha256(b"\2" + before + pack(">Q", release) + tree).hexdigest(),
+            "before": chain.head.hex(),
+            "root": root.hex(),
         }
 
         def work() -> None:
-            ledger.write(Fact(_KEY, key.hex()))
+            ledger.put_account_root(release, root)
             ledger.write(ROOTS.rows(**row))
 
         ledger.in_transaction(work)
@@ -348,9 +338,36 @@ def publish_root(store: Store) -> dict[str, Any]:
 
 
 def published_roots(store: Store) -> list[dict[str, Any]]:
-    """Return all roots that were published, oldest first: public."""
+    """Return all roots, oldest first: public, and without the words of questions.
+
+    Of an answer: hashes of what a receipt says of it, of itself and of whom it charged, and its
+    root; of all accounts: see `publish_root`. Answers of a version that gave none are left out.
+
+    Example:
+        >>> import sparseq, pyarrow as pa
+        >>> con = sparseq.create(None, {"t": pa.table({"who": ["a", "b"]})}, user="who", seed=1)
+        >>> _ = con.sql("SELECT count(*) AS n FROM t")
+        >>> _ = publish_root(con)
+        >>> for one in published_roots(con):
+        ...     print(list(one))
+        ['release', 'said', 'answer', 'sealed', 'root']
+        ['release', 'published_at', 'tree', 'before', 'root']
+    """
     with store.stream.held():
-        return [_public(row) for row in _roots(store)]
+        accounts = {row["release"]: _public(row) for row in _roots(store)}
+        found = [accounts[0]] if 0 in accounts else []
+        for one in store.stream.ledger.releases():
+            if one.root:
+                hashes = {"said": said_hash(one).hex(), "answer": sha256(one.answer).hexdigest()}
+                found.append(
+                    {"release": one.id} | hashes | {"sealed": one.sealed, "root": one.root}
+                )
+            found += [accounts[one.id]] if one.id in accounts else []
+        return found
+
+
+def _check_past(store: Store, roots: Sequence[Mapping[str, Any]]) -> None:
+    as_duckdb(store.backend).ledger.check_roots({row["release"]: row for row in roots})
 
 
 def keep_names(ledger: Ledger, users: Sequence[int]) -> None:
@@ -369,11 +386,11 @@ def _roots(store: Store) -> list[dict[str, Any]]:
 
 
 def _public(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name != "accounts"}
+    return {name: value for name, value in row.items() if name not in ("accounts", "key")}
 
 
 def _secret(ledger: Ledger) -> bytes | None:
-    kept = ledger.fact(_KEY)
+    kept = ledger.fact(ROOT_KEY)
     return None if kept is None else bytes.fromhex(kept)
 
 
@@ -417,7 +434,8 @@ class _Tree:
         """Return the node over a leaf and the hashes beside its way up."""
         found = self.leaves[place]
         for below, beside in enumerate(path):
-            found = _joined(beside, found) if place >> below & 1 else _joined(found, beside)
+            pair = beside + found if place >> below & 1 else found + beside
+            found = sha256(b"\1" + pair).digest()  # as `_joined`, which takes longer to call
         return found
 
     def _node(self, height: int, which: int) -> bytes:
@@ -429,20 +447,26 @@ class _Tree:
             return self.known[height, which]
         if high - low == 1:
             place = self.places[low]  # a node over one leaf: all beside its way are blank
-            beside = (self._blank(below, (place >> below) ^ 1) for below in range(height))
-            return self.over(place, beside)
+            return self.over(place, self._beside(place)[:height])
         node = _joined(self._node(height - 1, 2 * which), self._node(height - 1, 2 * which + 1))
         if high - low >= _FEW:
             self.known[height, which] = node
         return node
 
     def _blank(self, height: int, which: int) -> bytes:
+        low = bisect_left(self.places, (which ^ 1) << height)
+        if bisect_left(self.places, ((which ^ 1) + 1) << height, low) == low + 1:
+            return self._beside(self.places[low])[height]
         return _keyed(self.key, b"blank", height, which)
 
+    def _beside(self, place: int) -> list[bytes]:
+        """Return what is beside the way of a leaf as far as it is alone: by one call, for speed."""
+        whole = shake_256(self.key + b"beside" + pack(">Q", place)).digest(32 * _DEEP)
+        return [whole[at : at + 32] for at in range(0, 32 * _DEEP, 32)]
 
-def _grown(store: Store, key: bytes, number: int, release: int, accounts: int) -> _Tree:
-    """Return the tree of a root: of the accounts that there were, with their charges so far."""
-    own = _keyed(key, b"root", number)
+
+def _grown(store: Store, key: bytes, own: bytes, release: int, accounts: int) -> _Tree:
+    """Return the tree of a root, with a key of its own: of the accounts and charges by then."""
     names, chains = _names(store, key, range(accounts)), _chains(store, release, accounts)
     budgets = _budgets(store, release, accounts)
     places = _places(key, accounts)
@@ -483,16 +507,18 @@ def _chains(store: Store, release: int, accounts: int) -> list[bytes]:
     for_life = {number: (people, units) for number, people, units in _for_life(ledger)}
     for number in range(1, release + 1):
         one = ledger.read(number)
-        text = json.dumps(list(said_of(one).values()), separators=(",", ":"))
-        question = sha256(text.encode()).digest()
+        question = said_hash(one)
         paid = [(int(one.pot), *ledger.charges(number))]
         if number in for_life:
             paid.append((LIFE, *for_life[number]))
         for pot, users, charges in paid:
+            records = {
+                units: pack(">QBQ", number, pot, units) + question
+                for units in np.unique(charges).tolist()
+            }
             for user, units in zip(users.tolist(), charges.tolist(), strict=True):
                 if units:
-                    record = pack(">QBQ", number, pot, units) + question
-                    chains[user] = sha256(chains[user] + record).digest()
+                    chains[user] = sha256(chains[user] + records[units]).digest()
     return chains
 
 
@@ -520,8 +546,8 @@ def _prove(
     store: Store, users: Sequence[int], accounts: Sequence[dict[str, Any]], since: int | None
 ) -> None:
     """Put the proofs of a person's accounts beside them."""
-    as_duckdb(store.backend)
     roots, key = _roots(store), _secret(store.stream.ledger)
+    _check_past(store, roots)
     if not roots or key is None:
         raise ParameterError("no root was published yet", "`sparseq curator root STORE` does it")
     chosen = roots[-1:] if since is None else [r for r in roots[:-1] if r["release"] == since]
@@ -536,17 +562,14 @@ def _prove(
         account |= {"name": spelled[0], "proofs": []}
         account["name_salt"] = _keyed(key, b"name", user).hex()
     for row in chosen:
-        tree = _grown(store, key, row["number"], row["release"], row["accounts"])
+        tree = _grown(store, key, row["key"], row["release"], row["accounts"])
         places = _places(key, row["accounts"])
         for user, account in zip(users, accounts, strict=True):
             if user >= row["accounts"]:
                 continue
             path = tree.path(places[user])
             if tree.over(places[user], path).hex() != row["tree"]:
-                raise StoreError(
-                    f"the past up to release {row['release']} is not what was published",
-                    "restore a copy, and report it",
-                )
+                raise changed_past(row["release"])
             proof = {"salt": _keyed(tree.key, b"salt", user).hex(), "place": places[user]}
             hashes = [beside.hex() for beside in path]
             account["proofs"].append(_public(row) | proof | {"path": hashes})
@@ -564,6 +587,5 @@ __all__ = [
     "published_roots",
     "receipt",
     "receipts",
-    "said_of",
     "windows_of",
 ]

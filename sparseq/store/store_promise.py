@@ -481,5 +481,6 @@ RELEASE_FACTS: Mapping[str, Callable[[Release, Answer], Any]] = {
     "half_width": lambda _, answer: half_widths(answer),
     "corollary_bound": lambda _, answer: list(both_bounds(answer)[1]),
     "confidence": lambda release, _: release.confidence,
+    "root": lambda release, _: release.root or None,
 }
 """The columns of `sparseq history`: facts of a release and its answer, by name, in order."""

@@ -31,9 +31,12 @@ def release(id: int, request_id: RequestId | str | None = None, query: str = "SE
     return Release(id, request, when, query, 3, (1.5, 2.0**40), (0.1, 1e300), 0.95, answer)
 
 
+MADE = TABLES + "CREATE TABLE meta (key VARCHAR PRIMARY KEY, value VARCHAR)"
+
+
 def fresh() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
-    connection.execute(TABLES)
+    connection.execute(MADE)
     return connection
 
 
@@ -284,7 +287,7 @@ def test_a_release_is_on_disk_when_commit_returns(tmp_path: Path) -> None:
     """Read from a copy of the files as they lie, as after a loss of power."""
     path = tmp_path / "j.db"
     connection = duckdb.connect(str(path))
-    connection.execute(TABLES + "CHECKPOINT;")
+    connection.execute(MADE + "; CHECKPOINT;")
     journal = Journal(connection)
     for i in range(1, 6):
         commit(journal, release(i), {0: i})

@@ -19,6 +19,11 @@ When DuckDB takes its log into a table, it writes that table's last row group an
 answer that it falls on would wait for that. So a table takes `SEGMENT_BYTES`, and then the next one
 begins, in the transaction that writes to it. `ledger.release` is a view of them all.
 
+Roots of releases: each has a hash of itself, of whom it charged, and of all that was before it.
+
+Whoever has seen the root of a release has a promise of the whole past: whatever of it is changed,
+its root is another. It tells nothing of anybody.
+
 Request ids that have a release: looked up in the store, so that memory does not grow with it.
 
 Almost every id that is asked about is new. A sieve (Bloom 1970) tells most of those apart without
@@ -28,8 +33,14 @@ which costs a look into the store and nothing else.
 
 from __future__ import annotations
 
+import hmac
+import json
+import secrets
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -41,6 +52,7 @@ from sparseq.base.errors import ParameterError, QueryRefused, StoreError
 from sparseq.ledger._duckdb.notes import DuckNotes
 from sparseq.ledger._duckdb.session import StoreSession
 from sparseq.ledger.accounts import pack, pack_set, unpack, unpack_set
+from sparseq.ledger.lifetimes import LIFETIMES
 from sparseq.ledger.notes import Fact, Note, NoteRows, NoteTable, RequestId
 from sparseq.ledger.protocol import Entry, Release
 from sparseq.ledger.purposes import Pot, Pots
@@ -58,13 +70,16 @@ _COLUMNS = """(
     query VARCHAR NOT NULL, coordinates BIGINT NOT NULL, sigma DOUBLE[] NOT NULL,
     bound DOUBLE[] NOT NULL, confidence DOUBLE NOT NULL, answer BLOB NOT NULL,
     users BLOB NOT NULL, charges BLOB NOT NULL USING COMPRESSION uncompressed,
-    pot UTINYINT NOT NULL, departed BLOB)"""
+    pot UTINYINT NOT NULL, departed BLOB, sealed BLOB, root BLOB)"""
 _LONG = ("answer", "users", "charges")
+_PUBLIC = "id, request_id, released_at, query, coordinates, sigma, bound, confidence, answer, pot"
 
 
 def _added(number: int) -> str:
     """Return SQL that begins a segment."""
-    every = " UNION ALL ".join(f"SELECT * FROM ledger.release_{n + 1}" for n in range(number))
+    every = " UNION ALL BY NAME ".join(
+        f"SELECT * FROM ledger.release_{n + 1}" for n in range(number)
+    )
     return (
         f"CREATE TABLE ledger.release_{number} {_COLUMNS};\n"
         f"CREATE OR REPLACE VIEW ledger.release AS {every};\n"
@@ -77,6 +92,11 @@ FIRST_SEGMENT = _added(1)
 class Segments:
     """The tables of releases, of which the last one is written to.
 
+    Attributes:
+        rooted: Releases have roots; else an earlier version made the tables, and the next one that
+            is begun has them.
+        public: The columns that make a `Release`.
+
     Raises:
         StoreError: There is none.
     """
@@ -87,11 +107,17 @@ class Segments:
             self._bytes = self._count_bytes()
         except duckdb.CatalogException:
             raise StoreError("the ledger has no table of releases", "restore a copy") from None
-        if self._bytes >= SEGMENT_BYTES:  # only then can there be more
+        self._read_columns()
+        if self._bytes >= SEGMENT_BYTES or not self.rooted:  # only then can there be more
             self._number = self._count()
             self._bytes = self._count_bytes()
-        self._schema = connection.sql(f"FROM {self._table} LIMIT 0").to_arrow_table().schema
+            self._read_columns()
+
+    def _read_columns(self) -> None:
+        self._schema = self._con.sql(f"FROM {self._table} LIMIT 0").to_arrow_table().schema
         self._long = [self._schema.get_field_index(column) for column in _LONG]
+        self.rooted = "root" in self._schema.names
+        self.public = f"{_PUBLIC}, sealed, root" if self.rooted else _PUBLIC
 
     @property
     def _table(self) -> str:
@@ -118,9 +144,10 @@ class Segments:
 
         If the transaction fails, this object must not be used again.
         """
-        if self._bytes >= SEGMENT_BYTES:
+        if self._bytes >= SEGMENT_BYTES or not self.rooted:
             self._number, self._bytes = self._count() + 1, 0
             self._con.execute(_added(self._number))
+            self._read_columns()
         self._bytes += sum(len(row[i]) for row in rows for i in self._long)
         if len(rows) < _MANY:
             marks = ", ".join(["?"] * len(self._schema))
@@ -131,6 +158,70 @@ class Segments:
         self._con.register("entries", pa.table(columns, schema=self._schema))
         self._con.execute(f"INSERT INTO {self._table} SELECT * FROM entries")
         self._con.unregister("entries")
+
+
+# -- roots of releases -----------------------------------------------------------------------------
+
+ROOT_KEY = "root key"
+"""The fact that has the secret key of all salts, 256 bits in hexadecimal digits."""
+ACCOUNT_ROOT = "account root"
+"""The fact that says after which release the last root of accounts was made, and which it is."""
+_NOTHING, _LENGTH = bytes(32), Struct(">Q")
+
+
+def said_of(release: Release) -> dict[str, Any]:
+    """Return what a person is told of an answer that charged her, in the order of the hash."""
+    return {
+        "release": release.id,
+        "released_at": release.released_at.isoformat(timespec="seconds") + "Z",
+        "asked_by": release.asker.value,
+        "request": release.request_id or "",
+        "question": release.query,
+    }
+
+
+def said_hash(release: Release) -> bytes:
+    """Return the SHA-256 of what is said of it, as a JSON list without spaces, in ASCII."""
+    text = json.dumps(list(said_of(release).values()), separators=(",", ":"))
+    return sha256(text.encode()).digest()
+
+
+@dataclass
+class RootChain:
+    """Gives releases their roots, one after the other.
+
+    public  SHA-256 of what is said of it (`said_hash`), SHA-256 of the answer
+    sealed  SHA-256(HMAC(key, "charges" public), pot, then of each part: its length, its bytes)
+    root    SHA-256(3, root before, public, sealed)
+
+    Parts are what is written of whom it charged. The salt is secret, and of this answer alone: so
+    nobody can try whom it may have charged, and copies of a store have other salts for other noise.
+
+    Attributes:
+        key: Secret.
+        head: The root before; 32 zero bytes: there is none.
+        new: The key is not in the store yet.
+    """
+
+    key: bytes
+    head: bytes = _NOTHING
+    new: bool = False
+
+    def add(self, release: Release, *parts: bytes | memoryview) -> tuple[bytes, bytes]:
+        """Return what seals whom a release charged, and its root, which is the next one's before.
+
+        Args:
+            release: Which.
+            parts: Who paid, and how much; who was left out for the first time; people and units
+                over all windows. Each as it is packed; empty where there is none.
+        """
+        public = said_hash(release) + sha256(release.answer).digest()
+        sealed = sha256(hmac.digest(self.key, b"charges" + public, "sha256") + bytes([release.pot]))
+        for part in parts:
+            sealed.update(_LENGTH.pack(len(part)))
+            sealed.update(part)
+        self.head = sha256(b"\3" + self.head + public + sealed.digest()).digest()
+        return sealed.digest(), self.head
 
 
 # -- request ids that have a release ---------------------------------------------------------------
@@ -252,7 +343,6 @@ CREATE TABLE ledger.alarm (
     tick BIGINT NOT NULL, release_id BIGINT NOT NULL, level BIGINT NOT NULL,
     noise BIGINT NOT NULL, counted BIGINT NOT NULL, fired BOOLEAN NOT NULL);
 """
-_PUBLIC = "id, request_id, released_at, query, coordinates, sigma, bound, confidence, answer, pot"
 
 
 class Journal:
@@ -282,6 +372,7 @@ class Journal:
         self._noted: set[str] = set()
         self._unfolded = 0
         self._ahead: dict[int, Release] = {}
+        self._chain: RootChain | None = None
         self.committing = False
 
     @property
@@ -324,7 +415,7 @@ class Journal:
         self._ahead = {}
         if numbers:
             rows = self._con.execute(
-                f"SELECT {_PUBLIC} FROM ledger.release WHERE id BETWEEN ? AND ? "
+                f"SELECT {self._segments.public} FROM ledger.release WHERE id BETWEEN ? AND ? "
                 "AND id IN (SELECT unnest(?::BIGINT[]))",
                 [min(numbers), max(numbers), list(numbers)],
             ).fetchall()
@@ -364,13 +455,17 @@ class Journal:
             if entry.release.id != id:
                 raise StoreError(f"release {entry.release.id} does not follow {id - 1}")
         self._session.begin()
+        chain, self._chain = self.chain(), None
+        rows = [_row(entry, chain) for entry in entries]
         self._con.execute("BEGIN")
-        self._segments.append([_row(entry) for entry in entries])
-        for note in _lasting([note for entry in entries for note in self._notes(entry)]):
+        self._segments.append(rows)
+        key = [Fact(ROOT_KEY, chain.key.hex())] if chain.new else []
+        for note in _lasting([*key, *(note for entry in entries for note in self._notes(entry))]):
             DuckNotes(self._con, self._noted).write(note)
         self.committing = True
         self._con.execute("COMMIT")
         self.committing = False
+        self._chain, chain.new = chain, False
         self._last += len(entries)
         self._session.reached(releases=self._last)
         self._unfolded += sum(len(entry.users) for entry in entries)
@@ -379,6 +474,54 @@ class Journal:
 
     def _notes(self, entry: Entry) -> Sequence[Note]:
         return entry.notes
+
+    def chain(self) -> RootChain:
+        """Return what gives the next release its root."""
+        if self._chain is None:
+            keys = [ROOT_KEY, ACCOUNT_ROOT]
+            sql = "SELECT key, value FROM meta WHERE key IN (?, ?)"
+            known = {k: json.loads(v) for k, v in self._con.execute(sql, keys).fetchall()}
+            key = bytes.fromhex(known.get(ROOT_KEY, "")) or secrets.token_bytes(32)
+            chain = RootChain(key, new=ROOT_KEY not in known)
+            of_accounts = known.get(ACCOUNT_ROOT, {"release": 0, "root": _NOTHING.hex()})
+            last = self.read(self._last).root if self._last else ""
+            newer = of_accounts["release"] == self._last or not last
+            chain.head = bytes.fromhex(of_accounts["root"] if newer else last)
+            self._chain = chain
+        return self._chain
+
+    def put_account_root(self, release: int, root: bytes) -> None:
+        """Have the next release's root hold a root of accounts; in a transaction of the caller."""
+        chain, self._chain = self.chain(), None  # read again: the transaction may fail
+        notes = DuckNotes(self._con)
+        notes.write(Fact(ROOT_KEY, chain.key.hex()))
+        notes.write(Fact(ACCOUNT_ROOT, {"release": release, "root": root.hex()}))
+
+    def check_roots(self, of_accounts: Mapping[int, Mapping[str, str]]) -> None:
+        """Compute the root of each release again, from what is written.
+
+        Args:
+            of_accounts: By the release that each was made after: its tree, the root before, itself.
+
+        Raises:
+            StoreError: One is another: what was asked, answered or charged has been changed.
+        """
+        life = {r["release"]: r for r in DuckNotes(self._con).read(LIFETIMES, None, {}).to_pylist()}
+        chain, begun = RootChain(self.chain().key), False
+        _follow(chain, 0, of_accounts.get(0))
+        columns = f"{self._segments.public}, users, charges, departed"
+        cursor = self._con.execute(f"SELECT {columns} FROM ledger.release ORDER BY id")
+        while rows := cursor.fetchmany(16):
+            for *public, users, charges, departed in rows:
+                release = _release(public)
+                begun = begun or bool(release.root)
+                if begun:
+                    whole = life.get(release.id, {"people": b"", "units": b""})
+                    parts = users, charges, departed or b"", whole["people"], whole["units"]
+                    hashes = tuple(one.hex() for one in chain.add(release, *parts))
+                    if hashes != (release.sealed, release.root):
+                        raise changed_past(release.id)
+                _follow(chain, release.id, of_accounts.get(release.id))
 
     def restore(self, pots: Pots) -> None:
         """Set what everybody has spent to what the charges say.
@@ -465,7 +608,7 @@ class Journal:
             StoreError: There is none of that number.
         """
         rows = self._con.execute(
-            f"SELECT {_PUBLIC} FROM ledger.release WHERE id = ?", [release_id]
+            f"SELECT {self._segments.public} FROM ledger.release WHERE id = ?", [release_id]
         ).fetchall()
         if not rows:
             raise StoreError(
@@ -478,7 +621,8 @@ class Journal:
         until = self.next_id if before is None else min(before, self.next_id)
         first = 1 if last is None else max(until - last, 1)
         rows = self._con.execute(
-            f"SELECT {_PUBLIC} FROM ledger.release WHERE id >= ? AND id < ? ORDER BY id",
+            f"SELECT {self._segments.public} FROM ledger.release WHERE id >= ? AND id < ? "
+            "ORDER BY id",
             [first, until],
         ).fetchall()
         return [_release(row) for row in rows]
@@ -491,8 +635,33 @@ class Journal:
         return int(number)
 
 
-def _row(entry: Entry) -> list[Any]:
+def changed_past(release: int) -> StoreError:
+    """Return what is said where the past is not what its root says."""
+    return StoreError(
+        f"the past up to release {release} is not what was published",
+        "restore a copy, and report it",
+    )
+
+
+def _follow(chain: RootChain, release: int, row: Mapping[str, str] | None) -> None:
+    """Put a root of accounts, if one was made after a release, into the chain."""
+    if row is not None:
+        root = account_root(chain.head, release, bytes.fromhex(row["tree"]))
+        if (chain.head.hex(), root.hex()) != (row["before"], row["root"]):
+            raise changed_past(release)
+        chain.head = root
+
+
+def account_root(before: bytes, release: int, tree: bytes) -> bytes:
+    """Return the root of accounts after a release, from the top of their tree."""
+    return sha256(b"\2" + before + _LENGTH.pack(release) + tree).digest()
+
+
+def _row(entry: Entry, chain: RootChain) -> list[Any]:
     release = entry.release
+    users, charges = pack_set(entry.users), pack(entry.charges)
+    departed = pack_set(entry.departed) if len(entry.departed) else None
+    life = (b"", b"") if entry.lifetimes is None else entry.lifetimes.packed
     return [
         release.id,
         None if release.request is None else release.request.stored,
@@ -503,18 +672,20 @@ def _row(entry: Entry) -> list[Any]:
         list(release.bound),
         release.confidence,
         release.answer,
-        pack_set(entry.users),
-        pack(entry.charges),
+        users,
+        charges,
         int(release.pot),
-        pack_set(entry.departed) if len(entry.departed) else None,
+        departed,
+        *chain.add(release, users, charges, departed or b"", *life),
     ]
 
 
-def _release(row: tuple[object, ...]) -> Release:
+def _release(row: Sequence[object]) -> Release:
     values = list(row)
     values[1] = None if values[1] is None else RequestId.read(str(values[1]))
     values[5], values[6] = tuple(values[5]), tuple(values[6])  # type: ignore[arg-type]
     values[9] = Pot(values[9])  # type: ignore[arg-type]
+    values[10:] = [b.hex() if b else "" for b in values[10:]]  # type: ignore[attr-defined]
     return Release(*values)  # type: ignore[arg-type]
 
 

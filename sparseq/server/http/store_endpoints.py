@@ -202,6 +202,7 @@ def release_data(release: Release) -> dict[str, Any]:
         "query": release.query,
         "coordinates": release.coordinates,
         "confidence": release.confidence,
+        "root": release.root or None,
     }
 
 

@@ -1,0 +1,148 @@
+"""Roots of releases: what they are made of, and that nothing of the past can be changed."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import hmac
+import json
+import shutil
+import struct
+from pathlib import Path
+from unittest import mock
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from receipt_check import check
+
+import sparseq
+from sparseq.base.errors import StoreError
+from sparseq.ledger._duckdb import journal as journals
+from sparseq.ledger._duckdb.journal import Journal
+from sparseq.ledger.accounts import pack, pack_set
+from sparseq.ledger.lifetimes import LifetimeDues
+from sparseq.ledger.notes import RequestId
+from sparseq.ledger.protocol import Entry, Release
+from sparseq.store.receipt import publish_root, published_roots, receipt
+
+KEY = bytes(range(32))
+META = "CREATE TABLE meta (key VARCHAR PRIMARY KEY, value VARCHAR)"
+Units = list[int]
+
+
+def made(key: bytes = KEY) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.execute(journals.TABLES + META)
+    connection.execute("INSERT INTO meta VALUES (?, ?)", [journals.ROOT_KEY, json.dumps(key.hex())])
+    return connection
+
+
+def entry(number: int, units: Units, departed: int = 0, life: int = 0) -> Entry:
+    """A release; the first people are left out, or pay over all windows as well."""
+    users, charges = np.flatnonzero(units).astype(np.int32), np.array(units, np.int64)
+    request = RequestId.of_analyst(f"r{number}") if number % 2 else None
+    at = dt.datetime(2024, 5, 1, 12, 30, number)
+    release = Release(number, request, at, f"SELECT {number} -- é", 1, (1.5,), (3.0,), 0.95,
+                      bytes([number]) * 50)  # fmt: skip
+    dues = LifetimeDues(users[:life], charges[users[:life]])
+    return Entry(release, users, charges[users], users[:departed], tuple(dues.notes(number)),
+                 lifetimes=dues)  # fmt: skip
+
+
+def expected(entries: list[Entry], key: bytes = KEY) -> list[tuple[str, str]]:
+    """What docs/receipt.md says, again."""
+    before, found = bytes(32), []
+    for one in entries:
+        of = one.release
+        text = [of.id, of.released_at.isoformat() + "Z", "analyst", of.request_id or "", of.query]
+        said = hashlib.sha256(json.dumps(text, separators=(",", ":")).encode()).digest()
+        parts = [pack_set(one.users), pack(one.charges), b"", b"", b""]
+        if len(one.departed):
+            parts[2] = pack_set(one.departed)
+        if one.lifetimes and len(one.lifetimes.people):
+            parts[3:] = [pack_set(one.lifetimes.people), pack(one.lifetimes.units)]
+        answer = hashlib.sha256(of.answer).digest()
+        whole = hmac.digest(key, b"charges" + said + answer, "sha256") + bytes([of.pot])
+        whole += b"".join(struct.pack(">Q", len(part)) + bytes(part) for part in parts)
+        sealed = hashlib.sha256(whole).digest()
+        before = hashlib.sha256(b"\3" + before + said + answer + sealed).digest()
+        found.append((sealed.hex(), before.hex()))
+    return found
+
+
+def roots(journal: Journal) -> list[tuple[str, str]]:
+    return [(one.sealed, one.root) for one in journal.releases()]
+
+
+charged = st.tuples(st.lists(st.integers(0, 5000), min_size=9, max_size=9), st.integers(0, 2),
+                    st.integers(0, 2))  # fmt: skip
+
+
+@given(st.lists(charged, min_size=1, max_size=7), st.data())
+@settings(max_examples=8, deadline=None)
+def test_roots_are_those_of_the_formula_however_releases_are_written(
+    lives: list[tuple[Units, int, int]], data: st.DataObject
+) -> None:
+    """One by one or together, in one table or in several, opened again or not."""
+    entries = [entry(n, *life) for n, life in enumerate(lives, 1)]
+    connection = made()
+    journal = Journal(connection)
+    with mock.patch.object(journals, "SEGMENT_BYTES", data.draw(st.sampled_from([100, 1 << 26]))):
+        while journal.next_id <= len(entries):
+            some = data.draw(st.integers(1, 3))
+            journal.commit(entries[journal.next_id - 1 :][:some])
+            if data.draw(st.booleans()):
+                journal = Journal(connection)
+    assert roots(journal) == expected(entries)
+    journal.check_roots({})
+
+
+def test_whatever_is_changed_the_root_is_another() -> None:
+    entries = [entry(n, [5, n, 300], 1, 2) for n in (1, 2, 3)]
+    connection = made()
+    Journal(connection).commit(entries)
+    other = {"request_id": "'analyst/x'", "released_at": "now()::TIMESTAMP", "query": "'SELECT 4'",
+             "answer": "'\\x09'::BLOB", "users": "'\\x09'::BLOB", "charges": "'\\x09'::BLOB",
+             "pot": "1", "departed": "NULL", "sealed": "'\\x09'::BLOB", "root": "NULL"}  # fmt: skip
+    changes = [
+        f"UPDATE ledger.release_1 SET {what} = {to} WHERE id = 3" for what, to in other.items()
+    ]
+    changes += ["UPDATE ledger.lifetimes SET units = people WHERE release = 3",
+                "DELETE FROM ledger.lifetimes WHERE release = 3"]  # fmt: skip
+    for change in changes:
+        connection.execute("BEGIN; " + change)
+        with pytest.raises(StoreError, match="up to release 3 is not"):
+            Journal(connection).check_roots({})
+        connection.execute("ROLLBACK")
+    Journal(connection).check_roots({})
+
+
+def test_a_store_of_a_version_without_roots_gets_them_from_its_next_answer_on(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "s.sparseq"
+    with sparseq.create(path, {"t": pa.table({"who": ["a", "b"]})}, user="who", seed=1) as con:
+        con.sql("SELECT count(*) AS n FROM t")
+    with duckdb.connect(str(path)) as raw:
+        raw.execute("DROP VIEW ledger.release; ALTER TABLE ledger.release_1 DROP sealed;"
+                    "ALTER TABLE ledger.release_1 DROP root;"
+                    "CREATE VIEW ledger.release AS SELECT * FROM ledger.release_1")  # fmt: skip
+        raw.execute("DELETE FROM meta WHERE key = ?", [journals.ROOT_KEY])
+    with sparseq.connect(path) as con:
+        assert [one.root for one in con.releases()] == [""]
+        assert published_roots(con) == []
+        con.sql("SELECT count(*) AS n FROM t WHERE who = 'a'")
+    with sparseq.connect(shutil.copy(path, tmp_path / "copy")) as con:
+        con.sql("SELECT count(*) AS n FROM t WHERE who < 'b'")
+        found = [one.root for one in con.releases()]
+        assert [len(root) for root in found] == [0, 64, 64]
+        publish_root(con)
+        listed = published_roots(con)
+        assert [row["root"] for row in listed[:2]] == found[1:]
+        found = receipt(con, "a", True)
+        assert [charge["release"] for charge in found["accounts"][0]["charges"]] == [1, 2, 3]
+        check(found, listed)
