@@ -37,6 +37,10 @@ _KINDS: dict[Family, Any] = {
 }
 
 
+_OWN_ZONE = ("cast", "timezone")
+"""Functions that say themselves whether a time that they give is a moment, or a clock's."""
+
+
 @dataclass(frozen=True)
 class Term:
     """An expression over one row, total by construction.
@@ -89,7 +93,7 @@ def call(name: str, template: str, type: Type, *arguments: Term) -> Term:
             "an expression is too long once it is written out", "compute it in steps, in subqueries"
         )
     sql = template.format(*(a.sql for a in arguments))
-    if type.family is Family.TIMESTAMP and not name.startswith("cast to "):
+    if type.family is Family.TIMESTAMP and name.partition(" ")[0] not in _OWN_ZONE:
         type = replace(type, zoned=type.zoned or any(a.type.zoned for a in arguments))
     constant = all(a.constant for a in arguments)
     return bounded(Term(type, sql, constant, None, size, name, arguments))

@@ -13,7 +13,7 @@ tries every entry on extreme values, in every position, with DuckDB's statistics
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -685,6 +685,32 @@ _add(
     "((CAST(epoch_us({0}) AS HUGEINT) - epoch_us({1})) / 1e6)",
     "seconds from the second to the first",
 )
+
+
+def _other_clock(t: Types) -> Type:
+    return replace(T.moved(t[0], 1, 1), zoned=not t[0].zoned)
+
+
+def _by_zone(t: Types) -> str:
+    moment = "make_timestamptz(epoch_us({0}))"
+    return (
+        f"timezone({{1}}, {moment})"
+        if t[0].zoned
+        else "make_timestamp(epoch_us(timezone({1}, {0})))"
+    )
+
+
+_add(
+    "timezone",
+    "({0} AT TIME ZONE {1})",
+    (S, X),
+    _other_clock,
+    _by_zone,
+    "a moment (TIMESTAMPTZ) as clocks show it there; of another time, the moment when they do: "
+    "of two the later; of none, when they would if they had not just been changed",
+    fixed=(1,),
+    samples=(("'Europe/Berlin'",), ("'Pacific/Apia'",), ("'America/St_Johns'",)),
+)
 _PER_SECOND = {"to_timestamp": (1, "seconds"), "epoch_ms": (10**3, "milliseconds")}
 for _name, (_per, _words) in (_PER_SECOND | {"make_timestamp": (10**6, "microseconds")}).items():
     _first, _last = (d * 86400 * _per for d in (T.FIRST_DAY, T.LAST_DAY + 1))
@@ -694,7 +720,7 @@ for _name, (_per, _words) in (_PER_SECOND | {"make_timestamp": (10**6, "microsec
             _name,
             f"{_name}({{0}})",
             (_kind,),
-            T.TIMESTAMP,
+            T.INSTANT if _name == "to_timestamp" else T.TIMESTAMP,
             f"make_timestamp(CAST({_inside} AS BIGINT) * {10**6 // _per})"
             if _kind is Z
             else f"make_timestamp(CAST(round(({_inside}) * 1e6) AS BIGINT))",

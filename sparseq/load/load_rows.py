@@ -621,7 +621,23 @@ class IncomingRows:
             tuple(self._dropped),
             declared.skip,
             self._without_null(types, declared),
+            self._moments(types, declared),
         )
+
+    def _moments(self, types: Mapping[str, str], declared: Declarations) -> frozenset[str]:
+        """Return the columns of moments: as declared, or by the schema of every source."""
+        zoned, typed = declared.zoned(), {name.lower() for name in declared.typed()}
+        for name in {name for name, kind in types.items() if kind == "TIMESTAMP"}:
+            raw = [
+                kind
+                for source in self.sources
+                for other, kind in source.raw_types().items()
+                if other.lower() == name.lower()
+            ]
+            moments = [pa.types.is_timestamp(kind) and kind.tz is not None for kind in raw]
+            if moments and all(moments) and name.lower() not in typed:
+                zoned |= {name.lower()}
+        return frozenset(name for name in types if name.lower() in zoned)
 
     def _without_null(self, types: Iterable[str], declared: Declarations) -> frozenset[str]:
         """Return the columns that are NOT NULL: as declared, or in every source by its schema."""

@@ -18,7 +18,7 @@ from typing import Any, NoReturn, TypeVar
 from sqlglot import exp
 
 from sparseq.base.cancellation import check
-from sparseq.base.errors import QueryRefused
+from sparseq.base.errors import QueryRefused, did_you_mean
 from sparseq.language import types as T
 from sparseq.language.expression_tree import (
     MAX_SIZE,
@@ -261,15 +261,32 @@ class ExpressionReader:
 
     @_reads(exp.AtTimeZone)
     def _at_zone(self, e: exp.AtTimeZone) -> Term:
-        """A moment is in UTC already."""
+        """A moment as clocks show it in a zone; of what a clock shows there, the moment."""
         zone, term = e.args["zone"], self.read(e.this)
-        done = cast(term, T.TIMESTAMP) if term.type.family is Family.TIMESTAMP else None
-        if done is None or not isinstance(zone, exp.Literal) or not _is_utc(zone.name):
+        if not isinstance(zone, exp.Literal) or not zone.is_string:
+            _refuse(f"{said(e)}: a time zone is a constant", "x AT TIME ZONE 'Europe/Berlin'")
+        name = self._zone(zone.name)
+        if term.type.family is Family.TIMESTAMP and name == "UTC":  # as it is kept
+            return replace(term, type=replace(term.type, zoned=not term.type.zoned))
+        return self._applied("timezone", e, [term, constant(name, T.TEXT)])
+
+    def _zone(self, name: str) -> str:
+        """Return a time zone as DuckDB's list has it, which is public."""
+        if _is_utc(name):
+            return "UTC"
+        known = list(map(str, self._evaluate("(SELECT list(name) FROM pg_timezone_names())")))
+        found = next((zone for zone in known if zone.lower() == name.lower()), "")
+        offset = re.fullmatch(r"(?:UTC|GMT)?([+-])0?(\d{1,2})(?::?00)?", name.upper())
+        if offset and not found:
+            away = f"Etc/GMT{'-' if offset[1] == '+' else '+'}{offset[2]}"  # as POSIX counts them
+            _refuse(f"{name!r} is an offset, not a time zone", f"write '{away}', which means it")
+        if not found:
+            close = did_you_mean(name, known)
             _refuse(
-                f"{said(e)} is not answered: stored times are in UTC",
-                "AT TIME ZONE 'UTC' is; compare with TIMESTAMPTZ '2024-03-31 02:00:00+02:00'",
+                f"there is no time zone {name[:40]!r}",
+                close if close.startswith("did") else "names are as in 'Europe/Berlin'",
             )
-        return done
+        return found
 
     @_reads(exp.Is)
     def _is(self, e: exp.Is) -> Term:

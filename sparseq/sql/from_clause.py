@@ -4,13 +4,14 @@ Bounded work: how many rows the joins of one SELECT may make of one person's.
 
 Where sources are joined, person i's row combinations are
 
-    own rows of i in each source about people, multiplied (of a LEFT JOINed one, at least 1),
+    own rows of i in each source about people, multiplied (at least 1 of one that may lack it),
     times, for each public source, the most rows that one join key has there
 
 (1 where the key is unique; all rows of the source where nothing says `column = …`). The joined rows
-of i are at most that many. Whoever has more than `most_of` says is taken out of every source of the
-SELECT, before anything is joined: no row of i leaves it, so i contributes nothing and pays nothing.
-All others' rows are as they were.
+of i are at most that many; of a FULL JOIN at most twice as many, as a + b <= 2 a b from 1 on, and
+each of its rows is a pair, or one that has no other. Whoever has more than `most_of` says is taken
+out of every source of the SELECT, before anything is joined: no row of i leaves it, so i
+contributes nothing and pays nothing. All others' rows are as they were.
 
 What a join takes is the combinations of all people together, and neither how many people nor how
 many rows there are is public. So it is the combinations for *each row* that are limited, to sqrt of
@@ -48,7 +49,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import permutations
 from typing import Any
@@ -58,7 +59,7 @@ from sqlglot import exp
 from sparseq.base.errors import QueryRefused
 from sparseq.language import types as T
 from sparseq.language.expression_tree import Term, call, cast
-from sparseq.language.types import Family, type_named
+from sparseq.language.types import Family, Type, type_named
 from sparseq.sql.bounds import Interval
 from sparseq.sql.catalog import INTEGER_TYPES, Column, Table
 from sparseq.sql.parse import said
@@ -86,6 +87,7 @@ class ColumnFacts:
         stored: The stored column behind it, where it is just that.
         values: Finds the public values of a subquery's column, if there are any.
         null: Tells whether a subquery's column may be NULL.
+        zoned: Times are moments.
     """
 
     type: str = ""
@@ -93,6 +95,13 @@ class ColumnFacts:
     stored: Column | None = None
     values: Callable[[], list[Any] | None] | None = field(default=None, compare=False)
     null: Callable[[], bool] | None = field(default=None, compare=False)
+    zoned: bool = False
+
+    @property
+    def held(self) -> Type | None:
+        """The type of its values in an expression; None: no expression takes it."""
+        known = type_named(self.type)
+        return known and replace(known, zoned=self.zoned)
 
 
 @dataclass
@@ -106,8 +115,8 @@ class FromItem:
         columns: What is known about the others.
         table: The stored table, if it is one.
         derived: The subquery in physical form, in parentheses, if it is one.
-        optional: It is LEFT JOINed: all of its columns may be NULL.
-        full: Its FULL JOIN leaves no row out, on either side.
+        optional: It is LEFT JOINed, or a side of a FULL JOIN: all of its columns may be NULL.
+        full: It is FULL JOINed: no row is left out, on either side.
         decoded: Coded columns whose strings are needed.
         needs_ids: The users' identifiers are needed.
         by_time: Read in the order of time.
@@ -208,6 +217,7 @@ def cap(private: Sequence[FromItem], factor: int, most: int) -> Cap | None:
     several = [s for s in private if not s.single]
     if len(several) + (factor > 1) < 2 or not several:
         return None
+    factor *= 1 + any(source.full for source in private)
     most = most_of(most, people_in(private))
     sources: dict[str, list[bool]] = {}
     for source in several:
@@ -491,7 +501,7 @@ def combined(
 
 
 def _facts(a: ColumnFacts, b: ColumnFacts) -> ColumnFacts:
-    types = [type_named(f.type) for f in (a, b)]
+    types = [f.held for f in (a, b)]
     common = T.common(t for t in types if t is not None) if all(types) else None
     bounds = None
     if a.bounds is not None and b.bounds is not None:
@@ -507,7 +517,8 @@ def _facts(a: ColumnFacts, b: ColumnFacts) -> ColumnFacts:
         return any(f.null is None or f.null() for f in (a, b))
 
     type = common.sql if common is not None else ""
-    return ColumnFacts(type, bounds, values=cache(values), null=cache(null))
+    zoned = common is not None and common.zoned
+    return ColumnFacts(type, bounds, values=cache(values), null=cache(null), zoned=zoned)
 
 
 def _column(facts: ColumnFacts, own: str, type: str, name: str, tree: exp.Expr) -> str:

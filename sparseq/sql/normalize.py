@@ -601,7 +601,7 @@ def _node(node: exp.Expr) -> exp.Expr:
         return exp.cast(exp.Literal.string(dt.date.today().isoformat()), "DATE")
     if _is_now(node):
         now = dt.datetime.now(dt.UTC).replace(tzinfo=None, microsecond=0)
-        return exp.cast(exp.Literal.string(now.isoformat(" ")), "TIMESTAMP")
+        return exp.cast(exp.Literal.string(now.isoformat(" ")), "TIMESTAMPTZ")
     if isinstance(node, exp.ApproxDistinct):
         return exp.Count(this=exp.Distinct(expressions=[node.this]))
     if isinstance(node, exp.ApproxQuantile):

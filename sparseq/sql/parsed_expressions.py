@@ -305,9 +305,10 @@ def respelt(e: exp.Expr) -> exp.Expr:
     """Return a node in the one way of writing it that is read, or as it is.
 
     FETCH FIRST, any_value(x), date_format(x, form), list_contains([…], x), pi(), date(x),
-    DATEADD(unit, number, time), lengths of time, stretches of them, ANY and ALL of a list, a value
-    where it IS NULL, VALUES and series in FROM, and rows of values; rows are equal where all their
-    values are, NULL being one, as in DuckDB. What is inside must have been respelt before.
+    DATEADD(unit, number, time), timezone(zone, time), lengths of time, stretches of them, ANY and
+    ALL of a list, a value where it IS NULL, VALUES and series in FROM, and rows of values; rows are
+    equal where all their values are, NULL being one, as in DuckDB. What is inside must have been
+    respelt before.
 
     Raises:
         QueryRefused: Stretches of time begin where time_bucket's don't.
@@ -337,6 +338,8 @@ def respelt(e: exp.Expr) -> exp.Expr:
             e.args.get(a) for a in ("zone", "expressions")
         ):
             return exp.cast(e.this, "DATE") if e.this is not None else e
+        case exp.Anonymous() if e.name.lower() == "timezone" and len(e.expressions) == 2:
+            return exp.AtTimeZone(this=e.expressions[1], zone=e.expressions[0])
         case exp.Anonymous() if e.name.lower() == "dateadd" and len(e.expressions) == 3:
             unit, number, time = e.expressions
             return exp.DateAdd(this=time, expression=number, unit=exp.Var(this=unit.name.upper()))

@@ -25,6 +25,7 @@ from sparseq.base.cancellation import Cancellation, check
 from sparseq.base.errors import QueryRefused
 from sparseq.engine._duckdb.connection import fetch_at_most, scratch
 from sparseq.language import types as T
+from sparseq.language.value_sets import ZONES_SINCE
 from sparseq.released.sql_over_noise import ends_function
 from sparseq.sql.catalog import Catalog, KnownBounds
 from sparseq.sql.parsed_expressions import ENDS_FUNCTION
@@ -151,6 +152,26 @@ class PublicFacts:
         """
         ((value,),) = self.values(f"SELECT {sql}")
         return value
+
+    def unit_of_zone(self, name: str) -> str:
+        """Return the unit at whose ends alone clocks of a zone are changed, from 1973 on.
+
+        Hours, if its clocks differ from UTC by whole ones, and by as much at the first and the last
+        moment of each hour of the days at whose end they differ otherwise than before; else
+        minutes. After 2100 the years are as those before.
+        """
+        zone = "'" + name.replace("'", "''") + "'"
+        off = f"(epoch_us(timezone({zone}, make_timestamptz({{0}}))) - {{0}})"
+        ends = [off.format(at) for at in ("d * 86400000000", "(d + 1) * 86400000000 - 1")]
+        hour = "(d * 24 + h) * 3600000000"
+        hours = [off.format(at) for at in (hour, f"({hour} + 3599999999)")]
+        days = f"range({ZONES_SINCE}, 48000) AS t(d)"
+        whole = self.values(
+            f"SELECT bool_and({hours[0]} = {hours[1]} AND {hours[0]} % 3600000000 = 0) "
+            f"FROM (SELECT d, unnest(CASE WHEN {ends[0]} = {ends[1]} THEN [0] ELSE range(24) END) "
+            f"AS h FROM {days})"
+        )
+        return "hour" if whole == [(True,)] else "minute"
 
     def rows(self, sql: str) -> pa.Table:
         """Return the rows of a SELECT over public tables.
