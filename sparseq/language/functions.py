@@ -54,6 +54,7 @@ class Function:
         samples: Such constants, to try it with; numbers of decimals if nothing is said.
         rule: Its values and intervals on arrays, which hold for all overloads with as many
             arguments; None: it has no interval.
+        short: Of FLOATs alone, or of FLOATs and exact numbers, it is a FLOAT.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Function:
     fixed: tuple[int, ...] = ()
     samples: tuple[tuple[str, ...], ...] = (("0",), ("2",), ("-2",), ("400",), ("-400",))
     rule: I.ArrayRule | None = None
+    short: bool = False
 
 
 FUNCTIONS: list[Function] = []
@@ -395,7 +397,8 @@ for _name in ("floor", "ceil", "trunc", "round"):
 
 _IEEE = "IEEE 754: NaN or infinite where the result is not a number"
 for _op, _rule in (("+", I.PLUS), ("-", I.MINUS), ("*", I.TIMES), ("/", I.OVER)):
-    _add(_op, f"({{0}} {_op} {{1}})", (N, N), T.DOUBLE, f"({{0}} {_op} {{1}})", _IEEE, rule=_rule)
+    _sql = f"({{0}} {_op} {{1}})"
+    _add(_op, _sql, (N, N), T.DOUBLE, _sql, _IEEE, rule=_rule, short=True)
 _add(
     "%",
     "({0} % {1})",
@@ -404,6 +407,7 @@ _add(
     "({0} % {1})",
     "remainder; NaN where the second is 0",
     rule=I.REMAINDER,
+    short=True,
 )
 _add(
     "//",
@@ -413,8 +417,10 @@ _add(
     lambda t: f"({{0}} // {_divisor(t)})",
     "the quotient; NULL where the divisor is 0",
     rule=I.OVER,
+    short=True,
 )
-_add("neg", "(-{0})", (N,), T.DOUBLE, "(-{0})", _IEEE, rule=I.NEGATIVE)
+_add("neg", "(-{0})", (N,), T.DOUBLE, "(-{0})", _IEEE, rule=I.NEGATIVE, short=True)
+_SHORT = ("abs", "floor", "ceil", "trunc", "round")
 for _name, _rule in {
     "abs": I.ABSOLUTE,
     "floor": I.rising_rule(np.floor),
@@ -436,7 +442,8 @@ for _name, _rule in {
     "acos": I.lying_in(np.arccos, -1.0, 4.0),
     "atan": I.rising_rule(np.arctan),
 }.items():
-    _add(_name, f"{_name}({{0}})", (N,), T.DOUBLE, f"{_name}({{0}})", _IEEE, rule=_rule)
+    _sql, _is_short = f"{_name}({{0}})", _name in _SHORT
+    _add(_name, _sql, (N,), T.DOUBLE, _sql, _IEEE, rule=_rule, short=_is_short)
 for _name, _to_digits in {"trunc": I.truncate, "round": I.round_to}.items():
     _add(
         _name,
@@ -447,6 +454,7 @@ for _name, _to_digits in {"trunc": I.truncate, "round": I.round_to}.items():
         "to so many decimals, a constant",
         fixed=(1,),
         rule=I.rising_rule_to_digits(_to_digits),
+        short=True,
     )
 _add(
     "atan2",

@@ -92,6 +92,11 @@ class Type:
         return self.family in (Family.INTEGER, Family.DECIMAL, Family.DOUBLE)
 
     @property
+    def is_exact(self) -> bool:
+        """Integers and decimals."""
+        return self.family in (Family.INTEGER, Family.DECIMAL)
+
+    @property
     def is_time(self) -> bool:
         """Dates and timestamps."""
         return self.family in (Family.DATE, Family.TIMESTAMP)
@@ -115,6 +120,8 @@ _NAMES = {
 }
 BOOLEAN = Type(Family.BOOLEAN)
 DOUBLE = Type(Family.DOUBLE)
+FLOAT = Type(Family.DOUBLE, stored="FLOAT")
+"""REAL: numbers of 32 bits."""
 TEXT = Type(Family.TEXT)
 DATE = Type(Family.DATE, FIRST_DAY, LAST_DAY)
 TIMESTAMP = Type(Family.TIMESTAMP, FIRST_DAY, LAST_DAY)
@@ -136,7 +143,7 @@ _OTHERS = {
     "UUID": UUID,
     '"NULL"': NULL,
     ENDS.sql: ENDS,
-    "FLOAT": Type(Family.DOUBLE, stored="FLOAT"),
+    "FLOAT": FLOAT,
 }
 
 
@@ -183,9 +190,13 @@ def as_decimal(type: Type) -> Type:
 def common(types: Iterable[Type]) -> Type | None:
     """Return the type that holds the values of all; None if there is none.
 
+    As in DuckDB, FLOAT beside whole numbers and decimals, though it doesn't hold all of them.
+
     Example:
         >>> common([type_named("INTEGER"), decimal(4, 2)]).sql, common([TEXT, DATE])
         ('DECIMAL(12, 2)', None)
+        >>> common([FLOAT, decimal(4, 2)]).sql, common([FLOAT, DOUBLE, BIGINT]).sql
+        ('FLOAT', 'DOUBLE')
     """
     known = [t for t in types if t.family is not Family.NULL]
     if not known:
@@ -204,7 +215,7 @@ def common(types: Iterable[Type]) -> Type | None:
         width = max(t.digits for t in exact) + scale
         return decimal(width, scale) if width <= MAX_DIGITS else DOUBLE
     if families <= {Family.INTEGER, Family.DECIMAL, Family.DOUBLE}:
-        return DOUBLE
+        return FLOAT if all(t.stored == "FLOAT" for t in known if not t.is_exact) else DOUBLE
     return None
 
 

@@ -656,6 +656,13 @@ class ExpressionReader:
             return a, b
         return self._in_type(a, type, e), self._in_type(b, type, e)
 
+    def _numbers(self, several: Sequence[exp.Expr]) -> list[Term]:
+        """Return what is compared at once: a FLOAT is a DOUBLE if another is."""
+        terms = [self.read(x) for x in several]
+        if T.common(t.type for t in terms if t.type.is_number) != T.DOUBLE:
+            return terms
+        return [self._double(t) if t.type == T.FLOAT else t for t in terms]
+
     def _in_type(self, term: Term, type: Type, e: exp.Expr) -> Term:
         if term.type.family is type.family and type.family is not Family.DECIMAL:
             return term
@@ -681,7 +688,7 @@ class ExpressionReader:
 
     @_reads(exp.Between)
     def _between(self, e: exp.Between) -> Term:
-        value, low, high = (self.read(x) for x in (e.this, e.args["low"], e.args["high"]))
+        value, low, high = self._numbers([e.this, e.args["low"], e.args["high"]])
         (a, low), (b, high) = self._comparable(e, value, low), self._comparable(e, value, high)
         if a == b:
             return call("between", "({0} BETWEEN {1} AND {2})", T.BOOLEAN, a, low, high)
@@ -689,15 +696,15 @@ class ExpressionReader:
 
     @_reads(exp.In)
     def _in(self, e: exp.In) -> Term:
-        value = self.read(e.this)
-        pairs = [self._comparable(e, value, self.read(x)) for x in e.expressions]
+        value, *listed = self._numbers([e.this, *e.expressions])
+        pairs = [self._comparable(e, value, x) for x in listed]
         if all(a == value for a, _ in pairs):
             size = value.size + sum(b.size for _, b in pairs)
-            listed = ", ".join(b.sql for _, b in pairs)
+            texts = ", ".join(b.sql for _, b in pairs)
             constants = value.constant and all(b.constant for _, b in pairs)
             return Term(
                 T.BOOLEAN,
-                f"({value.sql} IN ({listed}))",
+                f"({value.sql} IN ({texts}))",
                 constants,
                 None,
                 size,
@@ -778,19 +785,26 @@ class ExpressionReader:
             if not terms[i].is_written or terms[i].value is None:
                 what = "a number of decimals" if f.name in ("round", "trunc") else said_in(e, i)
                 _refuse(f"{said(e)}: {what} is a constant", "write the value itself")
-        arguments = [self._argument(t, k, e) for t, k in zip(terms, f.takes, strict=True)]
+        numbers = [t for t, k in zip(terms, f.takes, strict=True) if k is Family.DOUBLE]
+        held = T.common(t.type for t in numbers if not is_text_constant(t))
+        number = T.FLOAT if f.short and held == T.FLOAT else T.DOUBLE
+        arguments = [self._argument(t, k, e, number) for t, k in zip(terms, f.takes, strict=True)]
         types = [a.type for a in arguments]
-        type = f.gives(types)
+        type = number if f.short else f.gives(types)
         return None if type is None else call(f.name, f.sql(types), type, *arguments)
 
-    def _argument(self, term: Term, family: Family, e: exp.Expr) -> Term:
+    def _argument(
+        self, term: Term, family: Family, e: exp.Expr, number: Type = T.DOUBLE
+    ) -> Term:
+        """Return a term of a family; `number`: what numbers become."""
         whole = family is not Family.INTEGER or term.type.within(*T.INT64)
-        if term.type.family is family and term.type.stored != "FLOAT" and whole:
+        fits = family is not Family.DOUBLE or term.type == number
+        if term.type.family is family and fits and whole:
             return term
         if family is Family.DECIMAL:
             target = T.as_decimal(term.type)
         else:
-            target = T.type_named(_OWN[family]) or T.DOUBLE
+            target = number if family is Family.DOUBLE else T.type_named(_OWN[family]) or T.DOUBLE
         done = self._become(term, target, e)
         assert done is not None  # `cost_of` has looked
         return self._folded(done, _of(term, e), str(family))

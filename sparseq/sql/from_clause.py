@@ -530,6 +530,7 @@ def _column(facts: ColumnFacts, own: str, type: str, name: str, tree: exp.Expr) 
             f"{said(tree)[:60]}: {name} is of different types", "write CAST(x AS type)"
         )
     if done.type.family is Family.DOUBLE:
-        plain = "CASE WHEN isnan({0}) THEN CAST('nan' AS DOUBLE) ELSE {0} + 0 END"
-        done = call("plain", plain, T.DOUBLE, done)
+        kind = done.type.sql
+        plain = f"CASE WHEN isnan({{0}}) THEN CAST('nan' AS {kind}) ELSE {{0}} + 0 END"
+        done = call("plain", plain, done.type, done)
     return f"{done.sql} AS {quoted(name)}"

@@ -884,8 +884,8 @@ def _plain(term: Term) -> Term:
     are not: which of them a group shows, or a minimum, depends on the order of the rows."""
     if term.type.family is not Family.DOUBLE:
         return term
-    plain = "CASE WHEN isnan({0}) THEN CAST('nan' AS DOUBLE) ELSE {0} + 0 END"
-    return call("plain", plain, T.DOUBLE, term)
+    plain = f"CASE WHEN isnan({{0}}) THEN CAST('nan' AS {term.type.sql}) ELSE {{0}} + 0 END"
+    return call("plain", plain, term.type, term)
 
 
 def _is_count_of_values(e: exp.Expr) -> bool:
