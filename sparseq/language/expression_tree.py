@@ -203,6 +203,8 @@ _NUMBERS = (Family.INTEGER, Family.DECIMAL, Family.DOUBLE)
 
 def _cast_template(a: Type, b: Type) -> str | None:
     """Return SQL that turns values of one type into another, total."""
+    if Family.LIST in (a.family, b.family):  # as a text it may be very long
+        return None
     sure, tried = f"CAST({{0}} AS {b.sql})", f"TRY_CAST({{0}} AS {b.sql})"
     if a.zoned and b.family is Family.TEXT:  # its text has an offset, by the reader's zone
         return None

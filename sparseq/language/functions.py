@@ -26,7 +26,7 @@ MAX_PLACE = 1_000_000
 """Places and lengths in a text are cut to this."""
 _DECIMALS = "CAST(greatest(least({1}, 400), -400) AS INTEGER)"
 Types = Sequence[Type]
-B, Z, C, N, X, D, S, M, U = (
+B, Z, C, N, X, D, S, M, U, L = (
     Family.BOOLEAN,
     Family.INTEGER,
     Family.DECIMAL,
@@ -36,6 +36,7 @@ B, Z, C, N, X, D, S, M, U = (
     Family.TIMESTAMP,
     Family.TIME,
     Family.UUID,
+    Family.LIST,
 )
 
 
@@ -566,6 +567,30 @@ _add(
 
 
 add_text_functions(_add)
+
+# -- lists: a place counts from 1, or from the end backwards ---------------------------------------
+
+for _kind in (X, Z, N, B, D):
+    _add(
+        "contains",
+        "list_contains({0}, {1})",
+        (L, _kind),
+        lambda t: T.BOOLEAN if t[0].inside.family is t[1].family else None,
+        "list_contains({0}, {1})",
+        "whether one of its values is the second",
+    )
+for _name in ("length", "cardinality"):
+    _form = f"{'len' if _name == 'length' else _name}({{0}})"
+    _add(_name, _form, (L,), T.integer(0, T.MOST_LISTED), "len({0})", "how many values it has")
+for _name in ("list_extract", "array_extract", "list_element"):
+    _add(
+        _name,
+        f"{_name}({{0}}, {{1}})",
+        (L, Z),
+        lambda t: t[0].inside,
+        "list_extract({0}, CAST({1} AS BIGINT))",
+        "the value at a place, as a[1] does; NULL where there is none",
+    )
 
 # -- dates and times -------------------------------------------------------------------------------
 

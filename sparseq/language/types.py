@@ -43,6 +43,7 @@ class Family(enum.StrEnum):
     TIMESTAMP = "timestamp"
     TIME = "time"
     UUID = "UUID"
+    LIST = "list"
     NULL = "NULL"
     ENDS = "interval"
 
@@ -78,6 +79,11 @@ class Type:
         if self.family is Family.DECIMAL:
             return f"DECIMAL({self.width}, {self.scale})"
         return self.stored or _NAMES[self.family]
+
+    @property
+    def inside(self) -> Type:
+        """The type of a list's values."""
+        return type_named(self.stored.removesuffix("[]")) or NULL
 
     @property
     def digits(self) -> int:
@@ -179,7 +185,14 @@ def type_named(name: str) -> Type | None:
     digits = re.fullmatch(r"DECIMAL\((\d+), ?(\d+)\)", name)
     if digits:
         return decimal(int(digits[1]), int(digits[2]))
+    if name in LISTS:
+        return Type(Family.LIST, stored=name)
     return _OTHERS.get(name)
+
+
+LISTS = frozenset(f"{of}[]" for of in ("BOOLEAN", "BIGINT", "DOUBLE", "VARCHAR", "DATE"))
+"""Lists that columns have: of at most `MOST_LISTED` values each, as they are cut when they come."""
+MOST_LISTED = 1000
 
 
 def as_decimal(type: Type) -> Type:
@@ -205,6 +218,8 @@ def common(types: Iterable[Type]) -> Type | None:
     if families <= {Family.INTEGER, Family.BOOLEAN} and len(families) == 2:
         known = [integer(0, 1) if t.family is Family.BOOLEAN else t for t in known]
         families = {Family.INTEGER}
+    if families == {Family.LIST}:  # which are neither compared nor chosen from
+        return None
     if len(families) == 1 and Family.DECIMAL not in families:
         return _together(known)
     if families <= {Family.DATE, Family.TIMESTAMP}:

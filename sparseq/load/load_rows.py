@@ -29,6 +29,7 @@ from sparseq.base.errors import DataError, ParameterError, did_you_mean
 from sparseq.base.texts import shown
 from sparseq.engine._duckdb.connection import scratch
 from sparseq.engine.protocol import quote
+from sparseq.language.types import LISTS, MOST_LISTED
 from sparseq.load.convert import MOST_TEXT, expression
 from sparseq.load.fast_parse import ARROW, TextColumn
 from sparseq.load.file_sources import (
@@ -59,6 +60,7 @@ from sparseq.load.tidy import (
     duck_type,
     guess,
     kept_otherwise,
+    long_lists,
     long_texts,
     order_of,
     said_of,
@@ -86,6 +88,7 @@ class Intake:
         unreadable: Lines or rows with bytes that are no text: such a value is NULL.
         no_value: By column: values that did not fit, and are NULL.
         cut: By column: texts that were cut.
+        lists: By column: lists that were cut.
         bounded: What was cut to the bounds of its column, in words.
         columns: By column: why nothing of it could be read.
         notes: What was not looked at: other files in a folder, other sheets.
@@ -99,6 +102,7 @@ class Intake:
     unreadable: int = 0
     no_value: dict[str, int] = field(default_factory=dict)
     cut: dict[str, int] = field(default_factory=dict)
+    lists: dict[str, int] = field(default_factory=dict)
     bounded: list[str] = field(default_factory=list)
     columns: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -130,6 +134,8 @@ class Intake:
             said.append(f"{shown(name)}: {count:,} values did not fit, {became}")
         for name, count in self.cut.items():
             said.append(f"{shown(name)}: {count:,} texts were cut to {MOST_TEXT:,} characters")
+        for name, count in self.lists.items():
+            said.append(f"{shown(name)}: {count:,} lists were cut to {MOST_LISTED:,} values")
         return said + self.bounded
 
 
@@ -485,6 +491,8 @@ class IncomingRows:
         ]
 
         def tidied(array: pa.Array, name: str) -> pa.Array:
+            if types[name] in LISTS and _is_text(kinds[name]):
+                self._count_lists(array, name)
             array = self._tidied(array, name, kinds[name], name in whole, given)
             return readers[name].values(decoded(array)) if name in readers else array
 
@@ -507,6 +515,18 @@ class IncomingRows:
             and not any(isinstance(k, pa.BaseExtensionType) for k in fields.values()),
             batches(),
         )
+
+    def _count_lists(self, array: pa.Array, name: str) -> None:
+        """Count the texts whose lists are longer than is kept; these have many characters."""
+        texts = tidy(decoded(array))
+        long = texts.filter(pc.greater(pc.binary_length(texts), 2 * MOST_LISTED))
+        if len(long):
+            with scratch() as con:
+                con.register("long", pa.table({"x": long}))
+                more = f"json_array_length(CASE WHEN json_valid(x) THEN x END) > {MOST_LISTED}"
+                ((count,),) = con.execute(f"SELECT count(*) FROM long WHERE {more}").fetchall()
+            if count:
+                self.told.lists[name] = self.told.lists.get(name, 0) + count
 
     def _stage(self, connection: duckdb.DuckDBPyConnection, stream: _Stream, first: bool) -> None:
         """Write the rows of a stream into `staged`."""
@@ -543,6 +563,8 @@ class IncomingRows:
             words = tidy_words(array, MOST_TEXT)
             if words is not None:
                 return words
+        if more := long_lists(array):
+            self.told.lists[name] = self.told.lists.get(name, 0) + more
         array = tidy(array)
         if _is_text(kind):
             long = long_texts(array, MOST_TEXT)

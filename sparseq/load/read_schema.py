@@ -26,6 +26,7 @@ import duckdb
 
 from sparseq.base.errors import ParameterError, did_you_mean
 from sparseq.engine._duckdb.connection import scratch
+from sparseq.language.types import LISTS
 from sparseq.load.convert import literal
 from sparseq.sql.catalog import Bound, Catalog, Table
 
@@ -49,7 +50,7 @@ TYPES = frozenset(
         "UUID",
     ]
 )
-"""Types that are stored, besides DECIMAL(p, s) up to `MOST_DIGITS` digits."""
+"""Types that are stored, besides DECIMAL(p, s) up to `MOST_DIGITS` digits, and `LISTS`."""
 MOST_DIGITS = 18
 NULLS = ("NULL", r"\N")
 """Texts that databases write for NULL."""
@@ -395,10 +396,11 @@ def declared_type(column: str, text: str) -> tuple[str, str]:
     """
     kind, format = _kind_of(column, text)
     kind = _SAME.get(kind, kind)
-    if kind not in TYPES and not _is_decimal(kind):
+    if kind not in TYPES | LISTS and not _is_decimal(kind):
         raise ParameterError(
             f"the type of {column} is {kind or 'empty'}",
-            f"one of {', '.join(sorted(TYPES))}, DECIMAL(digits,scale) up to {MOST_DIGITS} digits",
+            f"one of {', '.join(sorted(TYPES))}, DECIMAL(digits,scale) up to {MOST_DIGITS} digits, "
+            f"or a list: {', '.join(sorted(LISTS))}",
         )
     if format:
         _check_format(column, kind, format)

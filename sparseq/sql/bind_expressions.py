@@ -520,8 +520,38 @@ class ExpressionReader:
     @_reads(exp.ArraySize)
     def _counted_parts(self, e: exp.ArraySize) -> Term:
         if not isinstance(e.this, exp.Split):
-            _refuse(f"{said(e)} is not answered", "len(string_split(x, ' ')) counts words")
+            if e.expression is not None or self.read(e.this).type.family is not Family.LIST:
+                _refuse(f"{said(e)} is not answered", "len(string_split(x, ' ')) counts words")
+            return self._function("length", e, [e.this])
         return self._function("parts", e, [e.this.this, e.this.expression])
+
+    @_reads(exp.Bracket)
+    def _place(self, e: exp.Bracket) -> Term:
+        """list[1]: sqlglot counts from 0, what is written, and only that."""
+        place = e.expressions[0] if len(e.expressions) == 1 else e
+        plain = place.this if isinstance(place, exp.Neg) else place
+        if not isinstance(plain, exp.Literal) or not plain.this.isdecimal():
+            _refuse(f"{said(e)}: a place is a whole number", "list_extract(x, i) takes a column")
+        at = (-1 if plain is not place else 1) * int(plain.this) + 1
+        if not -T.INT64[1] <= at <= T.INT64[1]:
+            _refuse(f"{said(e)} is no place in a list", "the first is x[1], the last x[-1]")
+        return self._applied("list_extract", e, [self.read(e.this), constant(at, T.BIGINT)])
+
+    def _is_any(self, e: exp.Expr, listed: exp.Any) -> Term:
+        """Return x = ANY(list): whether one is x; not known if x or one that might be is NULL."""
+        if not isinstance(e, exp.EQ):
+            _refuse(f"{said(e)} is not answered", "x = ANY(list) is; unnest(list) has its values")
+        has = self._applied("contains", e, [self.read(listed.this), self.read(e.this)])
+        known = "{2} IS NOT NULL AND list_count({1}) = len({1})"
+        sql = f"CASE WHEN {{0}} THEN true WHEN coalesce(len({{1}}), 0) = 0 OR ({known}) THEN false END"
+        return call("any", sql, T.BOOLEAN, has, *has.arguments)
+
+    @_reads(exp.Explode)
+    def _values_of(self, e: exp.Explode) -> Term:
+        _refuse(
+            f"{said(e)} makes rows here, in the middle of something",
+            "select it by itself in a subquery: SELECT t.*, unnest(t.tags) AS tag FROM t",
+        )
 
     @_reads(exp.ConcatWs)
     def _joined_with(self, e: exp.ConcatWs) -> Term:
@@ -632,6 +662,8 @@ class ExpressionReader:
     # -- comparisons -----------------------------------------------------------------------------
 
     def _compared(self, e: exp.Expr) -> Term:
+        if isinstance(e.expression, exp.Any):
+            return self._is_any(e, e.expression)
         return self._compare(COMPARED[type(e)], e, e.this, e.expression)
 
     def _compare(self, operator: str, e: exp.Expr, left: exp.Expr, right: exp.Expr) -> Term:
@@ -793,9 +825,7 @@ class ExpressionReader:
         type = number if f.short else f.gives(types)
         return None if type is None else call(f.name, f.sql(types), type, *arguments)
 
-    def _argument(
-        self, term: Term, family: Family, e: exp.Expr, number: Type = T.DOUBLE
-    ) -> Term:
+    def _argument(self, term: Term, family: Family, e: exp.Expr, number: Type = T.DOUBLE) -> Term:
         """Return a term of a family; `number`: what numbers become."""
         whole = family is not Family.INTEGER or term.type.within(*T.INT64)
         fits = family is not Family.DOUBLE or term.type == number

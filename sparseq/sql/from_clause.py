@@ -231,6 +231,14 @@ def cap(private: Sequence[FromItem], factor: int, most: int) -> Cap | None:
     return Cap("#over " + hashlib.sha256(sql.encode()).hexdigest()[:16], sql, most)
 
 
+def cap_of_lists(source: FromItem, lists: exp.Column, most: int) -> Cap:
+    """Return who is out where the values of lists become rows: whose lists have too many."""
+    rows, column = f"{source.rows_sql()} AS {quoted(source.alias)}", lists.sql("duckdb")
+    having = f"coalesce(sum(len({column})), 0) > {most}"
+    sql = f"SELECT {USER} FROM {rows} GROUP BY {USER} HAVING {having}"
+    return Cap("#over " + hashlib.sha256(sql.encode()).hexdigest()[:16], sql, most)
+
+
 def _product(sources: Mapping[str, list[bool]], factor: int, most: int) -> str:
     counts, product = [], f"{factor}::HUGEINT"
     for i, (rows, optional) in enumerate(sources.items()):
@@ -503,6 +511,7 @@ def combined(
 def _facts(a: ColumnFacts, b: ColumnFacts) -> ColumnFacts:
     types = [f.held for f in (a, b)]
     common = T.common(t for t in types if t is not None) if all(types) else None
+    common = types[0] if types[0] == types[1] else common
     bounds = None
     if a.bounds is not None and b.bounds is not None:
         bounds = min(a.bounds[0], b.bounds[0]), max(a.bounds[1], b.bounds[1])

@@ -210,6 +210,7 @@ _OTHER_NAMES: dict[type, str] = {
     exp.TimeToUnix: "epoch",
     exp.JSONExtractScalar: "json_extract_string",
     exp.JSONExtract: "json_extract",
+    exp.ArrayContains: "contains",
 }
 """Functions that sqlglot has another name for than the table."""
 _WRITTEN = {

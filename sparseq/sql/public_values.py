@@ -233,7 +233,7 @@ class PublicValues:
                     return False
         if isinstance(e, exp.Column):
             return not self._is_refuted(e)
-        if isinstance(e, _NEVER_NULL) or not isinstance(e, exp.Condition):
+        if isinstance(e, _NEVER_NULL) or not isinstance(e, exp.Condition | exp.AtTimeZone):
             return False
         if is_constant(e):
             return bool(self._public.constant(f"({e.sql('duckdb')}) IS NULL"))
@@ -617,7 +617,7 @@ class _Parts:
 
     def _whole(self, e: exp.Expr) -> exp.Expr | None:
         """Take a part as it is, its columns unknown: a truth, a part of a date, a whole number."""
-        if not isinstance(e, exp.Condition | exp.Func | exp.Cast):
+        if not isinstance(e, exp.Condition | exp.Func | exp.Cast | exp.AtTimeZone):
             return None
         try:
             type = self._scope.term(e).type

@@ -31,7 +31,7 @@ from sqlglot import exp
 from sparseq.base.errors import QueryRefused
 from sparseq.language.conditions import cells, passing
 from sparseq.language.expression_tree import Term, all_of
-from sparseq.language.types import BIGINT, Family
+from sparseq.language.types import BIGINT, MOST_LISTED, Family
 from sparseq.language.value_sets import DAY, UNITS, Spans, nested
 from sparseq.sql.bind_expressions import ExpressionReader
 from sparseq.sql.bounds import Interval, ends, interval, of_rows
@@ -43,6 +43,7 @@ from sparseq.sql.from_clause import (
     Equality,
     FromItem,
     cap,
+    cap_of_lists,
     check_factor,
     combined,
     factor,
@@ -149,6 +150,7 @@ class Scope:
         self.ctes = dict(outer)
         self.sources: dict[str, FromItem] = {}
         self._full = frozenset[str]()  # the sides of a FULL JOIN of people's rows
+        self.unnested: exp.Column | None = None  # a list whose values become rows
         self.most = 0  # rows that are about nobody: see `FromItem`
         self._conditions: dict[int, Term] = {}
         self._reader = ExpressionReader(self._column, public.constant, self._identity)
@@ -391,6 +393,13 @@ class Scope:
         inside = [c for s in self.sources.values() for c in s.caps]
         return tuple(dict.fromkeys([*inside, *([own] if own is not None else [])]))
 
+    def unnests(self, column: exp.Column) -> None:
+        """Take in that the one source's rows are many, one for each value of a list of theirs."""
+        self.unnested = column
+        if not self.private:
+            self.most *= MOST_LISTED
+            LIMITS["public"].check(self.most, self.public.limits)
+
     def _own_cap(self) -> Cap | None:
         """Return who is taken out of this join before it is made."""
         if self._cap is None:
@@ -400,6 +409,8 @@ class Scope:
                 product = factor(sources, self._equalities(), self.public.most_rows)
                 check_factor(product, sources, self.public.most_work)
                 found = cap(self.private, product, self.public.most_work)
+                if self.unnested is not None:
+                    found = cap_of_lists(self.private[0], self.unnested, self.public.most_work)
             if found is not None:
                 self.public.know_cap(found)
             self._cap = (found,)

@@ -550,6 +550,8 @@ class _Inner:
 
     def _selected(self, value: exp.Expr) -> tuple[str, bool]:
         """Return SQL of a column, and whether it has moments."""
+        if isinstance(value, exp.Explode):
+            return f"unnest({self._unnested(value).sql})", False
         if self.grouped:
             term = self._after_grouping(value)
             return term.sql, term.type.zoned
@@ -564,7 +566,23 @@ class _Inner:
         term = self.scope.column_term(value)
         return term.sql, term.type.zoned
 
+    def _unnested(self, e: exp.Explode) -> Term:
+        """Return the list whose values become rows; who gets too many of them is out."""
+        term, only = self.scope.term(e.this), list(self.scope.sources.values())
+        many = [x for p in self.select.expressions for x in p.find_all(exp.Explode, exp.Window)]
+        if term.type.family is not Family.LIST:
+            refuse(f"{said(e)}: {term.type.family.one} is no list", "unnest a column of lists")
+        if len(only) > 1 or len(many) > 1 or self.grouped or not isinstance(e.this, exp.Column):
+            refuse(
+                f"{said(e)} stands beside a join, a window, groups or another unnest",
+                "unnest one column in a subquery over one table: SELECT t.*, unnest(t.tags) …",
+            )
+        self.scope.unnests(e.this)
+        return term
+
     def _facts(self, value: exp.Expr) -> ColumnFacts:
+        if isinstance(value, exp.Explode):
+            return ColumnFacts()
         inside = value.expressions[0] if _is_binned(value) else value  # a quantile lies in them
         bounds = self.scope.ends(inside)
         found = cache(partial(self.values.inside, value))
@@ -834,7 +852,8 @@ class _Inner:
 
     def _place(self) -> list[str]:
         """Return a row's place among the person's as a column, where windows have looked at it."""
-        if self.grouped or not self.private or self.select.args.get("distinct"):
+        many = self.scope.unnested  # rows with one place
+        if self.grouped or not self.private or many or self.select.args.get("distinct"):
             return []
         place = self._place_inside()
         if not place and self.orders:
