@@ -829,7 +829,7 @@ def _nested(source: Source, name: str) -> DataError:
             f"--drop {as_word(name)} leaves it out; for a row of each item make one first, with "
             f"DuckDB: COPY ({each}) TO 'rows.json'"
         )
-    return DataError(f"{file}: {word} has lists, or objects within more than 4 others", hint)
+    return DataError(f"{file}: {word} has lists of objects or lists, or objects within more than 4 others", hint)
 
 
 def _tidy_of(source: Source, name: str) -> pa.DataType | None:

@@ -293,6 +293,8 @@ def kept_otherwise(raw: pa.DataType, stored: str) -> str:
     >>> kept_otherwise(pa.int64(), "BIGINT")
     ''
     """
+    if stored.endswith("[]"):
+        return kept_otherwise(raw.value_type, stored.removesuffix("[]"))
     said = []
     if pa.types.is_timestamp(raw) and raw.tz and raw.tz.upper() not in ("UTC", "ETC/UTC"):
         said.append(f"moments of {shown(raw.tz)}, kept in UTC")
