@@ -351,11 +351,7 @@ _CODES = {
 }
 
 
-def _not_known(_: str) -> str:
-    return ""
-
-
-def fineness(term: Term, of: Term, zone: Callable[[str], str] = _not_known) -> str:
+def fineness(term: Term, of: Term, zone: Callable[[str], str] = lambda _: "") -> str:
     """Return the unit of a time that decides the value of a term; "": it may be finer.
 
     Args:

@@ -720,10 +720,6 @@ _add(
 )
 
 
-def _other_clock(t: Types) -> Type:
-    return replace(T.moved(t[0], 1, 1), zoned=not t[0].zoned)
-
-
 def _by_zone(t: Types) -> str:
     moment = "make_timestamptz(epoch_us({0}))"
     return (
@@ -737,7 +733,7 @@ _add(
     "timezone",
     "({0} AT TIME ZONE {1})",
     (S, X),
-    _other_clock,
+    lambda t: replace(T.moved(t[0], 1, 1), zoned=not t[0].zoned),
     _by_zone,
     "a moment (TIMESTAMPTZ) as clocks show it there; of another time, the moment when they do: "
     "of two the later; of none, when they would if they had not just been changed",

@@ -134,7 +134,8 @@ class Intake:
             said.append(f"{shown(name)}: {count:,} values did not fit, {became}")
         for name, count in self.cut.items():
             said.append(f"{shown(name)}: {count:,} texts were cut to {MOST_TEXT:,} characters")
-        for name, count in self.lists.items():
+        cut = {name: count for name, count in self.lists.items() if count}
+        for name, count in cut.items():
             said.append(f"{shown(name)}: {count:,} lists were cut to {MOST_LISTED:,} values")
         return said + self.bounded
 
@@ -491,8 +492,8 @@ class IncomingRows:
         ]
 
         def tidied(array: pa.Array, name: str) -> pa.Array:
-            if types[name] in LISTS and _is_text(kinds[name]):
-                self._count_lists(array, name)
+            if types[name] in LISTS:
+                self.told.lists[name] = self.told.lists.get(name, 0) + long_lists(decoded(array))
             array = self._tidied(array, name, kinds[name], name in whole, given)
             return readers[name].values(decoded(array)) if name in readers else array
 
@@ -515,18 +516,6 @@ class IncomingRows:
             and not any(isinstance(k, pa.BaseExtensionType) for k in fields.values()),
             batches(),
         )
-
-    def _count_lists(self, array: pa.Array, name: str) -> None:
-        """Count the texts whose lists are longer than is kept; these have many characters."""
-        texts = tidy(decoded(array))
-        long = texts.filter(pc.greater(pc.binary_length(texts), 2 * MOST_LISTED))
-        if len(long):
-            with scratch() as con:
-                con.register("long", pa.table({"x": long}))
-                more = f"json_array_length(CASE WHEN json_valid(x) THEN x END) > {MOST_LISTED}"
-                ((count,),) = con.execute(f"SELECT count(*) FROM long WHERE {more}").fetchall()
-            if count:
-                self.told.lists[name] = self.told.lists.get(name, 0) + count
 
     def _stage(self, connection: duckdb.DuckDBPyConnection, stream: _Stream, first: bool) -> None:
         """Write the rows of a stream into `staged`."""
@@ -563,8 +552,6 @@ class IncomingRows:
             words = tidy_words(array, MOST_TEXT)
             if words is not None:
                 return words
-        if more := long_lists(array):
-            self.told.lists[name] = self.told.lists.get(name, 0) + more
         array = tidy(array)
         if _is_text(kind):
             long = long_texts(array, MOST_TEXT)
@@ -829,7 +816,9 @@ def _nested(source: Source, name: str) -> DataError:
             f"--drop {as_word(name)} leaves it out; for a row of each item make one first, with "
             f"DuckDB: COPY ({each}) TO 'rows.json'"
         )
-    return DataError(f"{file}: {word} has lists of objects or lists, or objects within more than 4 others", hint)
+    return DataError(
+        f"{file}: {word} has lists of objects or lists, or objects within more than 4 others", hint
+    )
 
 
 def _tidy_of(source: Source, name: str) -> pa.DataType | None:

@@ -181,11 +181,22 @@ def _lists(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def long_lists(array: pa.Array) -> int:
-    """Return how many lists are longer than `MOST_LISTED`; 0 of what is no list."""
-    if not any(is_of(array.type) for is_of in _LISTS):
+    """Return how many lists, as such or as JSON has them, are longer than `MOST_LISTED`."""
+    if any(is_of(array.type) for is_of in _LISTS):
+        longer = pc.greater(pc.list_value_length(array), MOST_LISTED)
+        return pc.sum(longer).as_py() or 0
+    becomes = tidy_type(array.type, binary=True)
+    if becomes is None or not (pa.types.is_string(becomes) or pa.types.is_large_string(becomes)):
         return 0
-    lengths = pc.list_value_length(array)
-    return pc.sum(pc.greater(lengths, MOST_LISTED)).as_py() or 0
+    written = texts(array)
+    long = written.filter(pc.greater(pc.binary_length(written), 2 * MOST_LISTED))
+    if not len(long):
+        return 0
+    with scratch() as con:
+        con.register("long", pa.table({"x": long}))
+        more = f"json_array_length(CASE WHEN json_valid(x) THEN x END) > {MOST_LISTED}"
+        ((count,),) = con.execute(f"SELECT count(*) FROM long WHERE {more}").fetchall()
+    return int(count)
 
 
 def texts(array: pa.Array) -> pa.Array:

@@ -543,7 +543,8 @@ class ExpressionReader:
             _refuse(f"{said(e)} is not answered", "x = ANY(list) is; unnest(list) has its values")
         has = self._applied("contains", e, [self.read(listed.this), self.read(e.this)])
         known = "{2} IS NOT NULL AND list_count({1}) = len({1})"
-        sql = f"CASE WHEN {{0}} THEN true WHEN coalesce(len({{1}}), 0) = 0 OR ({known}) THEN false END"
+        none = f"coalesce(len({{1}}), 0) = 0 OR ({known})"
+        sql = f"CASE WHEN {{0}} THEN true WHEN {none} THEN false END"
         return call("any", sql, T.BOOLEAN, has, *has.arguments)
 
     @_reads(exp.Explode)

@@ -868,9 +868,12 @@ def _unnest_beside(select: exp.Select) -> None:
         lists, name = _lists_of(join.this)
         if not lists:
             continue
-        plain = join.side == "" and join.kind in ("", "CROSS", "INNER")
-        plain = plain and not join.this.args.get("offset")
-        if len(lists) > 1 or not plain or join.args.get("using") or not _is_always(join):
+        on = join.args.get("on")
+        plain = (
+            join.side == "" and join.kind in ("", "CROSS", "INNER") and not join.args.get("using")
+        )
+        always = on is None or (isinstance(on, exp.Boolean) and bool(on.this))
+        if len(lists) > 1 or not plain or not always or join.this.args.get("offset"):
             raise QueryRefused(
                 "a list is unnested beside its own table", "FROM t, unnest(t.tags) AS u(tag)"
             )
@@ -906,11 +909,6 @@ def _lists_of(item: exp.Expr) -> tuple[list[exp.Expr], str]:
     if not bare or not isinstance(shown[0].unalias(), exp.Explode):
         return [], ""
     return [shown[0].unalias().this], (columns[0].name if columns else shown[0].alias) or _UNNEST
-
-
-def _is_always(join: exp.Join) -> bool:
-    on = join.args.get("on")
-    return on is None or (isinstance(on, exp.Boolean) and bool(on.this))
 
 
 def _with_values(items: Sequence[exp.Expr], of: exp.Expr, name: str) -> str:

@@ -79,18 +79,18 @@ ASKED = (
     "= 'b') c, countif(xs[1] > 0.7) d, countif(tags[9] IS NULL) e FROM posts",
     "SELECT tags[1] AS t, count(*) n FROM posts WHERE tags[1] IN ('a', 'b') GROUP BY 1",
     f"SELECT tag, count(*) n, count(DISTINCT who) u FROM {VALUES} WHERE tag {AMONG} GROUP BY tag",
-    f"SELECT tag, count(*) n FROM (SELECT unnest(tags) AS tag FROM posts WHERE k = 'a') t WHERE tag "
-    f"{AMONG} GROUP BY tag",
+    f"SELECT tag, count(*) n FROM (SELECT unnest(tags) AS tag FROM posts WHERE k = 'a') t WHERE "
+    f"tag {AMONG} GROUP BY tag",
     f"SELECT tag, count(*) n FROM posts, unnest(posts.tags) AS t(tag) WHERE tag {AMONG} GROUP BY 1",
     f"SELECT t.tag, k, count(*) n FROM posts AS P CROSS JOIN UNNEST(tags) AS t(tag) WHERE t.tag "
     f"{AMONG} AND k IN ('a', 'b') GROUP BY ALL",
     f"SELECT tag, count(*) n FROM posts p, LATERAL (SELECT unnest(p.tags) AS tag) t WHERE tag "
     f"{AMONG} GROUP BY 1",
     "SELECT sum(x) s, count(*) n FROM posts, LATERAL unnest(nums) AS t(x) WHERE x BETWEEN 0 AND 3",
-    "SELECT c, count(*) n FROM (SELECT who, count(DISTINCT x) AS c FROM posts, unnest(nums) AS t(x) "
+    "SELECT c, count(*) n FROM (SELECT who, count(DISTINCT x) AS c FROM posts, unnest(nums) t(x) "
     "GROUP BY who) WHERE c BETWEEN 0 AND 3 GROUP BY c",
-    f"SELECT a.tag, count(*) n FROM {VALUES} a JOIN {VALUES} b USING (who, tag) WHERE a.tag {AMONG} "
-    "GROUP BY a.tag",
+    f"SELECT a.tag, count(*) n FROM {VALUES} a JOIN {VALUES} b USING (who, tag) WHERE a.tag "
+    f"{AMONG} GROUP BY a.tag",
     f"SELECT count(*) n FROM {VALUES} t JOIN posts p ON p.who = t.who AND contains(p.tags, t.tag)",
     "SELECT count(*) n FROM (SELECT DISTINCT who, unnest(tags) AS tag FROM posts)",
     "SELECT r, count(*) n FROM (SELECT who, row_number() OVER (PARTITION BY who ORDER BY tag) AS r "
