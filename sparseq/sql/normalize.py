@@ -899,7 +899,8 @@ def _unnest_beside(select: exp.Select) -> None:
 
 def _lists_of(item: exp.Expr) -> tuple[list[exp.Expr], str]:
     """Return what an item of FROM unnests, and the name of its values; []: it is no such item."""
-    inner, columns = item, item.args.get("alias").columns if item.args.get("alias") else []
+    inner, alias = item, item.args.get("alias")
+    columns = alias.columns if isinstance(alias, exp.TableAlias) else []
     if isinstance(item, exp.Lateral):
         inner = item.this
     if isinstance(inner, exp.Unnest):

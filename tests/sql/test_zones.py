@@ -58,7 +58,8 @@ TEMPLATES = (
 
 @pytest.fixture(scope="module")
 def con() -> Iterator[sparseq.Store]:
-    with sparseq.create(None, {"t": ROWS}, user="who", kappa=1000, seed=1) as made:
+    noon = {"noon": pa.table({"moment": pa.array([AT[720]], pa.timestamp("us", "UTC"))})}
+    with sparseq.create(None, {"t": ROWS}, user="who", kappa=1000, seed=1, public=noon) as made:
         yield made
 
 
@@ -67,6 +68,9 @@ def judge() -> duckdb.DuckDBPyConnection:
     con = duckdb.connect()
     con.execute("SET TimeZone = 'UTC'")
     con.register("t", ROWS)
+    con.execute(
+        f"CREATE TABLE noon AS SELECT make_timestamptz({int(AT[720].timestamp())}000000) AS moment"
+    )
     utc = ROWS["zoned"].cast(pa.timestamp("us"))
     con.register("stored", ROWS.set_column(1, "zoned", utc))
     return con
@@ -177,7 +181,16 @@ def test_a_clock_elsewhere_shows_what_duckdb_says(
     assert some >= 8
 
 
-@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/St_Johns", "Pacific/Kiritimati"])
+@pytest.mark.parametrize(
+    "zone",
+    [
+        "Europe/Berlin",
+        *(
+            pytest.param(z, marks=pytest.mark.deep)
+            for z in ("America/St_Johns", "Pacific/Kiritimati")
+        ),
+    ],
+)
 def test_keys_are_those_of_the_clock(
     con: sparseq.Store, judge: duckdb.DuckDBPyConnection, zone: str
 ) -> None:
@@ -191,6 +204,24 @@ def test_keys_are_those_of_the_clock(
         )
         keys = [(row["d"], row["h"]) for row in con.sql(text).arrow().to_pylist()]
         assert keys == [row[:2] for row in judge.execute(text).fetchall()]
+
+
+def test_moments_stay_moments(con: sparseq.Store, judge: duckdb.DuckDBPyConnection) -> None:
+    """Through subqueries and windows, as keys of an answer that is asked about, as constants."""
+    hour = "SELECT hour({} AT TIME ZONE 'Asia/Tokyo') AS x FROM"
+    for c in ("zoned", "plain"):
+        day, held = f"date_trunc('day', {c})", f"t WHERE {c} >= '2024-03-31' AND {c} < '2024-04-02'"
+        many, one = "AS q GROUP BY x HAVING count(*) > 60", hour.format("m")
+        first = f"first_value({day}) OVER (PARTITION BY who ORDER BY day)"
+        for text in (
+            f"{one} (SELECT {day} AS m, count(*) AS n FROM {held} GROUP BY 1) q ORDER BY n LIMIT 1",
+            f"{one} (SELECT who, max({day}) AS m FROM {held} GROUP BY who) {many}",
+            f"{one} (SELECT who, {first} AS m FROM {held}) {many}",
+            f"{one} (SELECT {day} AS m FROM {held} UNION ALL SELECT {c} FROM t WHERE false) {many}",
+            f"{hour.format('(SELECT max(moment) FROM noon)')} t GROUP BY x HAVING count(*) > 9",
+        ):
+            found = {row["x"] for row in con.sql(text).arrow().to_pylist()}
+            assert found == {row[0] for row in judge.execute(text).fetchall()}, text
 
 
 @pytest.mark.deep
