@@ -50,12 +50,12 @@ COUNT = "SELECT count(*) AS n FROM t WHERE x > 30"
 GROUP = "SELECT kind, sum(x) AS s, avg(x) AS a FROM t WHERE x > 20 GROUP BY kind"
 TICK = "SELECT count(*) AS n FROM t WHERE day = :day"
 LIMITS = {
-    "count": (66, 806),
-    "group": (70, 921),
+    "count": (66, 808),
+    "group": (70, 923),
     "repeat": (24, 150),
     "tick": (52, 534),
-    "http": (82, 985),
-    "command": (88, 1105),
+    "http": (82, 987),
+    "command": (88, 1107),
 }
 """Most files and functions: what was reached; whoever makes it less writes it here."""
 STOPS: Mapping[str, str] = {

@@ -98,11 +98,6 @@ class Type:
         return self.family in (Family.INTEGER, Family.DECIMAL, Family.DOUBLE)
 
     @property
-    def is_exact(self) -> bool:
-        """Integers and decimals."""
-        return self.family in (Family.INTEGER, Family.DECIMAL)
-
-    @property
     def is_time(self) -> bool:
         """Dates and timestamps."""
         return self.family in (Family.DATE, Family.TIMESTAMP)
@@ -230,7 +225,10 @@ def common(types: Iterable[Type]) -> Type | None:
         width = max(t.digits for t in exact) + scale
         return decimal(width, scale) if width <= MAX_DIGITS else DOUBLE
     if families <= {Family.INTEGER, Family.DECIMAL, Family.DOUBLE}:
-        return FLOAT if all(t.stored == "FLOAT" for t in known if not t.is_exact) else DOUBLE
+        for t in known:
+            if t.family is Family.DOUBLE and t.stored != "FLOAT":
+                return DOUBLE
+        return FLOAT
     return None
 
 

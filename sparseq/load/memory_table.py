@@ -44,6 +44,7 @@ AT_ONCE = 122_880  # rows of a batch that is handed on: as many as DuckDB stores
 DICTIONARY_LIMIT = 10_000
 """A column with more distinct texts than this has them as they are."""
 _LARGE = dict.fromkeys((pa.string(), pa.large_string()), pa.large_string())
+_LARGE_LISTS = {pa.list_(pa.string()): pa.large_list(pa.large_string())}
 _LEAST = 1 << 16  # rows that a column has room for at first
 Order = NDArray[np.uint32] | NDArray[np.int64]
 
@@ -186,7 +187,7 @@ class _Chunks:
     """Any column, as it came."""
 
     def __init__(self, kind: pa.DataType) -> None:
-        self._kind = _LARGE.get(kind, kind)  # texts together may be more than 2 GiB
+        self._kind = (_LARGE | _LARGE_LISTS).get(kind, kind)  # texts together may be more than 2 GiB
         self._chunks: list[pa.Array] = []
         self.nbytes = self.valid = 0
 

@@ -491,6 +491,12 @@ def declared(
         ParameterError: A declaration is about no column, or makes no sense.
     """
     names = {c.name.lower(): c for c in table.columns}
+    for name in (*keys, *bounds, *owned):
+        if name.lower() in names and names[name.lower()].type.endswith("[]"):
+            raise ParameterError(
+                f"{name} has lists, of which there are neither keys nor bounds",
+                "a question lists their values: WHERE tag IN ('a', 'b')",
+            )
     for name, given in bounds.items():
         if name.lower() in names:
             low, high = (_bound(names[name.lower()], end) for end in given)

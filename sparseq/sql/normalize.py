@@ -863,6 +863,8 @@ def _unnest_beside(select: exp.Select) -> None:
 
     And SELECT unnest(tags) AS tag, count(*) FROM t GROUP BY tag: likewise.
     """
+    if select.find(exp.Unnest, exp.Explode) is None:
+        return
     start = select.args.get("from_")
     for join in list(select.args.get("joins") or []):
         lists, name = _lists_of(join.this)

@@ -180,7 +180,9 @@ def _qualify(tree: exp.Select, catalog: Catalog) -> exp.Select:
     tree.meta[_SPELLED] = {
         c.name.lower(): c.name for t in tree.find_all(exp.TableAlias) for c in t.columns
     }
-    after = [join for select in tree.find_all(exp.Select) for join in _after_full(select)]
+    after: list[exp.Join] = []
+    for join in tree.find_all(exp.Join):
+        after += _after_full(join.parent) if join.side == "FULL" and join.parent else []
     for join in after:
         join.meta[_AFTER_FULL] = True
     try:
@@ -198,7 +200,7 @@ def _qualify(tree: exp.Select, catalog: Catalog) -> exp.Select:
 _AFTER_FULL = "by a column of a FULL JOIN"
 
 
-def _after_full(select: exp.Select) -> list[exp.Join]:
+def _after_full(select: exp.Expr) -> list[exp.Join]:
     """Return the joins of a SELECT by names, if the first is a FULL JOIN by names."""
     named = [j for j in select.args.get("joins") or [] if j.args.get("using") or j.method]
     whole = bool(named) and named[0] is select.args["joins"][0] and named[0].side == "FULL"

@@ -260,13 +260,15 @@ class Scope:
     @property
     def user(self) -> str:
         """SQL of a row's user index."""
-        return self._user_in(sorted(self._full) or [self.private[0].alias])
+        if self._full:
+            return self._user_in(sorted(self._full))
+        return exp.column(USER, self.private[0].alias, quoted=True).sql("duckdb")
 
     @staticmethod
     def _user_in(aliases: Sequence[str]) -> str:
         """Return SQL of the user's index, in the first of some sources that have the row."""
-        found = [exp.column(USER, alias, quoted=True).sql("duckdb") for alias in aliases]
-        return found[0] if len(found) == 1 else f"coalesce({', '.join(found)})"
+        found = (exp.column(USER, alias, quoted=True).sql("duckdb") for alias in aliases)
+        return f"coalesce({', '.join(found)})"
 
     @property
     def user_name(self) -> str:
@@ -564,6 +566,8 @@ class Scope:
         """Return the SQL of the user's index, if an expression is a user column; else ""."""
         if not self._names_user(e):
             return ""
+        if isinstance(e, exp.Column):
+            return exp.column(USER, e.table, quoted=True).sql("duckdb")
         return self._user_in([c.table for c in e.find_all(exp.Column)])
 
     def _column(self, column: exp.Column) -> Term:

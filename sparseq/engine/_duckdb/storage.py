@@ -183,6 +183,8 @@ class Storage:
                     f"a column can't be called {column!r}",
                     f"--rename {shlex.quote(f'{column}=NAME')}",
                 )
+        if time and types[time].endswith("[]"):
+            raise DataError(f"{time} has lists", "--time names a column of dates or times")
         columns = columns_of(types, {user, *not_null}, zoned)
         if not time:
             time = next((c.name for c in columns if c.type in TIME_TYPES), "")
