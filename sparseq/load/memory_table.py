@@ -187,7 +187,9 @@ class _Chunks:
     """Any column, as it came."""
 
     def __init__(self, kind: pa.DataType) -> None:
-        self._kind = (_LARGE | _LARGE_LISTS).get(kind, kind)  # texts together may be more than 2 GiB
+        self._kind = (_LARGE | _LARGE_LISTS).get(
+            kind, kind
+        )  # texts together may be more than 2 GiB
         self._chunks: list[pa.Array] = []
         self.nbytes = self.valid = 0
 

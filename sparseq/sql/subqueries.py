@@ -568,11 +568,13 @@ class _Inner:
 
     def _unnested(self, e: exp.Explode) -> Term:
         """Return the list whose values become rows; who gets too many of them is out."""
+        if not isinstance(e.this, exp.Column):
+            refuse(f"{said(e)}: a column of lists is unnested", "len(string_split(x, ' ')) counts")
         term, only = self.scope.term(e.this), list(self.scope.sources.values())
         many = [x for p in self.select.expressions for x in p.find_all(exp.Explode, exp.Window)]
         if term.type.family is not Family.LIST:
             refuse(f"{said(e)}: {term.type.family.one} is no list", "unnest a column of lists")
-        if len(only) > 1 or len(many) > 1 or self.grouped or not isinstance(e.this, exp.Column):
+        if len(only) > 1 or len(many) > 1 or self.grouped:
             refuse(
                 f"{said(e)} stands beside a join, a window, groups or another unnest",
                 "unnest one column in a subquery over one table: SELECT t.*, unnest(t.tags) …",

@@ -745,6 +745,9 @@ SELECT c, count(*) n, countif(d > 0) s FROM (SELECT coalesce(e.who, v.who) AS wh
   count(v.day) AS d FROM events e FULL JOIN visits v ON e.who = v.who AND e.day < v.day GROUP BY 1)
   WHERE c BETWEEN 0 AND 9 GROUP BY c;
 
+-- people among any of rows
+SELECT count(*) n FROM events e WHERE e.who = ANY (SELECT who FROM visits v WHERE v.pages > 5);
+
 -- who is missing
 SELECT count(DISTINCT e.who) n FROM events e LEFT JOIN visits v ON e.who = v.who WHERE v.who IS
   NULL;

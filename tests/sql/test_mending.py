@@ -30,7 +30,7 @@ write FROM a JOIN b|compare numbers with numbers|write CAST\\(x AS type\\)|OPTIO
 PIVOT t ON x IN|write them once, in the outer SELECT|SELECT count\\(\\*\\) FROM a table|
 select the user in each of the two|count people: |
 use COUNT, SUM, AVG, MIN, MAX|count each value: |declare a public table|
-add it to a date or time; |leave the start out: they are counted
+add it to a date or time; |leave the start out: they are counted|use CASE|unnest a list of a table
 """
 LEFT = {
     "text has no bins": "SELECT max(note) FROM events",
