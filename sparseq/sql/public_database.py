@@ -156,20 +156,22 @@ class PublicFacts:
     def unit_of_zone(self, name: str) -> str:
         """Return the unit at whose ends alone clocks of a zone are changed, from 1973 on.
 
-        Hours, if its clocks differ from UTC by whole ones, and by as much at the first and the last
-        moment of each hour of the days at whose end they differ otherwise than before; else
+        Hours, if its clocks differ from UTC by whole ones each midnight, and by as much at the
+        first and the last moment of each hour of days after which they differ otherwise; else
         minutes. After 2100 the years are as those before.
         """
-        zone = "'" + name.replace("'", "''") + "'"
+        zone, hour = "'" + name.replace("'", "''") + "'", 3_600_000_000
         off = f"(epoch_us(timezone({zone}, make_timestamptz({{0}}))) - {{0}})"
-        ends = [off.format(at) for at in ("d * 86400000000", "(d + 1) * 86400000000 - 1")]
-        hour = "(d * 24 + h) * 3600000000"
-        hours = [off.format(at) for at in (hour, f"({hour} + 3599999999)")]
-        days = f"range({ZONES_SINCE}, 48000) AS t(d)"
+        day, first = f"({24 * hour} * d)", f"({24 * hour} * d + {hour} * h)"
+        days = f"SELECT d, {off.format(day)} AS own FROM range({ZONES_SINCE}, 48000) AS t(d)"
+        hours = (
+            f"SELECT {off.format(first)} AS a, {off.format(f'({first} + {hour - 1})')} AS b "
+            "FROM days, range(24) AS t(h) WHERE own <> later"
+        )
         whole = self.values(
-            f"SELECT bool_and({hours[0]} = {hours[1]} AND {hours[0]} % 3600000000 = 0) "
-            f"FROM (SELECT d, unnest(CASE WHEN {ends[0]} = {ends[1]} THEN [0] ELSE range(24) END) "
-            f"AS h FROM {days})"
+            "WITH days AS MATERIALIZED (SELECT d, own, lead(own) OVER (ORDER BY d) AS later "
+            f"FROM ({days})) SELECT bool_and(a % {hour} = 0 AND a = b) FROM "
+            f"(SELECT own AS a, own AS b FROM days UNION ALL {hours})"
         )
         return "hour" if whole == [(True,)] else "minute"
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from compare import check_same
+from sampled import one_in
 from shop import FINE, answer
 
 import sparseq
@@ -100,7 +101,7 @@ ASKED = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("sql", ASKED)
+@pytest.mark.parametrize("sql", one_in(3, ASKED))
 def test_an_answer_is_duckdbs(
     con: sparseq.Store, judge: duckdb.DuckDBPyConnection, sql: str
 ) -> None:
@@ -128,7 +129,7 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("sql", REFUSED)
+@pytest.mark.parametrize("sql", one_in(2, REFUSED))
 def test_what_has_no_answer_is_refused(con: sparseq.Store, sql: str) -> None:
     with pytest.raises(QueryRefused, match=REFUSED[sql]):
         con.lower(sql)
