@@ -90,6 +90,7 @@ UNITS = {
     "week": Buckets(length=7 * DAY, origin=-3 * DAY),
     "day": Buckets(length=DAY),
     "hour": Buckets(length=DAY // 24),
+    "15 minutes": Buckets(length=DAY // 96),
     "minute": Buckets(length=DAY // 1440),
     "second": Buckets(length=1_000_000),
 }
@@ -97,8 +98,18 @@ ZONES_SINCE = 1096
 """1973-01-01 in days since 1970: from then on clocks of all zones differ by whole minutes, and are
 changed at whole minutes."""
 FINER = {
-    "week": ("microsecond", "second", "minute", "hour", "day", "week"),
-    "year": ("microsecond", "second", "minute", "hour", "day", "month", "quarter", "year"),
+    "week": ("microsecond", "second", "minute", "15 minutes", "hour", "day", "week"),
+    "year": (
+        "microsecond",
+        "second",
+        "minute",
+        "15 minutes",
+        "hour",
+        "day",
+        "month",
+        "quarter",
+        "year",
+    ),
 }
 
 

@@ -514,7 +514,8 @@ class PublicValues:
             f"(make_timestamp({units.start(first)}), make_timestamp({units.start(last)}))"
             for first, last in indices
         )
-        grid = f"unnest(generate_series(a, b, INTERVAL 1 {unit}))"
+        step = unit if unit[0].isdigit() else f"1 {unit}"
+        grid = f"unnest(generate_series(a, b, INTERVAL '{step}'))"
         ends = ", ".join(f"(make_timestamp({int(last)}))" for _, last in pieces)
         return number, f"SELECT {grid} FROM (VALUES {starts}) AS g(a, b) UNION ALL VALUES {ends}"
 

@@ -20,7 +20,7 @@ import pytest
 import sparseq
 from sparseq import dbapi
 from sparseq.base.errors import ParameterError, QueryRefused
-from sparseq.language.value_sets import ZONES_SINCE
+from sparseq.language.value_sets import UNITS, ZONES_SINCE
 from sparseq.pgwire.messages import WireError
 from sparseq.pgwire.pg_values import parameter
 from sparseq.sql.catalog import Catalog
@@ -231,7 +231,7 @@ def test_zones_change_their_clocks_at_whole_minutes() -> None:
     off = "epoch_us(timezone(?, make_timestamptz({0}))) - {0}"
     for (zone,) in con.execute("SELECT name FROM pg_timezone_names() ORDER BY 1").fetchall()[::12]:
         unit = facts.unit_of_zone(zone)
-        size = {"hour": 3_600_000_000, "minute": 60_000_000}[unit]
+        size = UNITS[unit].length
         at = [off.format(x) for x in (f"(i * {size})", f"((i + 1) * {size} - 1)")]
         days = con.execute(
             f"SELECT list(d) FROM (SELECT d, {off.format('(d * 86400000000)')} AS x, "
