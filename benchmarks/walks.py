@@ -55,7 +55,7 @@ LIMITS = {
     "repeat": (24, 150),
     "tick": (52, 534),
     "http": (82, 987),
-    "command": (88, 1107),
+    "command": (88, 1108),
 }
 """Most files and functions: what was reached; whoever makes it less writes it here."""
 STOPS: Mapping[str, str] = {
