@@ -146,6 +146,9 @@ def tidy(array: pa.Array) -> pa.Array:
     if isinstance(kind, pa.BaseExtensionType):
         return array if kind.extension_name == "arrow.uuid" else tidy(array.storage)
     if pa.types.is_dictionary(kind):
+        if pa.types.is_string_view(kind.value_type):  # which Arrow does not decode
+            words = array.dictionary.cast(pa.string())
+            array = pa.DictionaryArray.from_arrays(array.indices, words)
         return tidy(array.dictionary_decode())
     if pa.types.is_run_end_encoded(kind):
         return tidy(pc.run_end_decode(array))

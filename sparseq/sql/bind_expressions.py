@@ -265,6 +265,11 @@ class ExpressionReader:
         zone, term = e.args["zone"], self.read(e.this)
         if not isinstance(zone, exp.Literal) or not zone.is_string:
             _refuse(f"{said(e)}: a time zone is a constant", "x AT TIME ZONE 'Europe/Berlin'")
+        if is_text_constant(term):
+            _refuse(
+                f"{said(e)}: {term.sql} is a moment, or what a clock shows",
+                f"write TIMESTAMPTZ {term.sql} or TIMESTAMP {term.sql}",
+            )
         name = self._zone(zone.name)
         if term.type.family is Family.TIMESTAMP and name == "UTC":  # as it is kept
             return replace(term, type=replace(term.type, zoned=not term.type.zoned))

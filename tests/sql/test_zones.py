@@ -142,6 +142,7 @@ def test_zones_of_formats_and_texts_of_moments_are_refused(counted: Callable[...
         "CAST(zoned AS VARCHAR) = 'a'",
         "zoned AT TIME ZONE 'Europe/Berlinn' > TIMESTAMP '2024-03-31'",
         "zoned AT TIME ZONE '+02:00' > TIMESTAMP '2024-03-31'",
+        "'2024-03-31 02:00' AT TIME ZONE 'Europe/Berlin' > zoned",
         "zoned AT TIME ZONE CAST(day AS VARCHAR) > TIMESTAMP '2024-03-31'",
     ):
         with pytest.raises(QueryRefused):
