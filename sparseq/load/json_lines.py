@@ -43,6 +43,7 @@ from sparseq.load.text_lines import (
     unified,
     unreadable,
 )
+from sparseq.load.tidy import list_of
 
 # -- lines of JSON that are written alike become columns in a few passes over their bytes ----------
 
@@ -363,7 +364,7 @@ class JsonFile(TextColumns):
     def declared(self) -> dict[str, str]:  # type: ignore[override]
         """See `Source`: lists of texts, numbers or truths, by those in the first lines."""
         lists = [key for key, kinds in self.seen.items() if kinds == {list}]
-        found = {key: _list_of(self._inside[key]) for key in lists}
+        found = {key: list_of(self._inside[key]) for key in lists}
         return {key: kind for key, kind in found.items() if kind}
 
     @cached_property
@@ -416,21 +417,6 @@ class JsonFile(TextColumns):
                 return [one_array(c) for c in table.columns]
 
             yield from mapped(lambda c: read(c, columns, types, one_by_one), self._chunks())
-
-
-def _list_of(kinds: set[type]) -> str:
-    """Return the type of lists by the types of what is in them; "": they are not stored.
-
-    >>> _list_of({str, type(None)}), _list_of({int, float}), _list_of({int}), _list_of({str, list})
-    ('VARCHAR[]', 'DOUBLE[]', 'BIGINT[]', '')
-    """
-    some = kinds - {type(None)}
-    if some & {list, dict}:
-        return ""
-    for of, name in ({int}, "BIGINT"), ({int, float}, "DOUBLE"), ({bool}, "BOOLEAN"):
-        if some and some <= of:
-            return f"{name}[]"
-    return "VARCHAR[]"
 
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()

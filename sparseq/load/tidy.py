@@ -183,6 +183,21 @@ def _lists(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), whole, mask=missing)
 
 
+def list_of(kinds: set[type]) -> str:
+    """Return the type of lists by the types of what is in them; "": they are not stored.
+
+    >>> list_of({str, type(None)}), list_of({int, float}), list_of({int}), list_of({str, list})
+    ('VARCHAR[]', 'DOUBLE[]', 'BIGINT[]', '')
+    """
+    some = kinds - {type(None)}
+    if some & {list, dict}:
+        return ""
+    for of, name in ({int}, "BIGINT"), ({int, float}, "DOUBLE"), ({bool}, "BOOLEAN"):
+        if some and some <= of:
+            return f"{name}[]"
+    return "VARCHAR[]"
+
+
 def long_lists(array: pa.Array) -> int:
     """Return how many lists, as such or as JSON has them, are longer than `MOST_LISTED`."""
     if any(is_of(array.type) for is_of in _LISTS):

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -184,6 +186,21 @@ def test_lists_of_json_and_of_parquet_are_kept_and_cut(tmp_path: Path) -> None:
     assert rows == [
         (["a", None, "b"], [1.0, 2.5], [7], [True], MOST_LISTED), ([], None, [None, 1], [], 1),
     ]  # fmt: skip
+
+
+def test_lists_of_pandas_are_kept_value_by_value() -> None:
+    rows = pd.DataFrame(
+        {
+            "who": [1, 2, 3],
+            "tags": [["a", None], None, "b"],
+            "xs": [np.array([0.5, np.nan]), np.array([1.0]), [2]],
+        }
+    )
+    with sparseq.create(None, {"p": rows[:2]}, user="who", seed=1) as con:
+        con.ingest(rows[2:])
+        kept = "SELECT tags, xs::VARCHAR FROM by_user.p ORDER BY _user"
+        found = con.backend.database.execute(kept).fetchall()
+    assert found == [(["a", None], "[0.5, nan]"), (None, "[1.0]"), (None, "[2.0]")]
 
 
 @pytest.mark.parametrize("text", [False, True])
