@@ -614,8 +614,8 @@ class _Outer:
         if self.scope.caps:
             most = min(cap.most for cap in self.scope.caps)
             notes.append(
-                f"whose rows make more than {most:,} combinations in a join is left out of it, and "
-                "pays nothing"
+                f"whose rows make more than {most:,} combinations in a join, or of lists, is left "
+                "out of it, and pays nothing"
             )
         return notes
 

@@ -281,7 +281,9 @@ def test_ingested_rows_count() -> None:
 def test_what_is_said_of_a_cap() -> None:
     con = store({1: ([("a", 1)], [])})
     (note,) = con.lower("SELECT count(*) AS n FROM a, kinds k").notes
-    assert note.startswith("whose rows make more than 12 combinations in a join is left out")
+    assert note.startswith(
+        "whose rows make more than 12 combinations in a join, or of lists, is left out"
+    )
     assert con.lower("SELECT count(*) AS n FROM a").notes == ()
 
 
