@@ -100,6 +100,11 @@ COLUMNS = (
     _column("m1", T.TIME, ("'00:00:00'", "'23:59:59.999999'", "'12:34:56'")),
     _column("u1", T.UUID, ("'00000000-0000-0000-0000-000000000000'",
                            "'ffffffff-ffff-ffff-ffff-ffffffffffff'")),
+    _column("l1", T.type_named("VARCHAR[]"), ("[]", "['a']", "[NULL, 'a', '']", "[NULL]")),
+    _column("l2", T.type_named("BIGINT[]"), ("[]", f"[{2**63 - 1}, {-(2**63)}, 0]", "range(1000)")),
+    _column("l3", T.type_named("DOUBLE[]"), ("['nan', '-0.0', 'inf', NULL]", "[1e308, 5e-324]")),
+    _column("l4", T.type_named("BOOLEAN[]"), ("[true, NULL]",)),
+    _column("l5", T.type_named("DATE[]"), ("['0001-01-01', '9999-12-31']",)),
 )  # fmt: skip
 _BY_NAME = {c.name: c for c in COLUMNS}
 FORMS: tuple[tuple[Family, str, str], ...] = (
@@ -311,7 +316,7 @@ def _alone(bench: Bench, name: str, term: Term, crowd: Sequence[tuple[object, ..
 _TYPE_OF = {
     Family.BOOLEAN: BOOL, Family.INTEGER: INT, Family.DECIMAL: FLOAT, Family.DOUBLE: FLOAT,
     Family.TEXT: TEXT, Family.DATE: DATE, Family.TIMESTAMP: TIME, Family.TIME: CLOCK,
-    Family.UUID: UUID,
+    Family.UUID: UUID, Family.LIST: "list",
 }  # fmt: skip
 
 

@@ -95,7 +95,7 @@ def term(sql: str, truth: bool = False) -> Term:
 
 
 def of_time(f: Function) -> bool:
-    return bool({Family.DATE, Family.TIMESTAMP} & set(f.takes))
+    return bool({Family.DATE, Family.TIMESTAMP} & set(f.takes)) and Family.LIST not in f.takes
 
 
 def calls(f: Function, draw: random.Random, time: Callable[[], str]) -> str:

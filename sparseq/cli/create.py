@@ -634,7 +634,7 @@ def catalog_text(catalog: Catalog) -> str:
     for table in catalog.tables:
         for k, column in enumerate(table.columns):
             name = table.name if k == 0 else ""
-            rows.append([name, column.name, column.type, column_role(table, column)])
+            rows.append([name, column.name, column.shown, column_role(table, column)])
     return format_table(["table", "column", "type", "known to all"], rows, ["l", "l", "l", "l"])
 
 

@@ -235,6 +235,7 @@ def schema_text(table: str, schema: Schema) -> str:
     lines = [f"[{table}]"]
     for name, kind in schema.types.items():
         format = schema.formats.get(name, "")
+        kind = "TIMESTAMPTZ" if name in schema.zoned else kind
         kind += " NOT NULL" if name in schema.not_null else ""
         lines.append(f"{json.dumps(name)} = {json.dumps(f'{kind}:{format}' if format else kind)}")
     return "\n".join(lines)

@@ -351,12 +351,14 @@ _CODES = {
 }
 
 
-def fineness(term: Term, of: Term) -> str:
+def fineness(term: Term, of: Term, zone: Callable[[str], str] = lambda _: "") -> str:
     """Return the unit of a time that decides the value of a term; "": it may be finer.
 
     Args:
         term: An expression.
         of: A column of timestamps in it.
+        zone: Returns the unit at whose ends alone clocks of a zone are changed, and by which they
+            differ from others; "": it is not known.
     """
     if not _is_in(of, term):
         return "day"
@@ -365,7 +367,7 @@ def fineness(term: Term, of: Term) -> str:
     name, _, rest = term.function.partition(" ")
     own = _PARTS.get(name, "")
     match name:
-        case "cast" if rest == "DATE":
+        case "cast" if rest == "to DATE":
             own = "day"
         case "date_trunc" | "date_diff" if rest in UNITS:
             own = rest
@@ -376,9 +378,9 @@ def fineness(term: Term, of: Term) -> str:
     own = "day" if own in UNITS and not nested(own, "hour") else own
     units = []
     for a in term.arguments:
-        shift = "year" if _is_same(of, a) else _shift_of(a, of)
+        shift = "year" if _is_same(of, a) else _shift_of(a, of, zone)
         known = shift and own in FINER["year"]
-        units.append(finest([own, shift]) if known else fineness(a, of))
+        units.append(finest([own, shift]) if known else fineness(a, of, zone))
     return finest(units)
 
 
@@ -387,9 +389,14 @@ def finest(units: Sequence[str]) -> str:
     return "" if "" in units else min(units, key=FINER["year"].index, default="")
 
 
-def _shift_of(term: Term, of: Term) -> str:
-    """Return the unit whose stretches stay whole in a time plus a constant; "": it is no such."""
+def _shift_of(term: Term, of: Term, zone: Callable[[str], str]) -> str:
+    """Return the unit whose stretches stay whole in a time plus a constant, or by another clock.
+
+    "": it is neither.
+    """
     name, _, unit = term.function.partition(" ")
+    if name == "timezone" and _is_same(of, term.arguments[0]):
+        return zone(str(term.arguments[1].value))
     plain = name in ("+", "-") and len(term.arguments) == 2 and term.arguments[1].constant
     if not plain or unit not in FINER["year"] or not _is_same(of, term.arguments[0]):
         return ""

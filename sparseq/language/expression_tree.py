@@ -37,6 +37,10 @@ _KINDS: dict[Family, Any] = {
 }
 
 
+_OWN_ZONE = ("cast", "timezone")
+"""Functions that say themselves whether a time that they give is a moment, or a clock's."""
+
+
 @dataclass(frozen=True)
 class Term:
     """An expression over one row, total by construction.
@@ -89,7 +93,7 @@ def call(name: str, template: str, type: Type, *arguments: Term) -> Term:
             "an expression is too long once it is written out", "compute it in steps, in subqueries"
         )
     sql = template.format(*(a.sql for a in arguments))
-    if type.family is Family.TIMESTAMP and not name.startswith("cast to "):
+    if type.family is Family.TIMESTAMP and name.partition(" ")[0] not in _OWN_ZONE:
         type = replace(type, zoned=type.zoned or any(a.type.zoned for a in arguments))
     constant = all(a.constant for a in arguments)
     return bounded(Term(type, sql, constant, None, size, name, arguments))
@@ -199,6 +203,8 @@ _NUMBERS = (Family.INTEGER, Family.DECIMAL, Family.DOUBLE)
 
 def _cast_template(a: Type, b: Type) -> str | None:
     """Return SQL that turns values of one type into another, total."""
+    if Family.LIST in (a.family, b.family):  # as a text it may be very long
+        return None
     sure, tried = f"CAST({{0}} AS {b.sql})", f"TRY_CAST({{0}} AS {b.sql})"
     if a.zoned and b.family is Family.TEXT:  # its text has an offset, by the reader's zone
         return None

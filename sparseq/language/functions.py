@@ -13,7 +13,7 @@ tries every entry on extreme values, in every position, with DuckDB's statistics
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,7 +26,7 @@ MAX_PLACE = 1_000_000
 """Places and lengths in a text are cut to this."""
 _DECIMALS = "CAST(greatest(least({1}, 400), -400) AS INTEGER)"
 Types = Sequence[Type]
-B, Z, C, N, X, D, S, M, U = (
+B, Z, C, N, X, D, S, M, U, L = (
     Family.BOOLEAN,
     Family.INTEGER,
     Family.DECIMAL,
@@ -36,6 +36,7 @@ B, Z, C, N, X, D, S, M, U = (
     Family.TIMESTAMP,
     Family.TIME,
     Family.UUID,
+    Family.LIST,
 )
 
 
@@ -54,6 +55,7 @@ class Function:
         samples: Such constants, to try it with; numbers of decimals if nothing is said.
         rule: Its values and intervals on arrays, which hold for all overloads with as many
             arguments; None: it has no interval.
+        short: Of FLOATs alone, or of FLOATs and exact numbers, it is a FLOAT.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Function:
     fixed: tuple[int, ...] = ()
     samples: tuple[tuple[str, ...], ...] = (("0",), ("2",), ("-2",), ("400",), ("-400",))
     rule: I.ArrayRule | None = None
+    short: bool = False
 
 
 FUNCTIONS: list[Function] = []
@@ -395,7 +398,8 @@ for _name in ("floor", "ceil", "trunc", "round"):
 
 _IEEE = "IEEE 754: NaN or infinite where the result is not a number"
 for _op, _rule in (("+", I.PLUS), ("-", I.MINUS), ("*", I.TIMES), ("/", I.OVER)):
-    _add(_op, f"({{0}} {_op} {{1}})", (N, N), T.DOUBLE, f"({{0}} {_op} {{1}})", _IEEE, rule=_rule)
+    _sql = f"({{0}} {_op} {{1}})"
+    _add(_op, _sql, (N, N), T.DOUBLE, _sql, _IEEE, rule=_rule, short=True)
 _add(
     "%",
     "({0} % {1})",
@@ -404,6 +408,7 @@ _add(
     "({0} % {1})",
     "remainder; NaN where the second is 0",
     rule=I.REMAINDER,
+    short=True,
 )
 _add(
     "//",
@@ -413,8 +418,10 @@ _add(
     lambda t: f"({{0}} // {_divisor(t)})",
     "the quotient; NULL where the divisor is 0",
     rule=I.OVER,
+    short=True,
 )
-_add("neg", "(-{0})", (N,), T.DOUBLE, "(-{0})", _IEEE, rule=I.NEGATIVE)
+_add("neg", "(-{0})", (N,), T.DOUBLE, "(-{0})", _IEEE, rule=I.NEGATIVE, short=True)
+_SHORT = ("abs", "floor", "ceil", "trunc", "round")
 for _name, _rule in {
     "abs": I.ABSOLUTE,
     "floor": I.rising_rule(np.floor),
@@ -436,7 +443,8 @@ for _name, _rule in {
     "acos": I.lying_in(np.arccos, -1.0, 4.0),
     "atan": I.rising_rule(np.arctan),
 }.items():
-    _add(_name, f"{_name}({{0}})", (N,), T.DOUBLE, f"{_name}({{0}})", _IEEE, rule=_rule)
+    _sql, _is_short = f"{_name}({{0}})", _name in _SHORT
+    _add(_name, _sql, (N,), T.DOUBLE, _sql, _IEEE, rule=_rule, short=_is_short)
 for _name, _to_digits in {"trunc": I.truncate, "round": I.round_to}.items():
     _add(
         _name,
@@ -447,6 +455,7 @@ for _name, _to_digits in {"trunc": I.truncate, "round": I.round_to}.items():
         "to so many decimals, a constant",
         fixed=(1,),
         rule=I.rising_rule_to_digits(_to_digits),
+        short=True,
     )
 _add(
     "atan2",
@@ -558,6 +567,30 @@ _add(
 
 
 add_text_functions(_add)
+
+# -- lists: a place counts from 1, or from the end backwards ---------------------------------------
+
+for _kind in (X, Z, N, B, D):
+    _add(
+        "contains",
+        "list_contains({0}, {1})",
+        (L, _kind),
+        lambda t: T.BOOLEAN if t[0].inside.family is t[1].family else None,
+        "list_contains({0}, {1})",
+        "whether one of its values is the second",
+    )
+for _name in ("length", "cardinality"):
+    _form = f"{'len' if _name == 'length' else _name}({{0}})"
+    _add(_name, _form, (L,), T.integer(0, T.MOST_LISTED), "len({0})", "how many values it has")
+for _name in ("list_extract", "array_extract", "list_element"):
+    _add(
+        _name,
+        f"{_name}({{0}}, {{1}})",
+        (L, Z),
+        lambda t: t[0].inside,
+        "list_extract({0}, CAST({1} AS BIGINT))",
+        "the value at a place, as a[1] does; NULL where there is none",
+    )
 
 # -- dates and times -------------------------------------------------------------------------------
 
@@ -685,6 +718,28 @@ _add(
     "((CAST(epoch_us({0}) AS HUGEINT) - epoch_us({1})) / 1e6)",
     "seconds from the second to the first",
 )
+
+
+def _by_zone(t: Types) -> str:
+    moment = "make_timestamptz(epoch_us({0}))"
+    return (
+        f"timezone({{1}}, {moment})"
+        if t[0].zoned
+        else "make_timestamp(epoch_us(timezone({1}, {0})))"
+    )
+
+
+_add(
+    "timezone",
+    "({0} AT TIME ZONE {1})",
+    (S, X),
+    lambda t: replace(T.moved(t[0], 1, 1), zoned=not t[0].zoned),
+    _by_zone,
+    "a moment (TIMESTAMPTZ) as clocks show it there; of another time, the moment when they do: "
+    "of two the later; of none, when they would if they had not just been changed",
+    fixed=(1,),
+    samples=(("'Europe/Berlin'",), ("'Pacific/Apia'",), ("'America/St_Johns'",)),
+)
 _PER_SECOND = {"to_timestamp": (1, "seconds"), "epoch_ms": (10**3, "milliseconds")}
 for _name, (_per, _words) in (_PER_SECOND | {"make_timestamp": (10**6, "microseconds")}).items():
     _first, _last = (d * 86400 * _per for d in (T.FIRST_DAY, T.LAST_DAY + 1))
@@ -694,7 +749,7 @@ for _name, (_per, _words) in (_PER_SECOND | {"make_timestamp": (10**6, "microsec
             _name,
             f"{_name}({{0}})",
             (_kind,),
-            T.TIMESTAMP,
+            T.INSTANT if _name == "to_timestamp" else T.TIMESTAMP,
             f"make_timestamp(CAST({_inside} AS BIGINT) * {10**6 // _per})"
             if _kind is Z
             else f"make_timestamp(CAST(round(({_inside}) * 1e6) AS BIGINT))",

@@ -7,7 +7,7 @@ from sparseq.language.functions import FUNCTIONS, Function
 from sparseq.language.text_functions import MAX_TEXT
 from sparseq.language.types import Family, Type
 
-_HEAD = """\
+_HEAD = f"""\
 # What every function means, for every value
 
 Made from the table that queries are lowered by (`python -m sparseq.language.functions_page`).
@@ -17,9 +17,11 @@ is NULL counts for nothing. Arguments that are NULL make NULL, but for `coalesce
 
 Families of types: *integer* (up to 64 bits), *decimal* (up to 38 digits), *number* (a double, NaN
 and infinities included), *text*, *date* and *timestamp* (from year 1 to 9999 where they are stored
-or leave a subquery), *time*, *UUID*, *truth*. An integer goes where a decimal or a number is taken,
-a decimal where a number is, a date where a timestamp is, and a constant in quotes where any type
-is. A constant that has no value is refused.
+or leave a subquery), *time*, *UUID*, *truth*, *list* (of up to {T.MOST_LISTED:,} texts, integers,
+numbers, truths or dates). An integer goes where a decimal or a number is taken, a decimal where a
+number is, a date where a timestamp is, and a constant in quotes where any type is. A constant that
+has no value is refused. Of FLOATs, and of FLOATs and exact numbers, `+ - * / % //`, a minus, `abs`,
+`floor`, `ceil`, `trunc`, `round` and comparisons are those of 32 bits, as in DuckDB.
 
 | written | takes | gives | means |
 |---|---|---|---|
@@ -35,6 +37,8 @@ _TAIL = f"""
 | `CASE`, `if`, `coalesce`, `nullif`, `greatest`, `least` | as in SQL, the results in one type that holds them all; `greatest` and `least` leave NULL out |
 | `concat(a, b, …)` | of any types, NULL left out, cut to {MAX_TEXT:,} characters |
 | `a IS NULL`, `a IS NOT NULL` | never NULL |
+| `a[1]`, `a[-1]` | the value at a place of a list, from its end; NULL where there is none |
+| `a = ANY(b)` | whether the list b has a; NULL if a is NULL, or one of b is and no other is a; false of no list |
 """  # noqa: E501
 _EXAMPLES: dict[Family, Type] = {
     Family.BOOLEAN: T.BOOLEAN,
@@ -61,10 +65,15 @@ def page() -> str:
 
 def _row(f: Function) -> str:
     form = f.form.format(*"abcdef").replace("|", "\\|") if "||" not in f.form else "(a || b)"
-    gives = f.gives([_EXAMPLES[k] for k in f.takes])
+    held = _EXAMPLES.get(f.takes[-1], T.TEXT)  # of a list: what it is held against
+    lists = T.type_named(f"{held.sql}[]") or T.NULL
+    types = [lists if k is Family.LIST else _EXAMPLES[k] for k in f.takes]
+    gives = f.gives(types)
     assert gives is not None
+    held_in = f.name != "contains" and types[0] is lists and gives == lists.inside
+    word = "what it holds" if held_in else gives.family
     takes = ", ".join(map(str, f.takes))
-    return f"| `{form}` | {takes} | {gives.family} | {f.meaning} |\n"
+    return f"| `{form}` | {takes} | {word} | {f.meaning} |\n"
 
 
 if __name__ == "__main__":

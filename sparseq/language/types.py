@@ -43,6 +43,7 @@ class Family(enum.StrEnum):
     TIMESTAMP = "timestamp"
     TIME = "time"
     UUID = "UUID"
+    LIST = "list"
     NULL = "NULL"
     ENDS = "interval"
 
@@ -80,6 +81,11 @@ class Type:
         return self.stored or _NAMES[self.family]
 
     @property
+    def inside(self) -> Type:
+        """The type of a list's values."""
+        return type_named(self.stored.removesuffix("[]")) or NULL
+
+    @property
     def digits(self) -> int:
         """Digits before the point that a number of this type can have."""
         if self.family is Family.DECIMAL:
@@ -115,6 +121,8 @@ _NAMES = {
 }
 BOOLEAN = Type(Family.BOOLEAN)
 DOUBLE = Type(Family.DOUBLE)
+FLOAT = Type(Family.DOUBLE, stored="FLOAT")
+"""REAL: numbers of 32 bits."""
 TEXT = Type(Family.TEXT)
 DATE = Type(Family.DATE, FIRST_DAY, LAST_DAY)
 TIMESTAMP = Type(Family.TIMESTAMP, FIRST_DAY, LAST_DAY)
@@ -136,7 +144,7 @@ _OTHERS = {
     "UUID": UUID,
     '"NULL"': NULL,
     ENDS.sql: ENDS,
-    "FLOAT": Type(Family.DOUBLE, stored="FLOAT"),
+    "FLOAT": FLOAT,
 }
 
 
@@ -172,7 +180,14 @@ def type_named(name: str) -> Type | None:
     digits = re.fullmatch(r"DECIMAL\((\d+), ?(\d+)\)", name)
     if digits:
         return decimal(int(digits[1]), int(digits[2]))
+    if name in LISTS:
+        return Type(Family.LIST, stored=name)
     return _OTHERS.get(name)
+
+
+LISTS = frozenset(f"{of}[]" for of in ("BOOLEAN", "BIGINT", "DOUBLE", "VARCHAR", "DATE"))
+"""Lists that columns have: of at most `MOST_LISTED` values each, as they are cut when they come."""
+MOST_LISTED = 1000
 
 
 def as_decimal(type: Type) -> Type:
@@ -183,9 +198,13 @@ def as_decimal(type: Type) -> Type:
 def common(types: Iterable[Type]) -> Type | None:
     """Return the type that holds the values of all; None if there is none.
 
+    As in DuckDB, FLOAT beside whole numbers and decimals, though it doesn't hold all of them.
+
     Example:
         >>> common([type_named("INTEGER"), decimal(4, 2)]).sql, common([TEXT, DATE])
         ('DECIMAL(12, 2)', None)
+        >>> common([FLOAT, decimal(4, 2)]).sql, common([FLOAT, DOUBLE, BIGINT]).sql
+        ('FLOAT', 'DOUBLE')
     """
     known = [t for t in types if t.family is not Family.NULL]
     if not known:
@@ -194,6 +213,8 @@ def common(types: Iterable[Type]) -> Type | None:
     if families <= {Family.INTEGER, Family.BOOLEAN} and len(families) == 2:
         known = [integer(0, 1) if t.family is Family.BOOLEAN else t for t in known]
         families = {Family.INTEGER}
+    if families == {Family.LIST}:  # which are neither compared nor chosen from
+        return None
     if len(families) == 1 and Family.DECIMAL not in families:
         return _together(known)
     if families <= {Family.DATE, Family.TIMESTAMP}:
@@ -204,7 +225,10 @@ def common(types: Iterable[Type]) -> Type | None:
         width = max(t.digits for t in exact) + scale
         return decimal(width, scale) if width <= MAX_DIGITS else DOUBLE
     if families <= {Family.INTEGER, Family.DECIMAL, Family.DOUBLE}:
-        return DOUBLE
+        for t in known:
+            if t.family is Family.DOUBLE and t.stored != "FLOAT":
+                return DOUBLE
+        return FLOAT
     return None
 
 

@@ -90,12 +90,26 @@ UNITS = {
     "week": Buckets(length=7 * DAY, origin=-3 * DAY),
     "day": Buckets(length=DAY),
     "hour": Buckets(length=DAY // 24),
+    "15 minutes": Buckets(length=DAY // 96),
     "minute": Buckets(length=DAY // 1440),
     "second": Buckets(length=1_000_000),
 }
+ZONES_SINCE = 1096
+"""1973-01-01 in days since 1970: from then on clocks of all zones differ by whole minutes, and are
+changed at whole minutes."""
 FINER = {
-    "week": ("microsecond", "second", "minute", "hour", "day", "week"),
-    "year": ("microsecond", "second", "minute", "hour", "day", "month", "quarter", "year"),
+    "week": ("microsecond", "second", "minute", "15 minutes", "hour", "day", "week"),
+    "year": (
+        "microsecond",
+        "second",
+        "minute",
+        "15 minutes",
+        "hour",
+        "day",
+        "month",
+        "quarter",
+        "year",
+    ),
 }
 
 
@@ -430,11 +444,11 @@ def _of_time(name: str, rest: str, of: Term, term: Term) -> Monotone | None:
             return _searched(of, lambda at: in_order(at / 1e6))
         case "date_diff" if unit is not None and rest != "week":  # DuckDB's weeks are no weeks
             return _differing(of, others[0], unit, falls=of is term.arguments[0])
-        case "+" | "-" if rest in INTERVALS:
+        case "+" | "-" if rest in INTERVALS and not others[0].type.is_time:
             return _shifted(of, others[0], name, rest)
-        case "+" | "-" if others[0].type.family is Family.DATE:
+        case "-" if not rest and others[0].type.family is Family.DATE:
             return _differing(of, others[0], UNITS["day"], falls=of is term.arguments[1])
-        case "+" | "-":
+        case "+" | "-" if not rest:
             by = _amount(others[0], name, DAYS_DIGITS)
             return (
                 _never(of)

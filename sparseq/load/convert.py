@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import re
 
+from sparseq.language.types import MOST_LISTED
 from sparseq.sql.catalog import INTEGER_TYPES
 
 # -- conversion of a value to a column of another type: a rule for every pair of types, total ------
@@ -62,6 +63,8 @@ def expression(value: str, kind: str, target: str, format: str = "") -> str:
         return value
     if kind == "VARCHAR":
         return from_text(value, target, format)
+    if kind.endswith("[]") or target.endswith("[]"):
+        return _listed(value, kind, target)
     if target == "VARCHAR":
         return to_text(value, kind)
     numbers = {"FLOAT", "DOUBLE", "DECIMAL"}
@@ -90,8 +93,26 @@ def to_text(value: str, kind: str) -> str:
     return f"CAST({value} AS VARCHAR)"
 
 
+def _listed(value: str, kind: str, target: str) -> str:
+    """Return SQL for a list of other values, or for its text, which is JSON."""
+    if target == "VARCHAR":
+        return f"left(CAST(to_json({value}) AS VARCHAR), {MOST_TEXT})"
+    if not (kind.endswith("[]") and target.endswith("[]")):
+        return f"CAST(NULL AS {target})"
+    value = f"list_transform({value}, lambda x: {expression('x', kind[:-2], target[:-2])})"
+    return f"list_transform({value}, lambda x: x + 0)" if target == "DOUBLE[]" else value
+
+
 def from_text(text: str, target: str, format: str = "") -> str:
-    """Return SQL for what a text says in a type."""
+    """Return SQL for what a text says in a type; of a list, what JSON says."""
+    if target.endswith("[]"):
+        json = f"CASE WHEN json_valid({text}) THEN {text} END"
+        read = f"list_slice(from_json({json}, '[\"{target[:-2]}\"]'), 1, {MOST_LISTED})"
+        own = {  # one zero; no dates that are infinite, or far
+            "DOUBLE[]": "x + 0",
+            "DATE[]": "CASE WHEN year(x) BETWEEN 1 AND 9999 THEN x END",
+        }.get(target)
+        return read if own is None else f"list_transform({read}, lambda x: {own})"
     if target in INTEGER_TYPES:
         cast = f"TRY_CAST({text} AS {target})"
         return f"CASE WHEN regexp_full_match({text}, '{_WHOLE}') THEN {cast} END"

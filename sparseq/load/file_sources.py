@@ -83,8 +83,11 @@ class Source(Protocol):
     name: str
     open_ended: bool
     separator: str
-    declared: Mapping[str, str]
     notes: tuple[str, ...]
+
+    @property
+    def declared(self) -> Mapping[str, str]:
+        """See above."""
 
     @property
     def left_out(self) -> int:

@@ -43,6 +43,7 @@ from sparseq.load.text_lines import (
     unified,
     unreadable,
 )
+from sparseq.load.tidy import list_of
 
 # -- lines of JSON that are written alike become columns in a few passes over their bytes ----------
 
@@ -348,17 +349,29 @@ class JsonFile(TextColumns):
 
     @cached_property
     def types(self) -> dict[str, pa.DataType | None]:
-        """The keys of the first lines, in their order; None for lists, and for objects too deep.
+        """The keys of the first lines, in their order; None for lists of lists or objects, and for
+        objects too deep.
 
         What an object within has is called by both keys: `patient.id`. A key that has a point, or
         a quote, has quotes within it: `patient."a.b"`.
         """
-        return {k: None if seen <= {list, dict} else pa.string() for k, seen in self.seen.items()}
+        return {
+            k: None if seen <= {list, dict} and k not in self.declared else pa.string()
+            for k, seen in self.seen.items()
+        }
+
+    @cached_property
+    def declared(self) -> dict[str, str]:  # type: ignore[override]
+        """See `Source`: lists of texts, numbers or truths, by those in the first lines."""
+        lists = [key for key, kinds in self.seen.items() if kinds == {list}]
+        found = {key: list_of(self._inside[key]) for key in lists}
+        return {key: kind for key, kind in found.items() if kind}
 
     @cached_property
     def seen(self) -> dict[str, set[type]]:
         """Types of the values of the first lines, by key, but for nulls."""
         seen: dict[str, set[type]] = {}
+        self._inside: dict[str, set[type]] = {}
         decode = json.JSONDecoder().decode
         for line in next(self._chunks(), b"").split(b"\n", FIRST)[:FIRST]:
             try:
@@ -369,6 +382,8 @@ class JsonFile(TextColumns):
                 kinds = seen.setdefault(key, set())
                 if value is not None and value != {}:
                     kinds.add(type(value))
+                if isinstance(value, list):
+                    self._inside.setdefault(key, set()).update(map(type, value))
         return {key: k or {str} for key, k in seen.items() if key and (k or not _within(key, seen))}
 
     @cached_property

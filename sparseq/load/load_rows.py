@@ -29,6 +29,7 @@ from sparseq.base.errors import DataError, ParameterError, did_you_mean
 from sparseq.base.texts import shown
 from sparseq.engine._duckdb.connection import scratch
 from sparseq.engine.protocol import quote
+from sparseq.language.types import LISTS, MOST_LISTED
 from sparseq.load.convert import MOST_TEXT, expression
 from sparseq.load.fast_parse import ARROW, TextColumn
 from sparseq.load.file_sources import (
@@ -59,6 +60,7 @@ from sparseq.load.tidy import (
     duck_type,
     guess,
     kept_otherwise,
+    long_lists,
     long_texts,
     order_of,
     said_of,
@@ -86,6 +88,7 @@ class Intake:
         unreadable: Lines or rows with bytes that are no text: such a value is NULL.
         no_value: By column: values that did not fit, and are NULL.
         cut: By column: texts that were cut.
+        lists: By column: lists that were cut.
         bounded: What was cut to the bounds of its column, in words.
         columns: By column: why nothing of it could be read.
         notes: What was not looked at: other files in a folder, other sheets.
@@ -99,6 +102,7 @@ class Intake:
     unreadable: int = 0
     no_value: dict[str, int] = field(default_factory=dict)
     cut: dict[str, int] = field(default_factory=dict)
+    lists: dict[str, int] = field(default_factory=dict)
     bounded: list[str] = field(default_factory=list)
     columns: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -130,6 +134,9 @@ class Intake:
             said.append(f"{shown(name)}: {count:,} values did not fit, {became}")
         for name, count in self.cut.items():
             said.append(f"{shown(name)}: {count:,} texts were cut to {MOST_TEXT:,} characters")
+        cut = {name: count for name, count in self.lists.items() if count}
+        for name, count in cut.items():
+            said.append(f"{shown(name)}: {count:,} lists were cut to {MOST_LISTED:,} values")
         return said + self.bounded
 
 
@@ -485,6 +492,8 @@ class IncomingRows:
         ]
 
         def tidied(array: pa.Array, name: str) -> pa.Array:
+            if types[name] in LISTS:
+                self.told.lists[name] = self.told.lists.get(name, 0) + long_lists(decoded(array))
             array = self._tidied(array, name, kinds[name], name in whole, given)
             return readers[name].values(decoded(array)) if name in readers else array
 
@@ -621,7 +630,23 @@ class IncomingRows:
             tuple(self._dropped),
             declared.skip,
             self._without_null(types, declared),
+            self._moments(types, declared),
         )
+
+    def _moments(self, types: Mapping[str, str], declared: Declarations) -> frozenset[str]:
+        """Return the columns of moments: as declared, or by the schema of every source."""
+        zoned, typed = declared.zoned(), {name.lower() for name in declared.typed()}
+        for name in {name for name, kind in types.items() if kind == "TIMESTAMP"}:
+            raw = [
+                kind
+                for source in self.sources
+                for other, kind in source.raw_types().items()
+                if other.lower() == name.lower()
+            ]
+            moments = [pa.types.is_timestamp(kind) and kind.tz is not None for kind in raw]
+            if moments and all(moments) and name.lower() not in typed:
+                zoned |= {name.lower()}
+        return frozenset(name for name in types if name.lower() in zoned)
 
     def _without_null(self, types: Iterable[str], declared: Declarations) -> frozenset[str]:
         """Return the columns that are NOT NULL: as declared, or in every source by its schema."""
@@ -791,7 +816,9 @@ def _nested(source: Source, name: str) -> DataError:
             f"--drop {as_word(name)} leaves it out; for a row of each item make one first, with "
             f"DuckDB: COPY ({each}) TO 'rows.json'"
         )
-    return DataError(f"{file}: {word} has lists, or objects within more than 4 others", hint)
+    return DataError(
+        f"{file}: {word} has lists of objects or lists, or objects within more than 4 others", hint
+    )
 
 
 def _tidy_of(source: Source, name: str) -> pa.DataType | None:

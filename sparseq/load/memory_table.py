@@ -15,6 +15,7 @@ lacks a part names nobody.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -36,7 +37,7 @@ from sparseq.load.convert import MOST_TEXT, expression, to_text
 from sparseq.load.databases import spelled
 from sparseq.load.file_sources import FIRST, NO_TYPES, ArrowSource, Source, one_array
 from sparseq.load.read_schema import Schema
-from sparseq.load.tidy import duck_type, tidy, tidy_type
+from sparseq.load.tidy import duck_type, list_of, tidy, tidy_type
 
 # -- rows in memory, column by column, and how to sort them by user and by time --------------------
 
@@ -44,6 +45,7 @@ AT_ONCE = 122_880  # rows of a batch that is handed on: as many as DuckDB stores
 DICTIONARY_LIMIT = 10_000
 """A column with more distinct texts than this has them as they are."""
 _LARGE = dict.fromkeys((pa.string(), pa.large_string()), pa.large_string())
+_LARGE_LISTS = {pa.list_(pa.string()): pa.large_list(pa.large_string())}
 _LEAST = 1 << 16  # rows that a column has room for at first
 Order = NDArray[np.uint32] | NDArray[np.int64]
 
@@ -186,7 +188,9 @@ class _Chunks:
     """Any column, as it came."""
 
     def __init__(self, kind: pa.DataType) -> None:
-        self._kind = _LARGE.get(kind, kind)  # texts together may be more than 2 GiB
+        self._kind = (_LARGE | _LARGE_LISTS).get(
+            kind, kind
+        )  # texts together may be more than 2 GiB
         self._chunks: list[pa.Array] = []
         self.nbytes = self.valid = 0
 
@@ -348,10 +352,16 @@ class Memory(ArrowSource):
     Args:
         table: Its columns.
         texts: Those whose types are told by their texts, as in text files.
+        lists: Of these, those that have lists as JSON has them, with their types.
     """
 
-    def __init__(self, table: pa.Table, texts: frozenset[str] = frozenset()) -> None:
-        self._table, self._texts = table, texts
+    def __init__(
+        self,
+        table: pa.Table,
+        texts: frozenset[str] = frozenset(),
+        lists: Mapping[str, str] = NO_TYPES,
+    ) -> None:
+        self._table, self._texts, self.declared = table, texts, lists
         super().__init__(_NAME, table.schema)
 
     def raw_types(self) -> dict[str, pa.DataType]:
@@ -419,17 +429,25 @@ def _of_pandas(frame: Any) -> Source:
     twice = [name for name, n in Counter(map(str, frame.columns)).items() if n > 1]
     if twice:
         raise DataError(f"the frame has several columns {twice[0]!r}", "give each its own name")
-    arrays, texts = {}, set()
+    arrays, texts, lists = {}, set(), dict[str, str]()
     for name in frame.columns:
         column = frame[name]
         if column.dtype == object:
-            values = [None if _is_missing(v) else v for v in column]
+            listed = [v.tolist() if isinstance(v, np.ndarray) else v for v in column]
+            values = [None if _is_missing(v) else v for v in listed]
+            some = [v for v in values[:FIRST] if v is not None]
+            if some and all(isinstance(v, list) for v in some):
+                kind = list_of({type(x) for v in some for x in v})
+                lists |= {str(name): kind} if kind else {}
+            if str(name) in lists:
+                values = [json.dumps(v, default=str) if isinstance(v, list) else v for v in values]
+                texts.add(str(name))
             arrays[str(name)] = pa.array(map(spelled, values), pa.string(), size=len(values))
             if not any(isinstance(v, str) for v in values[:FIRST]):
                 texts.add(str(name))
         else:
             arrays[str(name)] = pa.chunked_array(pa.array(column, from_pandas=True))
-    return Memory(pa.table(arrays), frozenset(texts))
+    return Memory(pa.table(arrays), frozenset(texts), lists)
 
 
 def _is_missing(value: Any) -> bool:

@@ -26,6 +26,7 @@ import duckdb
 
 from sparseq.base.errors import ParameterError, did_you_mean
 from sparseq.engine._duckdb.connection import scratch
+from sparseq.language.types import LISTS
 from sparseq.load.convert import literal
 from sparseq.sql.catalog import Bound, Catalog, Table
 
@@ -49,7 +50,7 @@ TYPES = frozenset(
         "UUID",
     ]
 )
-"""Types that are stored, besides DECIMAL(p, s) up to `MOST_DIGITS` digits."""
+"""Types that are stored, besides DECIMAL(p, s) up to `MOST_DIGITS` digits, and `LISTS`."""
 MOST_DIGITS = 18
 NULLS = ("NULL", r"\N")
 """Texts that databases write for NULL."""
@@ -61,7 +62,9 @@ _SAME = {
     "REAL": "FLOAT",
     "DATETIME": "TIMESTAMP",
     "TIMESTAMPTZ": "TIMESTAMP",
+    "TIMESTAMPWITHTIMEZONE": "TIMESTAMP",
 }
+_MOMENTS = ("TIMESTAMPTZ", "TIMESTAMPWITHTIMEZONE")
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,7 @@ class Schema:
         dropped: Names in files, in lower case, of columns that are not stored.
         skip: Lines with words before the header of text files.
         not_null: Columns without NULL: a row that has it there, once it is read, is left out.
+        zoned: Columns of moments: TIMESTAMPTZ. They are stored in UTC.
     """
 
     types: Mapping[str, str]
@@ -97,11 +101,12 @@ class Schema:
     dropped: tuple[str, ...] = ()
     skip: int = 0
     not_null: frozenset[str] = frozenset()
+    zoned: frozenset[str] = frozenset()
 
     def to_dict(self) -> dict[str, Any]:
         """Return what the catalog doesn't say, as plain data."""
         later = ("encoding", "names", "dropped", "skip")
-        left = {"types", "not_null", *(name for name in later if not getattr(self, name))}
+        left = {"types", "not_null", "zoned", *(name for name in later if not getattr(self, name))}
         return {k: v for k, v in asdict(self).items() if k not in left}
 
     def in_files(self, name: str) -> str:
@@ -194,6 +199,11 @@ class Declarations:
         """Return the columns that are declared NOT NULL, in lower case."""
         found = {name.lower(): null_apart(name, text)[1] for name, text in self.types.items()}
         return frozenset(name for name, declared in found.items() if declared)
+
+    def zoned(self) -> frozenset[str]:
+        """Return the columns that are declared TIMESTAMPTZ, in lower case."""
+        kinds = {name: _kind_of(name, text)[0] for name, text in self.types.items()}
+        return frozenset(name.lower() for name, kind in kinds.items() if kind in _MOMENTS)
 
     def parsed(self) -> dict[str, tuple[str, str]]:
         """Return type and format by the column's name in lower case; raises `ParameterError`."""
@@ -384,17 +394,23 @@ def declared_type(column: str, text: str) -> tuple[str, str]:
     >>> declared_type("day", "date:%d/%m/%Y"), declared_type("price", "DECIMAL(9,2):,")
     (('DATE', '%d/%m/%Y'), ('DECIMAL(9,2)', ','))
     """
-    kind, _, format = null_apart(column, text)[0].partition(":")
-    kind = re.sub(r"\s", "", kind).upper()
+    kind, format = _kind_of(column, text)
     kind = _SAME.get(kind, kind)
-    if kind not in TYPES and not _is_decimal(kind):
+    if kind not in TYPES | LISTS and not _is_decimal(kind):
         raise ParameterError(
             f"the type of {column} is {kind or 'empty'}",
-            f"one of {', '.join(sorted(TYPES))}, DECIMAL(digits,scale) up to {MOST_DIGITS} digits",
+            f"one of {', '.join(sorted(TYPES))}, DECIMAL(digits,scale) up to {MOST_DIGITS} digits, "
+            f"or a list: {', '.join(sorted(LISTS))}",
         )
     if format:
         _check_format(column, kind, format)
     return kind, format
+
+
+def _kind_of(column: str, text: str) -> tuple[str, str]:
+    """Return the type that a declaration names, and its format."""
+    kind, _, format = null_apart(column, text)[0].partition(":")
+    return re.sub(r"\s", "", kind).upper(), format
 
 
 def _is_decimal(kind: str) -> bool:
@@ -431,7 +447,12 @@ def schema_of(table: Table, kept: Mapping[str, Any] | None) -> Schema:
     types = table.in_files
     said = dict(kept or {})
     lists = {name: tuple(said.get(name, ())) for name in ("user", "nulls", "dropped")}
-    return Schema(types, **said | lists, not_null=table.not_null & types.keys())
+    return Schema(
+        types,
+        **said | lists,
+        not_null=table.not_null & types.keys(),
+        zoned=table.zoned & types.keys(),
+    )
 
 
 def schema_of_existing(catalog: Catalog) -> dict[str, Schema]:

@@ -5,7 +5,8 @@
     numbers     bool, int8 … uint64, float, double, decimal128
     times       date32 and timestamp[us], of the years 1 to 9999; time64[us]
     uuid        Arrow's extension type
-    nothing     lists, structs, maps, unions, durations, intervals
+    lists       of texts, int64, double, bool or date32, cut to `MOST_LISTED` values
+    nothing     structs, maps, lists of lists, unions, durations, intervals
 
 What comes out has the type that the type of what went in says (`tidy_type`). No value decides about
 another: what has no place in its new type is NULL.
@@ -37,7 +38,8 @@ import pyarrow.compute as pc
 from sparseq.base.errors import DataError
 from sparseq.base.texts import shown
 from sparseq.engine._duckdb.connection import scratch
-from sparseq.load.convert import from_text, literal
+from sparseq.language.types import LISTS, MOST_LISTED
+from sparseq.load.convert import MOST_TEXT, from_text, literal
 from sparseq.load.read_schema import MOST_DIGITS, Declarations
 from sparseq.sql.catalog import INTEGER_TYPES
 
@@ -86,11 +88,29 @@ def tidy_type(kind: pa.DataType, binary: bool = False) -> pa.DataType | None:
     for types, becomes in _BECOMES:
         if any(is_of(kind) for is_of in types):
             return kind if becomes is None else becomes
+    if any(is_of(kind) for is_of in _LISTS):
+        inside = _listed(tidy_type(kind.value_type))
+        return None if inside is None else pa.list_(inside)
     return pa.string() if binary and any(is_of(kind) for is_of in _BINARY) else None
+
+
+def _listed(kind: pa.DataType | None) -> pa.DataType | None:
+    """Return the type of values in lists, by their own; None: there are no lists of them."""
+    if kind is None or isinstance(kind, pa.BaseExtensionType):
+        return None
+    if pa.types.is_integer(kind):
+        return pa.int64()
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return pa.float64()
+    if pa.types.is_large_string(kind):
+        return pa.string()
+    return kind if f"{_DUCK.get(str(kind))}[]" in LISTS else None
 
 
 def duck_type(kind: pa.DataType) -> str:
     """Return DuckDB's name of a tidy type."""
+    if pa.types.is_list(kind):
+        return f"{duck_type(kind.value_type)}[]"
     if isinstance(kind, pa.BaseExtensionType):
         return "UUID"
     if pa.types.is_decimal(kind):
@@ -109,6 +129,9 @@ _BECOMES: list[tuple[list[Any], pa.DataType | None]] = [
 ]
 
 
+_LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+
+
 _BINARY = (
     pa.types.is_binary,
     pa.types.is_large_binary,
@@ -123,6 +146,9 @@ def tidy(array: pa.Array) -> pa.Array:
     if isinstance(kind, pa.BaseExtensionType):
         return array if kind.extension_name == "arrow.uuid" else tidy(array.storage)
     if pa.types.is_dictionary(kind):
+        if pa.types.is_string_view(kind.value_type):  # which Arrow does not decode
+            words = array.dictionary.cast(pa.string())
+            array = pa.DictionaryArray.from_arrays(array.indices, words)
         return tidy(array.dictionary_decode())
     if pa.types.is_run_end_encoded(kind):
         return tidy(pc.run_end_decode(array))
@@ -130,9 +156,65 @@ def tidy(array: pa.Array) -> pa.Array:
         return _moments(array)
     becomes = tidy_type(kind, binary=True)
     assert becomes is not None
+    if pa.types.is_list(becomes):
+        return _lists(array, becomes.value_type)
     if pa.types.is_string(becomes) or pa.types.is_large_string(becomes):
         return texts(array) if not pa.types.is_decimal(kind) else array.cast(becomes)
     return array.cast(becomes)
+
+
+def _lists(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return lists of tidy values, each cut to `MOST_LISTED`."""
+    some = pc.list_slice(array, 0, MOST_LISTED, return_fixed_size_list=False)
+    lengths = pc.fill_null(pc.list_value_length(some), 0)
+    ends = np.concatenate([[0], np.cumsum(lengths.to_numpy(zero_copy_only=False))])
+    values = tidy(some.flatten())
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        long = long_texts(values, MOST_TEXT)
+        cut = values if long is None else pc.utf8_slice_codeunits(values, 0, MOST_TEXT)
+        values = cut.cast(pa.string())
+    whole = pc.cast(values, kind, safe=False)  # of uint64 beyond, see below
+    if pa.types.is_unsigned_integer(values.type):
+        whole = pc.if_else(pc.less(whole, 0), pa.scalar(None, kind), whole)
+    if pa.types.is_floating(kind):  # one zero, and one NaN: as what is equal is to be the same
+        whole = pc.add(whole, pa.scalar(0.0, kind))
+        whole = pc.if_else(pc.is_nan(whole), pa.scalar(float("nan"), kind), whole)
+    missing = pa.array(array.is_null().to_numpy(zero_copy_only=False))
+    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), whole, mask=missing)
+
+
+def list_of(kinds: set[type]) -> str:
+    """Return the type of lists by the types of what is in them; "": they are not stored.
+
+    >>> list_of({str, type(None)}), list_of({int, float}), list_of({int}), list_of({str, list})
+    ('VARCHAR[]', 'DOUBLE[]', 'BIGINT[]', '')
+    """
+    some = kinds - {type(None)}
+    if some & {list, dict}:
+        return ""
+    for of, name in ({int}, "BIGINT"), ({int, float}, "DOUBLE"), ({bool}, "BOOLEAN"):
+        if some and some <= of:
+            return f"{name}[]"
+    return "VARCHAR[]"
+
+
+def long_lists(array: pa.Array) -> int:
+    """Return how many lists, as such or as JSON has them, are longer than `MOST_LISTED`."""
+    if any(is_of(array.type) for is_of in _LISTS):
+        longer = pc.greater(pc.list_value_length(array), MOST_LISTED)
+        return pc.sum(longer).as_py() or 0
+    becomes = tidy_type(array.type, binary=True)
+    if becomes is None or not (pa.types.is_string(becomes) or pa.types.is_large_string(becomes)):
+        return 0
+    written = texts(array)
+    long = written.filter(pc.greater(pc.binary_length(written), 2 * MOST_LISTED))
+    if not len(long):
+        return 0
+    with scratch() as con:
+        con.register("long", pa.table({"x": long}))
+        more = f"json_array_length(CASE WHEN json_valid(x) THEN x END) > {MOST_LISTED}"
+        ((count,),) = con.execute(f"SELECT count(*) FROM long WHERE {more}").fetchall()
+    return int(count)
 
 
 def texts(array: pa.Array) -> pa.Array:
@@ -240,6 +322,8 @@ def kept_otherwise(raw: pa.DataType, stored: str) -> str:
     >>> kept_otherwise(pa.int64(), "BIGINT")
     ''
     """
+    if stored.endswith("[]"):
+        return kept_otherwise(raw.value_type, stored.removesuffix("[]"))
     said = []
     if pa.types.is_timestamp(raw) and raw.tz and raw.tz.upper() not in ("UTC", "ETC/UTC"):
         said.append(f"moments of {shown(raw.tz)}, kept in UTC")

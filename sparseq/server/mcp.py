@@ -76,7 +76,7 @@ async def _tables(service: Service, who: Principal, given: Arguments) -> tuple[s
             "columns": [
                 {
                     "name": c.name,
-                    "type": c.type,
+                    "type": c.shown,
                     "not_null": c.not_null,
                     "bounds": c.bounds,
                     "keys": c.keys,

@@ -18,7 +18,7 @@ from typing import Any, NoReturn, TypeVar
 from sqlglot import exp
 
 from sparseq.base.cancellation import check
-from sparseq.base.errors import QueryRefused
+from sparseq.base.errors import QueryRefused, did_you_mean
 from sparseq.language import types as T
 from sparseq.language.expression_tree import (
     MAX_SIZE,
@@ -261,15 +261,37 @@ class ExpressionReader:
 
     @_reads(exp.AtTimeZone)
     def _at_zone(self, e: exp.AtTimeZone) -> Term:
-        """A moment is in UTC already."""
+        """A moment as clocks show it in a zone; of what a clock shows there, the moment."""
         zone, term = e.args["zone"], self.read(e.this)
-        done = cast(term, T.TIMESTAMP) if term.type.family is Family.TIMESTAMP else None
-        if done is None or not isinstance(zone, exp.Literal) or not _is_utc(zone.name):
+        if not isinstance(zone, exp.Literal) or not zone.is_string:
+            _refuse(f"{said(e)}: a time zone is a constant", "x AT TIME ZONE 'Europe/Berlin'")
+        if is_text_constant(term):
             _refuse(
-                f"{said(e)} is not answered: stored times are in UTC",
-                "AT TIME ZONE 'UTC' is; compare with TIMESTAMPTZ '2024-03-31 02:00:00+02:00'",
+                f"{said(e)}: {term.sql} is a moment, or what a clock shows",
+                f"write TIMESTAMPTZ {term.sql} or TIMESTAMP {term.sql}",
             )
-        return done
+        name = self._zone(zone.name)
+        if term.type.family is Family.TIMESTAMP and name == "UTC":  # as it is kept
+            return replace(term, type=replace(term.type, zoned=not term.type.zoned))
+        return self._applied("timezone", e, [term, constant(name, T.TEXT)])
+
+    def _zone(self, name: str) -> str:
+        """Return a time zone as DuckDB's list has it, which is public."""
+        if _is_utc(name):
+            return "UTC"
+        known = list(map(str, self._evaluate("(SELECT list(name) FROM pg_timezone_names())")))
+        found = next((zone for zone in known if zone.lower() == name.lower()), "")
+        offset = re.fullmatch(r"(?:UTC|GMT)?([+-])0?(\d{1,2})(?::?00)?", name.upper())
+        if offset and not found:
+            away = f"Etc/GMT{'-' if offset[1] == '+' else '+'}{offset[2]}"  # as POSIX counts them
+            _refuse(f"{name!r} is an offset, not a time zone", f"write '{away}', which means it")
+        if not found:
+            close = did_you_mean(name, known)
+            _refuse(
+                f"there is no time zone {name[:40]!r}",
+                close if close.startswith("did") else "names are as in 'Europe/Berlin'",
+            )
+        return found
 
     @_reads(exp.Is)
     def _is(self, e: exp.Is) -> Term:
@@ -503,8 +525,39 @@ class ExpressionReader:
     @_reads(exp.ArraySize)
     def _counted_parts(self, e: exp.ArraySize) -> Term:
         if not isinstance(e.this, exp.Split):
-            _refuse(f"{said(e)} is not answered", "len(string_split(x, ' ')) counts words")
+            if e.expression is not None or self.read(e.this).type.family is not Family.LIST:
+                _refuse(f"{said(e)} is not answered", "len(string_split(x, ' ')) counts words")
+            return self._function("length", e, [e.this])
         return self._function("parts", e, [e.this.this, e.this.expression])
+
+    @_reads(exp.Bracket)
+    def _place(self, e: exp.Bracket) -> Term:
+        """list[1]: sqlglot counts from 0, what is written, and only that."""
+        place = e.expressions[0] if len(e.expressions) == 1 else e
+        plain = place.this if isinstance(place, exp.Neg) else place
+        if not isinstance(plain, exp.Literal) or not plain.this.isdecimal():
+            _refuse(f"{said(e)}: a place is a whole number", "list_extract(x, i) takes a column")
+        at = (-1 if plain is not place else 1) * int(plain.this) + 1
+        if not -T.INT64[1] <= at <= T.INT64[1]:
+            _refuse(f"{said(e)} is no place in a list", "the first is x[1], the last x[-1]")
+        return self._applied("list_extract", e, [self.read(e.this), constant(at, T.BIGINT)])
+
+    def _is_any(self, e: exp.Expr, listed: exp.Any) -> Term:
+        """Return x = ANY(list): whether one is x; not known if x or one that might be is NULL."""
+        if not isinstance(e, exp.EQ):
+            _refuse(f"{said(e)} is not answered", "x = ANY(list) is; unnest(list) has its values")
+        has = self._applied("contains", e, [self.read(listed.this), self.read(e.this)])
+        known = "{2} IS NOT NULL AND list_count({1}) = len({1})"
+        none = f"coalesce(len({{1}}), 0) = 0 OR ({known})"
+        sql = f"CASE WHEN {{0}} THEN true WHEN {none} THEN false END"
+        return call("any", sql, T.BOOLEAN, has, *has.arguments)
+
+    @_reads(exp.Explode)
+    def _values_of(self, e: exp.Explode) -> Term:
+        _refuse(
+            f"{said(e)} makes rows here, in the middle of something",
+            "select it by itself in a subquery: SELECT t.*, unnest(t.tags) AS tag FROM t",
+        )
 
     @_reads(exp.ConcatWs)
     def _joined_with(self, e: exp.ConcatWs) -> Term:
@@ -615,6 +668,8 @@ class ExpressionReader:
     # -- comparisons -----------------------------------------------------------------------------
 
     def _compared(self, e: exp.Expr) -> Term:
+        if isinstance(e.expression, exp.Any):
+            return self._is_any(e, e.expression)
         return self._compare(COMPARED[type(e)], e, e.this, e.expression)
 
     def _compare(self, operator: str, e: exp.Expr, left: exp.Expr, right: exp.Expr) -> Term:
@@ -638,6 +693,13 @@ class ExpressionReader:
         if Family.INTEGER is type.family and a.type.family is b.type.family:
             return a, b
         return self._in_type(a, type, e), self._in_type(b, type, e)
+
+    def _numbers(self, several: Sequence[exp.Expr]) -> list[Term]:
+        """Return what is compared at once: a FLOAT is a DOUBLE if another is."""
+        terms = [self.read(x) for x in several]
+        if T.common(t.type for t in terms if t.type.is_number) != T.DOUBLE:
+            return terms
+        return [self._double(t) if t.type == T.FLOAT else t for t in terms]
 
     def _in_type(self, term: Term, type: Type, e: exp.Expr) -> Term:
         if term.type.family is type.family and type.family is not Family.DECIMAL:
@@ -664,7 +726,7 @@ class ExpressionReader:
 
     @_reads(exp.Between)
     def _between(self, e: exp.Between) -> Term:
-        value, low, high = (self.read(x) for x in (e.this, e.args["low"], e.args["high"]))
+        value, low, high = self._numbers([e.this, e.args["low"], e.args["high"]])
         (a, low), (b, high) = self._comparable(e, value, low), self._comparable(e, value, high)
         if a == b:
             return call("between", "({0} BETWEEN {1} AND {2})", T.BOOLEAN, a, low, high)
@@ -672,15 +734,15 @@ class ExpressionReader:
 
     @_reads(exp.In)
     def _in(self, e: exp.In) -> Term:
-        value = self.read(e.this)
-        pairs = [self._comparable(e, value, self.read(x)) for x in e.expressions]
+        value, *listed = self._numbers([e.this, *e.expressions])
+        pairs = [self._comparable(e, value, x) for x in listed]
         if all(a == value for a, _ in pairs):
             size = value.size + sum(b.size for _, b in pairs)
-            listed = ", ".join(b.sql for _, b in pairs)
+            texts = ", ".join(b.sql for _, b in pairs)
             constants = value.constant and all(b.constant for _, b in pairs)
             return Term(
                 T.BOOLEAN,
-                f"({value.sql} IN ({listed}))",
+                f"({value.sql} IN ({texts}))",
                 constants,
                 None,
                 size,
@@ -761,19 +823,24 @@ class ExpressionReader:
             if not terms[i].is_written or terms[i].value is None:
                 what = "a number of decimals" if f.name in ("round", "trunc") else said_in(e, i)
                 _refuse(f"{said(e)}: {what} is a constant", "write the value itself")
-        arguments = [self._argument(t, k, e) for t, k in zip(terms, f.takes, strict=True)]
+        numbers = [t for t, k in zip(terms, f.takes, strict=True) if k is Family.DOUBLE]
+        held = T.common(t.type for t in numbers if not is_text_constant(t))
+        number = T.FLOAT if f.short and held == T.FLOAT else T.DOUBLE
+        arguments = [self._argument(t, k, e, number) for t, k in zip(terms, f.takes, strict=True)]
         types = [a.type for a in arguments]
-        type = f.gives(types)
+        type = number if f.short else f.gives(types)
         return None if type is None else call(f.name, f.sql(types), type, *arguments)
 
-    def _argument(self, term: Term, family: Family, e: exp.Expr) -> Term:
+    def _argument(self, term: Term, family: Family, e: exp.Expr, number: Type = T.DOUBLE) -> Term:
+        """Return a term of a family; `number`: what numbers become."""
         whole = family is not Family.INTEGER or term.type.within(*T.INT64)
-        if term.type.family is family and term.type.stored != "FLOAT" and whole:
+        fits = family is not Family.DOUBLE or term.type == number
+        if term.type.family is family and fits and whole:
             return term
         if family is Family.DECIMAL:
             target = T.as_decimal(term.type)
         else:
-            target = T.type_named(_OWN[family]) or T.DOUBLE
+            target = number if family is Family.DOUBLE else T.type_named(_OWN[family]) or T.DOUBLE
         done = self._become(term, target, e)
         assert done is not None  # `cost_of` has looked
         return self._folded(done, _of(term, e), str(family))

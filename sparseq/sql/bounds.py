@@ -10,6 +10,7 @@ import datetime as dt
 import math
 from collections.abc import Callable
 
+import numpy as np
 from sqlglot import exp
 
 from sparseq.language.functions import rule_of
@@ -200,6 +201,9 @@ def _cast(e: exp.Cast | exp.TryCast, x: Interval) -> Interval:
         return _day(e.this)
     if e.to.is_type(exp.DataType.Type.BOOLEAN):
         return (0.0, 1.0)
+    if e.to.is_type(exp.DataType.Type.FLOAT):  # rounding never falls
+        with np.errstate(over="ignore"):
+            return float(np.float32(x[0])), float(np.float32(x[1]))
     return x if e.to.is_type(*exp.DataType.FLOAT_TYPES) else _outward(x)
 
 

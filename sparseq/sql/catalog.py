@@ -56,6 +56,7 @@ class Column:
         found: Values that were privately found; None: they have not been looked for.
         owned: No value is of two people, as of an order's or a session's number: declared.
         not_null: No row has NULL there: one that comes with it is left out.
+        zoned: Times are moments, TIMESTAMPTZ, in UTC, and not what clocks show somewhere.
     """
 
     name: str
@@ -66,16 +67,27 @@ class Column:
     found: tuple[Any, ...] | None = None
     owned: bool = False
     not_null: bool = False
+    zoned: bool = False
 
     @property
     def integral(self) -> bool:
         """Values are integers."""
         return self.type in INTEGER_TYPES
 
+    @property
+    def shown(self) -> str:
+        """The type as it is declared."""
+        return "TIMESTAMPTZ" if self.zoned else self.type
 
-def columns_of(types: Mapping[str, str], not_null: Collection[str]) -> tuple[Column, ...]:
-    """Return columns by their types, of which some are NOT NULL."""
-    return tuple(Column(name, type, not_null=name in not_null) for name, type in types.items())
+
+def columns_of(
+    types: Mapping[str, str], not_null: Collection[str], zoned: Collection[str] = ()
+) -> tuple[Column, ...]:
+    """Return columns by their types, of which some are NOT NULL, and some have moments."""
+    return tuple(
+        Column(name, type, not_null=name in not_null, zoned=name in zoned)
+        for name, type in types.items()
+    )
 
 
 @dataclass(frozen=True)
@@ -232,6 +244,11 @@ class Table:
         return frozenset(c.name for c in self.columns if c.not_null)
 
     @property
+    def zoned(self) -> frozenset[str]:
+        """The columns that have moments."""
+        return frozenset(c.name for c in self.columns if c.zoned)
+
+    @property
     def bounds(self) -> dict[str, tuple[float, float]]:
         """The bounds of columns that have some."""
         return {c.name: c.bounds for c in self.columns if c.bounds is not None}
@@ -355,6 +372,7 @@ class Catalog:
                 tuple(keys) if keys is not None else None,
                 owned=c.get("owned", False),
                 not_null=c.get("not_null", False),
+                zoned=c.get("zoned", False),
             )
 
         return cls(
@@ -473,6 +491,12 @@ def declared(
         ParameterError: A declaration is about no column, or makes no sense.
     """
     names = {c.name.lower(): c for c in table.columns}
+    for name in (*keys, *bounds, *owned):
+        if name.lower() in names and names[name.lower()].type.endswith("[]"):
+            raise ParameterError(
+                f"{name} has lists, of which there are neither keys nor bounds",
+                "a question lists their values: WHERE tag IN ('a', 'b')",
+            )
     for name, given in bounds.items():
         if name.lower() in names:
             low, high = (_bound(names[name.lower()], end) for end in given)

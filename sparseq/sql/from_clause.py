@@ -4,13 +4,14 @@ Bounded work: how many rows the joins of one SELECT may make of one person's.
 
 Where sources are joined, person i's row combinations are
 
-    own rows of i in each source about people, multiplied (of a LEFT JOINed one, at least 1),
+    own rows of i in each source about people, multiplied (at least 1 of one that may lack it),
     times, for each public source, the most rows that one join key has there
 
 (1 where the key is unique; all rows of the source where nothing says `column = …`). The joined rows
-of i are at most that many. Whoever has more than `most_of` says is taken out of every source of the
-SELECT, before anything is joined: no row of i leaves it, so i contributes nothing and pays nothing.
-All others' rows are as they were.
+of i are at most that many; of a FULL JOIN at most twice as many, as a + b <= 2 a b from 1 on, and
+each of its rows is a pair, or one that has no other. Whoever has more than `most_of` says is taken
+out of every source of the SELECT, before anything is joined: no row of i leaves it, so i
+contributes nothing and pays nothing. All others' rows are as they were.
 
 What a join takes is the combinations of all people together, and neither how many people nor how
 many rows there are is public. So it is the combinations for *each row* that are limited, to sqrt of
@@ -48,7 +49,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import permutations
 from typing import Any
@@ -58,7 +59,7 @@ from sqlglot import exp
 from sparseq.base.errors import QueryRefused
 from sparseq.language import types as T
 from sparseq.language.expression_tree import Term, call, cast
-from sparseq.language.types import Family, type_named
+from sparseq.language.types import Family, Type, type_named
 from sparseq.sql.bounds import Interval
 from sparseq.sql.catalog import INTEGER_TYPES, Column, Table
 from sparseq.sql.parse import said
@@ -86,6 +87,7 @@ class ColumnFacts:
         stored: The stored column behind it, where it is just that.
         values: Finds the public values of a subquery's column, if there are any.
         null: Tells whether a subquery's column may be NULL.
+        zoned: Times are moments.
     """
 
     type: str = ""
@@ -93,6 +95,13 @@ class ColumnFacts:
     stored: Column | None = None
     values: Callable[[], list[Any] | None] | None = field(default=None, compare=False)
     null: Callable[[], bool] | None = field(default=None, compare=False)
+    zoned: bool = False
+
+    @property
+    def held(self) -> Type | None:
+        """The type of its values in an expression; None: no expression takes it."""
+        known = type_named(self.type)
+        return known and replace(known, zoned=self.zoned)
 
 
 @dataclass
@@ -106,8 +115,8 @@ class FromItem:
         columns: What is known about the others.
         table: The stored table, if it is one.
         derived: The subquery in physical form, in parentheses, if it is one.
-        optional: It is LEFT JOINed: all of its columns may be NULL.
-        full: Its FULL JOIN leaves no row out, on either side.
+        optional: It is LEFT JOINed, or a side of a FULL JOIN: all of its columns may be NULL.
+        full: It is FULL JOINed: no row is left out, on either side.
         decoded: Coded columns whose strings are needed.
         needs_ids: The users' identifiers are needed.
         by_time: Read in the order of time.
@@ -208,6 +217,7 @@ def cap(private: Sequence[FromItem], factor: int, most: int) -> Cap | None:
     several = [s for s in private if not s.single]
     if len(several) + (factor > 1) < 2 or not several:
         return None
+    factor *= 1 + any(source.full for source in private)
     most = most_of(most, people_in(private))
     sources: dict[str, list[bool]] = {}
     for source in several:
@@ -218,6 +228,14 @@ def cap(private: Sequence[FromItem], factor: int, most: int) -> Cap | None:
         sql = f"SELECT {USER} FROM {rows} AS s GROUP BY {USER} HAVING count(*) > {limit}"
     else:
         sql = _product(sources, factor, most)
+    return Cap("#over " + hashlib.sha256(sql.encode()).hexdigest()[:16], sql, most)
+
+
+def cap_of_lists(source: FromItem, lists: exp.Column, most: int) -> Cap:
+    """Return who is out where the values of lists become rows: whose lists have too many."""
+    rows, column = f"{source.rows_sql()} AS {quoted(source.alias)}", lists.sql("duckdb")
+    having = f"coalesce(sum(len({column})), 0) > {most}"
+    sql = f"SELECT {USER} FROM {rows} GROUP BY {USER} HAVING {having}"
     return Cap("#over " + hashlib.sha256(sql.encode()).hexdigest()[:16], sql, most)
 
 
@@ -487,8 +505,9 @@ def combined(
 
 
 def _facts(a: ColumnFacts, b: ColumnFacts) -> ColumnFacts:
-    types = [type_named(f.type) for f in (a, b)]
+    types = [f.held for f in (a, b)]
     common = T.common(t for t in types if t is not None) if all(types) else None
+    common = types[0] if types[0] == types[1] else common
     bounds = None
     if a.bounds is not None and b.bounds is not None:
         bounds = min(a.bounds[0], b.bounds[0]), max(a.bounds[1], b.bounds[1])
@@ -503,7 +522,8 @@ def _facts(a: ColumnFacts, b: ColumnFacts) -> ColumnFacts:
         return any(f.null is None or f.null() for f in (a, b))
 
     type = common.sql if common is not None else ""
-    return ColumnFacts(type, bounds, values=cache(values), null=cache(null))
+    zoned = common is not None and common.zoned
+    return ColumnFacts(type, bounds, values=cache(values), null=cache(null), zoned=zoned)
 
 
 def _column(facts: ColumnFacts, own: str, type: str, name: str, tree: exp.Expr) -> str:
@@ -515,6 +535,7 @@ def _column(facts: ColumnFacts, own: str, type: str, name: str, tree: exp.Expr) 
             f"{said(tree)[:60]}: {name} is of different types", "write CAST(x AS type)"
         )
     if done.type.family is Family.DOUBLE:
-        plain = "CASE WHEN isnan({0}) THEN CAST('nan' AS DOUBLE) ELSE {0} + 0 END"
-        done = call("plain", plain, T.DOUBLE, done)
+        kind = done.type.sql
+        plain = f"CASE WHEN isnan({{0}}) THEN CAST('nan' AS {kind}) ELSE {{0}} + 0 END"
+        done = call("plain", plain, done.type, done)
     return f"{done.sql} AS {quoted(name)}"

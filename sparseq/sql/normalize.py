@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from sqlglot import exp
@@ -143,6 +143,9 @@ _SCALARS = {
     exp.DateBin,
     exp.WidthBucket,
     exp.ArraySize,
+    exp.Any,
+    exp.Bracket,
+    exp.Explode,
     exp.Split,
     exp.ConcatWs,
 }
@@ -601,7 +604,7 @@ def _node(node: exp.Expr) -> exp.Expr:
         return exp.cast(exp.Literal.string(dt.date.today().isoformat()), "DATE")
     if _is_now(node):
         now = dt.datetime.now(dt.UTC).replace(tzinfo=None, microsecond=0)
-        return exp.cast(exp.Literal.string(now.isoformat(" ")), "TIMESTAMP")
+        return exp.cast(exp.Literal.string(now.isoformat(" ")), "TIMESTAMPTZ")
     if isinstance(node, exp.ApproxDistinct):
         return exp.Count(this=exp.Distinct(expressions=[node.this]))
     if isinstance(node, exp.ApproxQuantile):
@@ -851,8 +854,87 @@ def _qualified(select: exp.Select) -> None:
         )
 
 
+_UNNEST = "unnest"
+"""The column of a list's values, where nothing else is said."""
+
+
+def _unnest_beside(select: exp.Select) -> None:
+    """FROM t, unnest(t.tags) AS u(tag): FROM (SELECT *, unnest(tags) AS tag FROM t) AS t.
+
+    And SELECT unnest(tags) AS tag, count(*) FROM t GROUP BY tag: likewise.
+    """
+    if select.find(exp.Unnest, exp.Explode) is None:
+        return
+    start = select.args.get("from_")
+    for join in list(select.args.get("joins") or []):
+        lists, name = _lists_of(join.this)
+        if not lists:
+            continue
+        on = join.args.get("on")
+        plain = (
+            join.side == "" and join.kind in ("", "CROSS", "INNER") and not join.args.get("using")
+        )
+        always = on is None or (isinstance(on, exp.Boolean) and bool(on.this))
+        if len(lists) > 1 or not plain or not always or join.this.args.get("offset"):
+            raise QueryRefused(
+                "a list is unnested beside its own table", "FROM t, unnest(t.tags) AS u(tag)"
+            )
+        assert start is not None
+        called = join.this.alias_or_name
+        before = [start.this, *(j.this for j in select.args["joins"] if j is not join)]
+        table = _with_values(before, lists[0], name)
+        for column in select.find_all(exp.Column):
+            if column.name.lower() == name.lower() and column.table in ("", called):
+                column.set("table", exp.to_identifier(table))
+        select.args["joins"].remove(join)
+    found = [x for e in select.expressions for x in e.find_all(exp.Explode)]
+    grouped = select.args.get("group") or any(map(_aggregated, select.expressions))
+    for explode in found if start is not None and grouped and len(found) == 1 else []:
+        name = explode.parent.alias if isinstance(explode.parent, exp.Alias) else _UNNEST
+        table = _with_values([start.this], explode.this, name) if start is not None else ""
+        column = exp.column(name, table)
+        explode.replace(column)
+        group = select.args.get("group")
+        for key in [k for k in group.expressions if k == explode] if group is not None else []:
+            key.replace(column.copy())
+
+
+def _lists_of(item: exp.Expr) -> tuple[list[exp.Expr], str]:
+    """Return what an item of FROM unnests, and the name of its values; []: it is no such item."""
+    inner, alias = item, item.args.get("alias")
+    columns = alias.columns if isinstance(alias, exp.TableAlias) else []
+    if isinstance(item, exp.Lateral):
+        inner = item.this
+    if isinstance(inner, exp.Unnest):
+        return list(inner.expressions), columns[0].name if columns else _UNNEST
+    shown = inner.this.expressions if isinstance(inner, exp.Subquery) else []
+    bare = isinstance(item, exp.Lateral) and len(shown) == 1 and not inner.this.args.get("from_")
+    if not bare or not isinstance(shown[0].unalias(), exp.Explode):
+        return [], ""
+    return [shown[0].unalias().this], (columns[0].name if columns else shown[0].alias) or _UNNEST
+
+
+def _with_values(items: Sequence[exp.Expr], of: exp.Expr, name: str) -> str:
+    """Give the item that a list is a column of the list's values; return what it is called."""
+    column = of.unnest()
+    table = column.table.lower() if isinstance(column, exp.Column) else " "
+    named = [i for i in items if table in (i.alias_or_name.lower(), "" if not items[1:] else None)]
+    if len(named) != 1 or not isinstance(named[0], exp.Table | exp.Subquery):
+        raise QueryRefused(
+            f"{of.sql('duckdb')[:60]} is not a column of one table here",
+            "unnest a list of a table by its name: FROM t, unnest(t.tags) AS u(tag)",
+        )
+    (item,), called = named, named[0].alias_or_name
+    values = exp.alias_(exp.Explode(this=exp.column(column.name)), name)
+    inner = exp.select("*", values).from_(item.copy())
+    alias = exp.TableAlias(this=exp.to_identifier(called))
+    item.replace(exp.Subquery(this=inner, alias=alias))
+    return str(called)
+
+
 _RULES: list[Callable[[exp.Select], None]] = [
     without_parentheses,
+    _unnest_beside,
     without_laterals,
     _name_windows,
     _group_by_all,

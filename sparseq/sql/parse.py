@@ -180,6 +180,11 @@ def _qualify(tree: exp.Select, catalog: Catalog) -> exp.Select:
     tree.meta[_SPELLED] = {
         c.name.lower(): c.name for t in tree.find_all(exp.TableAlias) for c in t.columns
     }
+    after: list[exp.Join] = []
+    for join in tree.find_all(exp.Join):
+        after += _after_full(join.parent) if join.side == "FULL" and join.parent else []
+    for join in after:
+        join.meta[_AFTER_FULL] = True
     try:
         qualified = qualify(tree, schema=schema, dialect=Dialect, validate_qualify_columns=True)
     except OptimizeError as error:
@@ -187,7 +192,30 @@ def _qualify(tree: exp.Select, catalog: Catalog) -> exp.Select:
     except SqlglotError as error:
         raise NotSql(f"this query can't be read: {_message(error)}") from None
     assert isinstance(qualified, exp.Select)
+    if after:
+        _use_either_side(qualified)
     return qualified
+
+
+_AFTER_FULL = "by a column of a FULL JOIN"
+
+
+def _after_full(select: exp.Expr) -> list[exp.Join]:
+    """Return the joins of a SELECT by names, if the first is a FULL JOIN by names."""
+    named = [j for j in select.args.get("joins") or [] if j.args.get("using") or j.method]
+    whole = bool(named) and named[0] is select.args["joins"][0] and named[0].side == "FULL"
+    return named[1:] if whole else []
+
+
+def _use_either_side(tree: exp.Select) -> None:
+    """Join by what either side of a FULL JOIN has, where sqlglot takes the first side's."""
+    for join in [j for j in tree.find_all(exp.Join) if _AFTER_FULL in j.meta]:
+        first = join.parent.args["joins"][0] if join.parent is not None else join
+        pairs = {c.this.sql(): c.expression for c in _parts(first) if isinstance(c, exp.EQ)}
+        for part in _parts(join) if join.args.get("on") is not None else []:
+            other = pairs.get(part.this.sql()) if isinstance(part, exp.EQ) else None
+            if other is not None:
+                part.set("this", exp.func("coalesce", part.this.copy(), other.copy()))
 
 
 # -- rows that agree in a key are rows of one person -----------------------------------------------

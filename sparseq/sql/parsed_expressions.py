@@ -210,6 +210,7 @@ _OTHER_NAMES: dict[type, str] = {
     exp.TimeToUnix: "epoch",
     exp.JSONExtractScalar: "json_extract_string",
     exp.JSONExtract: "json_extract",
+    exp.ArrayContains: "contains",
 }
 """Functions that sqlglot has another name for than the table."""
 _WRITTEN = {
@@ -305,9 +306,10 @@ def respelt(e: exp.Expr) -> exp.Expr:
     """Return a node in the one way of writing it that is read, or as it is.
 
     FETCH FIRST, any_value(x), date_format(x, form), list_contains([…], x), pi(), date(x),
-    DATEADD(unit, number, time), lengths of time, stretches of them, ANY and ALL of a list, a value
-    where it IS NULL, VALUES and series in FROM, and rows of values; rows are equal where all their
-    values are, NULL being one, as in DuckDB. What is inside must have been respelt before.
+    DATEADD(unit, number, time), timezone(zone, time), lengths of time, stretches of them, ANY of
+    rows, ANY and ALL of a list, a value where it IS NULL, VALUES and series in FROM, and rows of
+    values; rows are equal where all their values are, NULL being one, as in DuckDB. What is inside
+    must have been respelt before.
 
     Raises:
         QueryRefused: Stretches of time begin where time_bucket's don't.
@@ -337,6 +339,8 @@ def respelt(e: exp.Expr) -> exp.Expr:
             e.args.get(a) for a in ("zone", "expressions")
         ):
             return exp.cast(e.this, "DATE") if e.this is not None else e
+        case exp.Anonymous() if e.name.lower() == "timezone" and len(e.expressions) == 2:
+            return exp.AtTimeZone(this=e.expressions[1], zone=e.expressions[0])
         case exp.Anonymous() if e.name.lower() == "dateadd" and len(e.expressions) == 3:
             unit, number, time = e.expressions
             return exp.DateAdd(this=time, expression=number, unit=exp.Var(this=unit.name.upper()))
@@ -374,11 +378,21 @@ def respelt(e: exp.Expr) -> exp.Expr:
         case exp.In() if isinstance(e.this, exp.Tuple) and not e.args.get("query"):
             same = [_same_row(e.this, row) for row in e.expressions]
             return exp.or_(*same) if all(same) else e
+        case exp.EQ() if (inner := _any_of_rows(e.expression)) is not None:
+            return exp.In(this=e.this, query=inner)
         case exp.EQ() | exp.NEQ() if (one := _same_row(e.this, e.expression)) is not None:
             return one if isinstance(e, exp.EQ) else exp.Not(this=exp.Paren(this=one))
         case _ if type(e) in COMPARED and (listed := _listed_in(e.expression)) is not None:
             return _compared_with(e, *listed)
     return e
+
+
+def _any_of_rows(e: exp.Expr) -> exp.Subquery | None:
+    """Return the subquery of ANY (SELECT …), as IN has it; None: it is something else."""
+    inner = e.this if isinstance(e, exp.Any) else None
+    if isinstance(inner, exp.Select):
+        return exp.Subquery(this=inner)
+    return inner if isinstance(inner, exp.Subquery) else None
 
 
 def _is_listed(e: exp.Expr) -> bool:

@@ -25,6 +25,7 @@ from sparseq.base.cancellation import Cancellation, check
 from sparseq.base.errors import QueryRefused
 from sparseq.engine._duckdb.connection import fetch_at_most, scratch
 from sparseq.language import types as T
+from sparseq.language.value_sets import DAY, UNITS, ZONES_SINCE
 from sparseq.released.sql_over_noise import ends_function
 from sparseq.sql.catalog import Catalog, KnownBounds
 from sparseq.sql.parsed_expressions import ENDS_FUNCTION
@@ -151,6 +152,32 @@ class PublicFacts:
         """
         ((value,),) = self.values(f"SELECT {sql}")
         return value
+
+    def unit_of_zone(self, name: str) -> str:
+        """Return the unit at whose ends alone clocks of a zone are changed, from 1973 on.
+
+        Hours or quarters of them, if its clocks differ from UTC by whole ones each midnight, and by
+        as much at the first and the last moment of each on days after which they differ otherwise;
+        else minutes. After 2100 the years are as those before.
+        """
+        zone = "'" + name.replace("'", "''") + "'"
+        off = f"(epoch_us(timezone({zone}, make_timestamptz({{0}}))) - {{0}})"
+        day = f"SELECT d, {off.format(f'({DAY} * d)')} AS own FROM range({ZONES_SINCE}, 48000) t(d)"
+        for unit in ("hour", "15 minutes"):
+            size = UNITS[unit].length
+            first = f"({DAY} * d + {size} * h)"
+            inside = (
+                f"SELECT {off.format(first)} AS a, {off.format(f'({first} + {size - 1})')} AS b "
+                f"FROM days, range({DAY // size}) AS t(h) WHERE own <> later"
+            )
+            whole = self.values(
+                "WITH days AS MATERIALIZED (SELECT d, own, lead(own) OVER (ORDER BY d) AS later "
+                f"FROM ({day})) SELECT bool_and(a % {size} = 0 AND a = b) FROM "
+                f"(SELECT own AS a, own AS b FROM days UNION ALL {inside})"
+            )
+            if whole == [(True,)]:
+                return unit
+        return "minute"
 
     def rows(self, sql: str) -> pa.Table:
         """Return the rows of a SELECT over public tables.

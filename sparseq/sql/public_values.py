@@ -22,7 +22,7 @@ from sparseq.language import types as T
 from sparseq.language.conditions import allowed, fineness, finest
 from sparseq.language.expression_tree import Term
 from sparseq.language.types import NULL, Family, Type, type_named
-from sparseq.language.value_sets import DAY, UNITS, Spans, places_of
+from sparseq.language.value_sets import DAY, UNITS, ZONES_SINCE, Spans, places_of
 from sparseq.sql.bind_expressions import ExpressionReader
 from sparseq.sql.bounds import ONE_OF
 from sparseq.sql.catalog import INTEGER_TYPES, TIME_TYPES
@@ -128,6 +128,7 @@ _STRICT = (
     exp.Year,
     exp.LastDay,
     exp.DateBin,
+    exp.AtTimeZone,
     exp.DateDiff,
     exp.TimeToStr,
     exp.Dayname,
@@ -232,7 +233,7 @@ class PublicValues:
                     return False
         if isinstance(e, exp.Column):
             return not self._is_refuted(e)
-        if isinstance(e, _NEVER_NULL) or not isinstance(e, exp.Condition):
+        if isinstance(e, _NEVER_NULL) or not isinstance(e, exp.Condition | exp.AtTimeZone):
             return False
         if is_constant(e):
             return bool(self._public.constant(f"({e.sql('duckdb')}) IS NULL"))
@@ -459,18 +460,16 @@ class PublicValues:
 
     def _stands_for(self, column: exp.Column, of: Sequence[Term]) -> _Part | None:
         """Return values of a column that stand for all, as far as some terms of it go."""
-        type = self._scope.type_of(column)
-        held = type_named(type)
+        type, held = self._scope.type_of(column), self._scope.facts(column).held
         values = self.of(column, type) if held is not None else None
         if held is not None and values is not None and len(values) <= MAX_VALUES:
             return _Part(
                 held, len(values), f"SELECT unnest({constants([*values, None], held.sql)})"
             )
-        unit = finest([fineness(t, self._scope.term(column)) for t in of])
-        moments = self.moments(column, unit) if type == "TIMESTAMP" and unit else None
-        if moments is None:
+        moments = self.moments(column, of) if type == "TIMESTAMP" else None
+        if moments is None or held is None:
             return None
-        return _Part(T.TIMESTAMP, moments[0], f"{moments[1]} UNION ALL SELECT NULL")
+        return _Part(held, moments[0], f"{moments[1]} UNION ALL SELECT NULL")
 
     def _constant(self, sql: str) -> Any:
         return self._public.constant(sql)
@@ -482,10 +481,11 @@ class PublicValues:
         spans, _ = self._allowed(e)
         return values if spans is None else [v for v in values if v in spans]
 
-    def moments(self, column: exp.Column, unit: str) -> tuple[int, str] | None:
-        """Return moments that stand for all times of a column; None: no range.
+    def moments(self, column: exp.Column, of: Sequence[Term]) -> tuple[int, str] | None:
+        """Return moments that stand for all times of a column, as far as some terms of it go.
 
-        They are the beginning of each unit, and the last moment of each stretch.
+        They are the beginning of each unit that decides the terms, and the last moment of each
+        stretch. None: there is no range, or the terms may look at less than all units.
 
         Returns:
             How many, and SQL of them.
@@ -493,12 +493,16 @@ class PublicValues:
         spans, _ = self._allowed(column)
         assert spans is not None  # of timestamps
         bounds = self._scope.facts(column).bounds
-        if bounds is not None:
+        if bounds is not None and all(map(math.isfinite, bounds)):
             first, last = (math.floor(bound) for bound in bounds)
             spans = spans.both(Spans.of([(first * DAY, (last + 1) * DAY - 1)]))
         if not spans:
             return 1, "SELECT CAST(NULL AS TIMESTAMP)"
         if not all(map(math.isfinite, spans.ends)):
+            return None
+        kept = self._public.unit_of_zone if spans.ends[0] >= ZONES_SINCE * DAY else lambda _: ""
+        unit = finest([fineness(t, self._scope.term(column), kept) for t in of])
+        if not unit:
             return None
         within, units = spans.both(Spans.of([places_of(T.TIMESTAMP)])), UNITS[unit]
         pieces = within.spans if len(within.spans) <= _MAX_PIECES else (within.ends,)
@@ -510,7 +514,8 @@ class PublicValues:
             f"(make_timestamp({units.start(first)}), make_timestamp({units.start(last)}))"
             for first, last in indices
         )
-        grid = f"unnest(generate_series(a, b, INTERVAL 1 {unit}))"
+        step = unit if unit[0].isdigit() else f"1 {unit}"
+        grid = f"unnest(generate_series(a, b, INTERVAL '{step}'))"
         ends = ", ".join(f"(make_timestamp({int(last)}))" for _, last in pieces)
         return number, f"SELECT {grid} FROM (VALUES {starts}) AS g(a, b) UNION ALL VALUES {ends}"
 
@@ -599,24 +604,21 @@ class _Parts:
         values = self._values.of(e, type)
         if values is not None and len(values) <= MAX_VALUES:
             confined = self._values.confined(e, type) or not self._values.may_be_null(e)
-            return self._named(e, type, values, confined)
-        unit = self._fineness(e) if type == "TIMESTAMP" else ""
-        found = self._values.moments(e, unit) if unit else None
-        if found is None:
+            return self._named(e, self._scope.facts(e).held, values, confined)
+        held = self._scope.facts(e).held
+        try:
+            root = [self._scope.term(self._root)]
+        except QueryRefused:
+            return None
+        found = self._values.moments(e, root) if type == "TIMESTAMP" else None
+        if held is None or found is None:
             return None
         number, rows = found
-        return self._add(e, _Part(T.TIMESTAMP, number + 1, f"{rows} UNION ALL SELECT NULL"))
-
-    def _fineness(self, e: exp.Column) -> str:
-        """Return the unit of a time that decides the whole expression; "": it may be finer."""
-        try:
-            return fineness(self._scope.term(self._root), self._scope.term(e))
-        except QueryRefused:
-            return ""
+        return self._add(e, _Part(held, number + 1, f"{rows} UNION ALL SELECT NULL"))
 
     def _whole(self, e: exp.Expr) -> exp.Expr | None:
         """Take a part as it is, its columns unknown: a truth, a part of a date, a whole number."""
-        if not isinstance(e, exp.Condition | exp.Func | exp.Cast):
+        if not isinstance(e, exp.Condition | exp.Func | exp.Cast | exp.AtTimeZone):
             return None
         try:
             type = self._scope.term(e).type
@@ -625,10 +627,11 @@ class _Parts:
         values = self._values.own(e, type.sql) if type.family is not Family.BOOLEAN else None
         if type.family is Family.BOOLEAN:
             values = [False, True]
-        return self._named(e, type.sql, values, False) if values else None
+        return self._named(e, type, values, False) if values else None
 
-    def _named(self, e: exp.Expr, type: str, values: list[Any], confined: bool) -> exp.Expr | None:
-        held = type_named(type)
+    def _named(
+        self, e: exp.Expr, held: Type | None, values: list[Any], confined: bool
+    ) -> exp.Expr | None:
         if held is None:
             return None
         # coalesce(column, 'none') has a value where the column has none

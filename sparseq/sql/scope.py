@@ -31,7 +31,7 @@ from sqlglot import exp
 from sparseq.base.errors import QueryRefused
 from sparseq.language.conditions import cells, passing
 from sparseq.language.expression_tree import Term, all_of
-from sparseq.language.types import BIGINT, Family, type_named
+from sparseq.language.types import BIGINT, MOST_LISTED, Family
 from sparseq.language.value_sets import DAY, UNITS, Spans, nested
 from sparseq.sql.bind_expressions import ExpressionReader
 from sparseq.sql.bounds import Interval, ends, interval, of_rows
@@ -43,6 +43,7 @@ from sparseq.sql.from_clause import (
     Equality,
     FromItem,
     cap,
+    cap_of_lists,
     check_factor,
     combined,
     factor,
@@ -148,6 +149,8 @@ class Scope:
         self._inner = inner
         self.ctes = dict(outer)
         self.sources: dict[str, FromItem] = {}
+        self._full = frozenset[str]()  # the sides of a FULL JOIN of people's rows
+        self.unnested: exp.Column | None = None  # a list whose values become rows
         self.most = 0  # rows that are about nobody: see `FromItem`
         self._conditions: dict[int, Term] = {}
         self._reader = ExpressionReader(self._column, public.constant, self._identity)
@@ -183,23 +186,23 @@ class Scope:
     def _read_join(self, join: exp.Join) -> None:
         side, kind = (join.side or "").upper(), (join.kind or "").upper()
         method = (join.method or "").upper()
-        whole = side == "FULL" and not self.private
-        if (
-            (side in ("RIGHT", "FULL") and not whole)
-            or kind not in ("", "INNER", "CROSS", "OUTER")
-            or method
-        ):
+        first, whole = self.private[0] if self.private else None, side == "FULL"
+        if side == "RIGHT" or kind not in ("", "INNER", "CROSS", "OUTER") or method:
             refuse(
                 f"{' '.join(filter(None, (method, side, kind)))} JOIN is not answered",
                 "use JOIN or LEFT JOIN",
             )
+        if whole and first is not None and len(self.sources) > 1:
+            refuse("a FULL JOIN of people's rows comes first", "put what it is of in a subquery")
         source = self._add(join.this)
-        if whole and source.private:
-            refuse("FULL JOIN of public rows and people's is not answered", "use LEFT JOIN")
+        if whole and source.private != (first is not None):
+            refuse("FULL JOIN of public rows and people's is not answered", "use JOIN or LEFT JOIN")
         source.full = whole
         if join.args.get("using"):
             refuse("USING could not be resolved", "write JOIN … ON a.x = b.x")
-        source.optional = side == "LEFT"
+        if whole and first is not None:  # each side may lack the row
+            self._full, first.optional = frozenset([first.alias, source.alias]), True
+        source.optional = side == "LEFT" or bool(self._full and whole)
         if source.optional and self.private == [source]:
             if not sees_only(self.select, join.this.alias_or_name):
                 refuse(
@@ -233,7 +236,7 @@ class Scope:
         columns = {
             c.name.lower(): ColumnFacts(c.type)
             if c.name.lower() in users
-            else ColumnFacts(c.type, c.bounds, c)
+            else ColumnFacts(c.type, c.bounds, c, zoned=c.zoned)
             for c in table.columns
         }
         return FromItem(alias, table.private, users, columns, table=table)
@@ -257,7 +260,15 @@ class Scope:
     @property
     def user(self) -> str:
         """SQL of a row's user index."""
+        if self._full:
+            return self._user_in(sorted(self._full))
         return exp.column(USER, self.private[0].alias, quoted=True).sql("duckdb")
+
+    @staticmethod
+    def _user_in(aliases: Sequence[str]) -> str:
+        """Return SQL of the user's index, in the first of some sources that have the row."""
+        found = (exp.column(USER, alias, quoted=True).sql("duckdb") for alias in aliases)
+        return f"coalesce({', '.join(found)})"
 
     @property
     def user_name(self) -> str:
@@ -304,11 +315,13 @@ class Scope:
         return isinstance(e, exp.Column) and e.name in self._users_of(e.table)
 
     def may_lack_user(self, e: exp.Expr | None) -> bool:
-        """Tell whether an expression is the user, or NULL as a LEFT JOIN found no row."""
+        """Tell whether an expression is the user, or NULL as a LEFT or FULL JOIN found no row."""
         if not self._names_user(e):
             return False
         assert e is not None
-        return all(self.sources[c.table].optional for c in e.find_all(exp.Column))
+        named = {c.table for c in e.find_all(exp.Column)}
+        one_side = not self._full or not self._full <= named
+        return one_side and all(self.sources[alias].optional for alias in named)
 
     def _users_of(self, alias: str) -> set[str]:
         return self.sources[alias].users if alias in self.sources else set()
@@ -326,6 +339,8 @@ class Scope:
         for _ in self.private:
             for condition, optional in conditions:
                 pair = self._user_pair(condition)
+                if pair == self._full and not optional:
+                    continue  # a FULL JOIN is on the user itself
                 if not optional and pair & joined:
                     joined |= pair
                 elif optional in pair and (pair - {optional}) & joined:
@@ -348,8 +363,12 @@ class Scope:
         """Return the two sources whose users a condition says are equal, or nothing."""
         if isinstance(condition, exp.EQ):
             sides = (condition.left, condition.right)
-            if all(isinstance(s, exp.Column) and self._names_user(s) for s in sides):
-                return {s.args["table"].name for s in sides}
+            named = [{c.table for c in side.find_all(exp.Column)} for side in sides]
+            if self._full:  # of both sides of a FULL JOIN one is the row's user
+                first = self.private[0].alias
+                named = [{first} if found == self._full else found for found in named]
+            if all(map(self._names_user, sides)) and all(len(found) == 1 for found in named):
+                return named[0] | named[1]
         return set()
 
     def _choose_order(self) -> None:
@@ -376,6 +395,13 @@ class Scope:
         inside = [c for s in self.sources.values() for c in s.caps]
         return tuple(dict.fromkeys([*inside, *([own] if own is not None else [])]))
 
+    def unnests(self, column: exp.Column) -> None:
+        """Take in that the one source's rows are many, one for each value of a list of theirs."""
+        self.unnested = column
+        if not self.private:
+            self.most *= MOST_LISTED
+            LIMITS["public"].check(self.most, self.public.limits)
+
     def _own_cap(self) -> Cap | None:
         """Return who is taken out of this join before it is made."""
         if self._cap is None:
@@ -385,6 +411,8 @@ class Scope:
                 product = factor(sources, self._equalities(), self.public.most_rows)
                 check_factor(product, sources, self.public.most_work)
                 found = cap(self.private, product, self.public.most_work)
+                if self.unnested is not None:
+                    found = cap_of_lists(self.private[0], self.unnested, self.public.most_work)
             if found is not None:
                 self.public.know_cap(found)
             self._cap = (found,)
@@ -536,14 +564,16 @@ class Scope:
 
     def _identity(self, e: exp.Expr) -> str:
         """Return the SQL of the user's index, if an expression is a user column; else ""."""
-        if isinstance(e, exp.Column) and self._names_user(e):
+        if not self._names_user(e):
+            return ""
+        if isinstance(e, exp.Column):
             return exp.column(USER, e.table, quoted=True).sql("duckdb")
-        return ""
+        return self._user_in([c.table for c in e.find_all(exp.Column)])
 
     def _column(self, column: exp.Column) -> Term:
         facts = self.facts(column)
         source = self.sources[column.table]
-        name, type, stored = column.name, type_named(facts.type), ""
+        name, type, stored = column.name, facts.held, ""
         if type is None:
             refuse(
                 f"{said(column)} is of type {facts.type[:40]}, which no expression takes",

@@ -76,6 +76,10 @@ from sparseq.sql.suggestions import mended
 # -- several questions asked as one: their rows one after the other, each in cells of its own ------
 
 
+_MOMENTS = "TIMESTAMPTZ"
+"""The type of keys that are moments; what holds them is a TIMESTAMP, in UTC."""
+
+
 def alone(query: Query, types: Sequence[str]) -> Place:
     """Return the part that is all of a question."""
     places = tuple(range(len(query.measures)))
@@ -212,7 +216,8 @@ def _shape(part: Place) -> Shape:
 
 
 def _source(name: str, part: Place) -> FromItem:
-    columns = {n: ColumnFacts(t) for n, t in _types(part).items()}
+    zoned = {f"k{i}" for i, t in enumerate(part.types) if t == _MOMENTS}
+    columns = {n: ColumnFacts(t, zoned=n in zoned) for n, t in _types(part).items()}
     return FromItem(name, False, set(), columns, derived=_rows(part, ""), most=part.groups)
 
 
@@ -220,7 +225,8 @@ def _types(part: Place) -> dict[str, str]:
     types: dict[str, str] = {}
     for output in part.outputs.columns:
         if output.name.startswith("k"):
-            types[output.name] = part.types[int(output.name[1:])]
+            kind = part.types[int(output.name[1:])]
+            types[output.name] = "TIMESTAMP" if kind == _MOMENTS else kind
         else:
             types |= {output.name: "DOUBLE", output.name + ENDS: T.ENDS.sql}
             if part.outputs.least is not None:
@@ -363,7 +369,7 @@ def _short(text: str) -> str:
 def _after(query: QueryParts, outers: Sequence[_Outer], public: PublicFacts) -> Query:
     """Lower the questions of a query as one, and what is selected from their answers."""
     several = len(query.questions) > 1
-    lowered, types = [o.lower() for o in outers], [o.key_types for o in outers]
+    lowered, types = [o.lower() for o in outers], [o.kinds_of_keys() for o in outers]
     if several:
         asked, parts = together(lowered, types)
     else:
@@ -559,6 +565,11 @@ class _Outer:
                     together.append((places, found))
         return sorted(together, key=lambda one: -len(one[0]))
 
+    def kinds_of_keys(self) -> list[str]:
+        """Return the types of the keys, moments told apart from what clocks show."""
+        zoned = [self.scope.term(key).type.zoned for key in self.keys]
+        return [_MOMENTS if z else t for z, t in zip(zoned, self.key_types, strict=True)]
+
     def _key_type(self, key: exp.Expr) -> str:
         if isinstance(key, exp.Column):
             stored = self.scope.facts(key).stored
@@ -603,8 +614,8 @@ class _Outer:
         if self.scope.caps:
             most = min(cap.most for cap in self.scope.caps)
             notes.append(
-                f"whose rows make more than {most:,} combinations in a join is left out of it, and "
-                "pays nothing"
+                f"whose rows make more than {most:,} combinations in a join, or of lists, is left "
+                "out of it, and pays nothing"
             )
         return notes
 

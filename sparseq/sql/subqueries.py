@@ -370,6 +370,7 @@ _INSIDE = "use COUNT, SUM, AVG, MIN, MAX, MEDIAN or STDDEV"
 _NULLS = ("FIRST", "LAST")
 _RANKS = (exp.Rank, exp.DenseRank)
 _VALUES = (exp.FirstValue, exp.LastValue, exp.NthValue)
+_ONE_OF_ITS_ROWS = (exp.Lag, exp.Lead, exp.Min, exp.Max, exp.ArgMax, exp.ArgMin, *_VALUES)
 _ONE_BY_ONE = (exp.RowNumber, exp.Lag, exp.Lead, exp.Ntile, *_VALUES)
 
 
@@ -437,7 +438,7 @@ class _Inner:
         projections = [self._projection(p) for p in self.select.expressions]
         projections = [p for p in projections if p]
         having = self.select.args.get("having")
-        condition = self._after_grouping(having.this, truth=True) if having is not None else ""
+        condition = self._after_grouping(having.this, truth=True).sql if having is not None else ""
         keys = [self._key(k).sql for k in self.keys if not self._is_user(k)]
         tail = "" if self.private else self._tail()
         self.scope.prepare()
@@ -522,7 +523,7 @@ class _Inner:
             return str(whole(e, len(self.select.expressions)))
         if isinstance(e, exp.Column) and not e.table:
             return quoted(e.name)
-        return self._after_grouping(e) if self.grouped else self.scope.value_sql(e)
+        return self._after_grouping(e).sql if self.grouped else self.scope.value_sql(e)
 
     # -- what is selected -------------------------------------------------------------------------
 
@@ -543,21 +544,47 @@ class _Inner:
             assert column is not None
             self.columns[name] = ColumnFacts(self.scope.type_of(column))
             return ""
-        return f"{self._selected(value)} AS {quoted(name)}"
+        sql, zoned = self._selected(value)
+        self.columns[name] = replace(self.columns[name], zoned=zoned)
+        return f"{sql} AS {quoted(name)}"
 
-    def _selected(self, value: exp.Expr) -> str:
+    def _selected(self, value: exp.Expr) -> tuple[str, bool]:
+        """Return SQL of a column, and whether it has moments."""
+        if isinstance(value, exp.Explode):
+            return f"unnest({self._unnested(value).sql})", False
         if self.grouped:
-            return self._after_grouping(value)
+            term = self._after_grouping(value)
+            return term.sql, term.type.zoned
         if isinstance(value, exp.Window):
-            return self._window(value)
+            of = value.this.this if isinstance(value.this, _ONE_OF_ITS_ROWS) else None
+            return self._window(value), of is not None and self.scope.term(of).type.zoned
         if value.find(exp.Window) is not None:
             refuse(
                 f"{said(value)} has a window inside an expression",
                 "give the window a column of its own in a subquery",
             )
-        return self.scope.column_term(value).sql
+        term = self.scope.column_term(value)
+        return term.sql, term.type.zoned
+
+    def _unnested(self, e: exp.Explode) -> Term:
+        """Return the list whose values become rows; who gets too many of them is out."""
+        if not isinstance(e.this, exp.Column):
+            refuse(f"{said(e)}: a column of lists is unnested", "len(string_split(x, ' ')) counts")
+        term, only = self.scope.term(e.this), list(self.scope.sources.values())
+        many = [x for p in self.select.expressions for x in p.find_all(exp.Explode, exp.Window)]
+        if term.type.family is not Family.LIST:
+            refuse(f"{said(e)}: {term.type.family.one} is no list", "unnest a column of lists")
+        if len(only) > 1 or len(many) > 1 or self.grouped:
+            refuse(
+                f"{said(e)} stands beside a join, a window, groups or another unnest",
+                "unnest one column in a subquery over one table: SELECT t.*, unnest(t.tags) …",
+            )
+        self.scope.unnests(e.this)
+        return term
 
     def _facts(self, value: exp.Expr) -> ColumnFacts:
+        if isinstance(value, exp.Explode):
+            return ColumnFacts()
         inside = value.expressions[0] if _is_binned(value) else value  # a quantile lies in them
         bounds = self.scope.ends(inside)
         found = cache(partial(self.values.inside, value))
@@ -574,11 +601,11 @@ class _Inner:
 
     # -- aggregates -------------------------------------------------------------------------------
 
-    def _after_grouping(self, e: exp.Expr, truth: bool = False) -> str:
+    def _after_grouping(self, e: exp.Expr, truth: bool = False) -> Term:
         """Return an expression over the columns of the first step, adding those it needs."""
         done = self._over_steps(e)
         reader = ExpressionReader(self._step_column, self.scope.public.constant)
-        return (reader.truth(done) if truth else reader.at_rest(done)).sql
+        return reader.truth(done) if truth else reader.at_rest(done)
 
     def _step_column(self, column: exp.Column) -> Term:
         return Term(self.steps[int(column.name.removeprefix("_step"))].type, column.name)
@@ -827,13 +854,15 @@ class _Inner:
 
     def _place(self) -> list[str]:
         """Return a row's place among the person's as a column, where windows have looked at it."""
-        if self.grouped or not self.private or self.select.args.get("distinct"):
+        many = self.scope.unnested  # rows with one place
+        if self.grouped or not self.private or many or self.select.args.get("distinct"):
             return []
         place = self._place_inside()
         if not place and self.orders:
             ((own, common), *others) = self.orders.items()
             by = ", ".join(common if others else own)
-            place = f"row_number() OVER (PARTITION BY {self.scope.user} ORDER BY {by})"
+            order = f" ORDER BY {by}" if by else ""  # else rows are alike in all that is named
+            place = f"row_number() OVER (PARTITION BY {self.scope.user}{order})"
         return [f"{place} AS {quoted(PLACE)}"] if place else []
 
     def _tie_breakers(self, by: list[str], seen: frozenset[str]) -> list[str]:
@@ -876,8 +905,8 @@ def _plain(term: Term) -> Term:
     are not: which of them a group shows, or a minimum, depends on the order of the rows."""
     if term.type.family is not Family.DOUBLE:
         return term
-    plain = "CASE WHEN isnan({0}) THEN CAST('nan' AS DOUBLE) ELSE {0} + 0 END"
-    return call("plain", plain, T.DOUBLE, term)
+    plain = f"CASE WHEN isnan({{0}}) THEN CAST('nan' AS {term.type.sql}) ELSE {{0}} + 0 END"
+    return call("plain", plain, term.type, term)
 
 
 def _is_count_of_values(e: exp.Expr) -> bool:

@@ -396,7 +396,8 @@ class PublicSubqueries:
                 "join the public table instead",
             )
         (facts,) = source.columns.values()
-        return [constant(value, facts.type) for (value,) in rows]
+        type = "TIMESTAMPTZ" if facts.zoned else facts.type
+        return [constant(value, type) for (value,) in rows]
 
 
 def _refuse(message: str, hint: str) -> NoReturn:

@@ -97,8 +97,9 @@ WHY = {
     "bounded": "proved, from the most that one person can add",
     "assumed": "assumes that no small group of people owns most of the rows; if that may be so, "
     "set a maximum: sparseq create --most rows=N",
-    "capped": "people with more combinations of rows in the join than the store allows are left "
-    "out; to include them, make the store with a higher limit: sparseq create --most work=N",
+    "capped": "people with more combinations of rows in the join, or more values in lists, than "
+    "the store allows are left out; to include them, make the store with a higher limit: "
+    "sparseq create --most work=N",
     "active": "only people with budget left are counted; to count everybody, make the store "
     "without in-or-out series, and declare the least of own budgets: --budget-column COL=LEAST",
     "": "people whose budget is used up are left out; to count everybody, make the store without "

@@ -729,6 +729,25 @@ SELECT count(*) n FROM events e, visits v WHERE e.who = v.who;
 SELECT count(*) n, count(v.who) m, count(DISTINCT v.who) u, count(DISTINCT e.who) w FROM events
   e LEFT JOIN visits v ON e.who = v.who AND v.pages > 5;
 
+-- private tables by full join
+SELECT count(*) n, count(e.who) m, count(v.who) o, count(DISTINCT coalesce(e.who, v.who)) u,
+  count(DISTINCT v.who) w, sum(v.pages) p FROM events e FULL JOIN visits v ON e.who = v.who AND
+  e.day = v.day;
+
+-- subqueries by full join, then a table
+SELECT gift, count(*) n, count(DISTINCT who) u FROM (SELECT who, gift, count(*) AS m FROM events
+  WHERE who < 900 GROUP BY who, gift) a FULL JOIN (SELECT who, max(pages) AS k FROM visits WHERE
+  who > 100 GROUP BY who) b USING (who) LEFT JOIN visits c USING (who) WHERE m IS NULL OR k > 3
+  GROUP BY gift;
+
+-- a full join's rows of a person
+SELECT c, count(*) n, countif(d > 0) s FROM (SELECT coalesce(e.who, v.who) AS who, count(e.day) AS c,
+  count(v.day) AS d FROM events e FULL JOIN visits v ON e.who = v.who AND e.day < v.day GROUP BY 1)
+  WHERE c BETWEEN 0 AND 9 GROUP BY c;
+
+-- people among any of rows
+SELECT count(*) n FROM events e WHERE e.who = ANY (SELECT who FROM visits v WHERE v.pages > 5);
+
 -- who is missing
 SELECT count(DISTINCT e.who) n FROM events e LEFT JOIN visits v ON e.who = v.who WHERE v.who IS
   NULL;

@@ -63,6 +63,7 @@ NOT_KNOWN = {
     "minute",
     "second",
     "strftime",
+    "timezone",
     "dayname",
     "monthname",
     "decade",
@@ -94,6 +95,13 @@ def test_each_function_of_a_time_is_exact_or_said_not_to_be_known(f: Function) -
             continue
         known = step_of(found) is not None
         assert known == (f.name in EXACT), found.sql
+
+
+@pytest.mark.parametrize("part", ["extract(day FROM {} - {})", "epoch({} - {})"])
+def test_a_distance_from_a_written_moment_is_no_shift(part: str) -> None:
+    """They have names of intervals: taken for one, the condition let no time pass."""
+    for sides in (("s", "TIMESTAMP '1970-01-01'"), ("DATE '1970-01-01'", "s")):
+        assert '"s"' not in read(term(f"{part.format(*sides)} >= -5")).said
 
 
 def place(type: Type, value: Any) -> tuple[Any, bool]:

@@ -28,9 +28,9 @@ join the tables|split it|use fewer|send it as UTF-8|the noise is added for you|u
 use coalesce\\(\\), one SELECT further out|write a subquery for each step|use SELECT … AS name|
 write FROM a JOIN b|compare numbers with numbers|write CAST\\(x AS type\\)|OPTIONS takes sigma|
 PIVOT t ON x IN|write them once, in the outer SELECT|SELECT count\\(\\*\\) FROM a table|
-select the user in each of the two|compare with TIMESTAMPTZ|count people: |
-use COUNT, SUM, AVG, MIN, MAX|AT TIME ZONE 'UTC' is; |count each value: |declare a public table|
-add it to a date or time; |leave the start out: they are counted
+select the user in each of the two|count people: |
+use COUNT, SUM, AVG, MIN, MAX|count each value: |declare a public table|
+add it to a date or time; |leave the start out: they are counted|use CASE|unnest a list of a table
 """
 LEFT = {
     "text has no bins": "SELECT max(note) FROM events",

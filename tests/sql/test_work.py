@@ -49,6 +49,9 @@ JOINS = {
     "SELECT count(*) AS v FROM a JOIN b ON a.who = b.who": lambda x, y: x * y,
     "SELECT count(*) AS v FROM a JOIN b ON a.who = b.who WHERE a.n = 1": lambda x, y: x * y,
     "SELECT count(*) AS v FROM a LEFT JOIN b ON a.who = b.who": lambda x, y: x * max(y, 1),
+    "SELECT count(*) AS v FROM a FULL JOIN b ON a.who = b.who AND a.n = b.n": (
+        lambda x, y: 2 * max(x, 1) * max(y, 1)
+    ),
     "SELECT count(*) AS v FROM a JOIN a AS c ON a.who = c.who": lambda x, y: x * x,
     "SELECT count(*) AS v FROM a JOIN a AS c ON a.who = c.who JOIN b ON b.who = c.who": (
         lambda x, y: out_of(x * x * y, 3)
@@ -278,7 +281,9 @@ def test_ingested_rows_count() -> None:
 def test_what_is_said_of_a_cap() -> None:
     con = store({1: ([("a", 1)], [])})
     (note,) = con.lower("SELECT count(*) AS n FROM a, kinds k").notes
-    assert note.startswith("whose rows make more than 12 combinations in a join is left out")
+    assert note.startswith(
+        "whose rows make more than 12 combinations in a join, or of lists, is left out"
+    )
     assert con.lower("SELECT count(*) AS n FROM a").notes == ()
 
 

@@ -20,9 +20,12 @@ import pytest
 import sparseq
 from sparseq import dbapi
 from sparseq.base.errors import ParameterError, QueryRefused
+from sparseq.language.value_sets import UNITS, ZONES_SINCE
 from sparseq.pgwire.messages import WireError
 from sparseq.pgwire.pg_values import parameter
+from sparseq.sql.catalog import Catalog
 from sparseq.sql.parameters import bound, literal, value_of
+from sparseq.sql.public_database import PublicFacts
 
 PEOPLE = 96 * 60
 START = dt.datetime(2024, 3, 30, tzinfo=dt.UTC)
@@ -55,7 +58,8 @@ TEMPLATES = (
 
 @pytest.fixture(scope="module")
 def con() -> Iterator[sparseq.Store]:
-    with sparseq.create(None, {"t": ROWS}, user="who", kappa=1000, seed=1) as made:
+    noon = {"noon": pa.table({"moment": pa.array([AT[720]], pa.timestamp("us", "UTC"))})}
+    with sparseq.create(None, {"t": ROWS}, user="who", kappa=1000, seed=1, public=noon) as made:
         yield made
 
 
@@ -64,6 +68,9 @@ def judge() -> duckdb.DuckDBPyConnection:
     con = duckdb.connect()
     con.execute("SET TimeZone = 'UTC'")
     con.register("t", ROWS)
+    con.execute(
+        f"CREATE TABLE noon AS SELECT make_timestamptz({int(AT[720].timestamp())}000000) AS moment"
+    )
     utc = ROWS["zoned"].cast(pa.timestamp("us"))
     con.register("stored", ROWS.set_column(1, "zoned", utc))
     return con
@@ -112,8 +119,10 @@ def test_a_zone_is_never_dropped(counted: Callable[..., int], zone: str) -> None
     text = f"2024-04-01 02:00:00{zone}"
     ((moment,),) = duckdb.sql(f"SELECT epoch_us(TIMESTAMPTZ '{text}')").fetchall()
     truth = sum(a.timestamp() * 1e6 >= moment for a in AT)
+    assert counted(f"zoned >= '{text}'") == truth
     for column in ("zoned", "plain"):
-        for written in (f"'{text}'", f"TIMESTAMP '{text}'", f"CAST('{text}' AS TIMESTAMP)"):
+        texts = (f"'{text}'", f"TIMESTAMP '{text}'", f"CAST('{text}' AS TIMESTAMP)")
+        for written in texts[column == "zoned" :]:
             with pytest.raises(QueryRefused, match="time zone") as refused:
                 counted(f"{column} >= {written}")
             assert counted(refused.value.hint.split(" WHERE ")[1]) == truth
@@ -130,7 +139,11 @@ def test_zones_of_formats_and_texts_of_moments_are_refused(counted: Callable[...
         "CAST(TIMESTAMPTZ '2024-03-31 02:00:00+02:00' AS VARCHAR) = 'a'",
         "concat(TIMESTAMPTZ '2024-03-31 02:00:00+02:00', 'a') = 'a'",
         "CAST(coalesce(plain, TIMESTAMPTZ '2024-03-31 02:00:00+02:00') AS VARCHAR) = 'a'",
-        "plain AT TIME ZONE 'Europe/Berlin' > TIMESTAMP '2024-03-31'",
+        "CAST(zoned AS VARCHAR) = 'a'",
+        "zoned AT TIME ZONE 'Europe/Berlinn' > TIMESTAMP '2024-03-31'",
+        "zoned AT TIME ZONE '+02:00' > TIMESTAMP '2024-03-31'",
+        "'2024-03-31 02:00' AT TIME ZONE 'Europe/Berlin' > zoned",
+        "zoned AT TIME ZONE CAST(day AS VARCHAR) > TIMESTAMP '2024-03-31'",
     ):
         with pytest.raises(QueryRefused):
             counted(condition)
@@ -142,6 +155,97 @@ def test_a_time_of_day_beside_a_date_is_refused_and_mended(counted: Callable[...
     truth = sum(a.date() > dt.date(2024, 4, 1) for a in AT)
     assert counted(refused.value.hint.split(" WHERE ")[1]) == truth
     assert counted("day >= '2024-04-01 00:00:00'") > truth
+
+
+CLOCKS = (
+    "{c} AT TIME ZONE '{z}' >= '2024-03-31 02:30'", "timezone('{z}', {c}) < '2024-04-01'",
+    "hour({c} AT TIME ZONE '{z}') = 3", "day >= CAST({c} AT TIME ZONE '{z}' AS DATE)",
+    "{c} AT TIME ZONE 'UTC' AT TIME ZONE '{z}' > plain",
+    "date_trunc('day', {c} AT TIME ZONE '{z}') AT TIME ZONE '{z}' = '2024-03-31'",
+    "date_diff('minute', {c}, {c} AT TIME ZONE '{z}') BETWEEN -90 AND 90",
+    "to_timestamp(1711846800) AT TIME ZONE '{z}' <= {c} AT TIME ZONE 'utc'",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "america/new_york", "Australia/Lord_Howe"])
+def test_a_clock_elsewhere_shows_what_duckdb_says(
+    counted: Callable[..., int], judge: duckdb.DuckDBPyConnection, zone: str
+) -> None:
+    """Clocks are changed on one of the days: there are times twice, and times that never come."""
+    some = 0
+    for column in ("zoned", "plain"):
+        for template in CLOCKS:
+            condition = template.format(c=column, z=zone)
+            ((theirs,),) = judge.execute(f"SELECT count(*) FROM t WHERE {condition}").fetchall()
+            assert counted(condition) == theirs, condition
+            some += 0 < theirs < PEOPLE
+    assert some >= 8
+
+
+@pytest.mark.parametrize(
+    "zone",
+    [
+        "Europe/Berlin",
+        *(
+            pytest.param(z, marks=pytest.mark.deep)
+            for z in ("America/St_Johns", "Pacific/Kiritimati")
+        ),
+    ],
+)
+def test_keys_are_those_of_the_clock(
+    con: sparseq.Store, judge: duckdb.DuckDBPyConnection, zone: str
+) -> None:
+    """Which there are follows from the range of the moments; groups of two keys go together."""
+    day, hour = (f"{part} {{}} AT TIME ZONE '{zone}')" for part in ("date_trunc('day',", "hour("))
+    for column, clock in (("zoned", "zoned"), ("plain", "(plain AT TIME ZONE 'UTC')")):
+        text = (
+            f"SELECT {day.format(clock)} AS d, {hour.format(clock)} AS h, count(*) AS n FROM t "
+            f"WHERE {column} >= '2024-03-31 00:20' AND {column} < '2024-04-01 12:00' "
+            "GROUP BY d, h ORDER BY d, h"
+        )
+        keys = [(row["d"], row["h"]) for row in con.sql(text).arrow().to_pylist()]
+        assert keys == [row[:2] for row in judge.execute(text).fetchall()]
+
+
+def test_moments_stay_moments(con: sparseq.Store, judge: duckdb.DuckDBPyConnection) -> None:
+    """Through subqueries and windows, as keys of an answer that is asked about, as constants."""
+    hour = "SELECT hour({} AT TIME ZONE 'Asia/Tokyo') AS x FROM"
+    for c in ("zoned", "plain"):
+        day, held = f"date_trunc('day', {c})", f"t WHERE {c} >= '2024-03-31' AND {c} < '2024-04-02'"
+        many, one = "AS q GROUP BY x HAVING count(*) > 60", hour.format("m")
+        first = f"first_value({day}) OVER (PARTITION BY who ORDER BY day)"
+        for text in (
+            f"{one} (SELECT {day} AS m, count(*) AS n FROM {held} GROUP BY 1) q ORDER BY n LIMIT 1",
+            f"{one} (SELECT who, max({day}) AS m FROM {held} GROUP BY who) {many}",
+            f"{one} (SELECT who, {first} AS m FROM {held}) {many}",
+            f"{one} (SELECT {day} AS m FROM {held} UNION ALL SELECT {c} FROM t WHERE false) {many}",
+            f"{hour.format('(SELECT max(moment) FROM noon)')} t GROUP BY x HAVING count(*) > 9",
+        ):
+            found = {row["x"] for row in con.sql(text).arrow().to_pylist()}
+            assert found == {row[0] for row in judge.execute(text).fetchall()}, text
+
+
+@pytest.mark.deep
+def test_zones_change_their_clocks_at_whole_minutes() -> None:
+    """What `ZONES_SINCE` says of zones that DuckDB knows; and hours, where they say hours."""
+    con, facts = duckdb.connect(), PublicFacts(Catalog(()), "", {})
+    off = "epoch_us(timezone(?, make_timestamptz({0}))) - {0}"
+    for (zone,) in con.execute("SELECT name FROM pg_timezone_names() ORDER BY 1").fetchall()[::12]:
+        unit = facts.unit_of_zone(zone)
+        size = UNITS[unit].length
+        at = [off.format(x) for x in (f"(i * {size})", f"((i + 1) * {size} - 1)")]
+        days = con.execute(
+            f"SELECT list(d) FROM (SELECT d, {off.format('(d * 86400000000)')} AS x, "
+            f"{off.format('((d + 1) * 86400000000)')} AS y FROM range({ZONES_SINCE}, 25000) t(d)) "
+            "WHERE x <> y", [zone, zone],
+        ).fetchall()[0][0]  # fmt: skip
+        per = 86_400_000_000 // size
+        rows = f"(SELECT d * {per} + unnest(range({per})) AS i FROM unnest(?::BIGINT[]) AS t(d))"
+        found = con.execute(
+            f"SELECT count(*) FROM {rows} WHERE {at[0]} <> {at[1]} OR ({at[0]}) % {size} <> 0",
+            [days or [], zone, zone, zone],
+        ).fetchall()
+        assert found == [(0,)], zone
 
 
 _MOMENT = dt.datetime(2024, 4, 1, 2, tzinfo=ZoneInfo("America/New_York"))

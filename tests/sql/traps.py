@@ -214,7 +214,10 @@ LISTS = (
     "f = -0.0",
     "f BETWEEN 0 AND 'nan'::DOUBLE", "isnan(f)", "NOT isfinite(f)", "isinf(f)", "f < 0",
     "f IN (0.1, 2.5)",
-    "TRY_CAST(f AS FLOAT) = 0.1", "f = 0.1", "v = 0", "sign(f) = 0",
+    "TRY_CAST(f AS FLOAT) = 0.1", "TRY_CAST(f AS REAL) * 3 = 0.3",
+    "TRY_CAST(f AS REAL) IN (0.1, 0.2e0)", "TRY_CAST(f AS REAL) BETWEEN 0.1 AND 0.1e0",
+    "coalesce(TRY_CAST(f AS REAL), i) <= 0.1", "CAST(b AS REAL) = 9007199254740993",
+    "round(TRY_CAST(f AS REAL), 1) = 0.1", "f = 0.1", "v = 0", "sign(f) = 0",
     "abs(f) > 1e299", "1 / f < 0", "f * 0 = 0",
     "f - f = 0",
 )  # fmt: skip

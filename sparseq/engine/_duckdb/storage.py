@@ -170,6 +170,7 @@ class Storage:
         row_key: Sequence[str] = (),
         link: KeyLink | None = None,
         not_null: Collection[str] = (),
+        zoned: Collection[str] = (),
     ) -> Table:
         """Make the empty tables of a private table, strings not yet coded.
 
@@ -182,7 +183,9 @@ class Storage:
                     f"a column can't be called {column!r}",
                     f"--rename {shlex.quote(f'{column}=NAME')}",
                 )
-        columns = columns_of(types, {user, *not_null})
+        if time and types[time].endswith("[]"):
+            raise DataError(f"{time} has lists", "--time names a column of dates or times")
+        columns = columns_of(types, {user, *not_null}, zoned)
         if not time:
             time = next((c.name for c in columns if c.type in TIME_TYPES), "")
         return Table(name, columns, user, time, _row_key(name, types, user, row_key), link=link)
@@ -196,7 +199,7 @@ class Storage:
         log = CuratorLog(self._con)
         for message in rows.told.messages():
             log.add("ingest", f"{name}: {message}")
-        return Table(name, columns_of(types, rows.schema.not_null))
+        return Table(name, columns_of(types, rows.schema.not_null, rows.schema.zoned))
 
     def public_rows(self, table: Table) -> pa.Table:
         """Return a public table."""

@@ -279,6 +279,7 @@ class NewBuckets:
         self._public_schemas: list[Schema] = []
         self._types: dict[str, dict[str, str]] = {}
         self._not_null: dict[str, frozenset[str]] = {}
+        self._zoned: dict[str, frozenset[str]] = {}
         self._users: dict[str, str] = {}
         self._coded: dict[str, frozenset[str]] = {}
         self._shuffle = Shuffle(folder, key, count)
@@ -312,7 +313,7 @@ class NewBuckets:
         for name, rows in opened.items():
             tables.append(self._table(name, rows, {t.name: t for t in tables}))
             self._types[name] = {c.name: c.type for c in tables[-1].columns}
-            self._not_null[name] = tables[-1].not_null
+            self._not_null[name], self._zoned[name] = tables[-1].not_null, tables[-1].zoned
             self._users[name] = tables[-1].user
             self.schemas[name] = rows.schema
         if not self.links:
@@ -345,7 +346,8 @@ class NewBuckets:
             user = chains.user_name(name, types)
             types[user] = parent.column(parent.user).type
             self.links[name] = link
-        return Table(name, columns_of(types, {user, *rows.schema.not_null}), user, link=link)
+        columns = columns_of(types, {user, *rows.schema.not_null}, rows.schema.zoned)
+        return Table(name, columns, user, link=link)
 
     def _take(self, table: Table, rows: IncomingRows) -> None:
         types = self._types[table.name]
@@ -360,7 +362,7 @@ class NewBuckets:
         if name not in self._made.really_public:
             rows.check_public(name, self._chains.ways())
         self._types[name] = rows.usable()
-        self._not_null[name] = rows.schema.not_null
+        self._not_null[name], self._zoned[name] = rows.schema.not_null, rows.schema.zoned
         self._public_schemas.append(rows.schema)
         with connected() as con:
             rows.read(con, self._types[name])
@@ -370,11 +372,13 @@ class NewBuckets:
 
     def _said(self) -> dict[str, dict[str, str]]:
         """Return the columns of all tables as they are declared."""
+
+        def said(table: str, column: str, type: str) -> str:
+            kind = "TIMESTAMPTZ" if column in self._zoned[table] else type
+            return f"{kind} NOT NULL" if column in self._not_null[table] else kind
+
         return {
-            name: {
-                column: f"{type} NOT NULL" if column in self._not_null[name] else type
-                for column, type in types.items()
-            }
+            name: {column: said(name, column, type) for column, type in types.items()}
             for name, types in self._types.items()
         }
 

@@ -199,7 +199,7 @@ def tables(catalog: Catalog, with_examples: bool = False) -> str:
     found = []
     for table in catalog.tables:
         kind = f"about people: {table.user}" if table.private else "public, about nobody"
-        rows = [(c.name, c.type, "; ".join(_known(table, c))) for c in table.columns]
+        rows = [(c.name, c.shown, "; ".join(_known(table, c))) for c in table.columns]
         head = f"{escaped(table.name)} <span class='faint'>{escaped(kind)}</span>"
         links = ""
         if with_examples and table.private:

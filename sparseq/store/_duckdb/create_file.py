@@ -287,7 +287,10 @@ def _load_private(
         if column:
             types.pop(column)
         time = actual[made.time.lower()] if made.time else ""
-        table = storage.create_private(name, types, user, time, row_key, link, rows.schema.not_null)
+        said = rows.schema
+        table = storage.create_private(
+            name, types, user, time, row_key, link, said.not_null, said.zoned
+        )
         if made.read_as.window:
             table = replace(table, window=_window(made, types[time], row_key))
         storage.identify_users(name, types[user])
