@@ -47,15 +47,17 @@ from sparseq.released.outputs import LeastPeople, MeasureNode, combined
 from sparseq.released.sql_over_noise import ENDS, FEW, After, Place, PublicRows, ShownColumn
 from sparseq.sql.aggregates import Aggregates, Domains, possible_keys, with_people
 from sparseq.sql.catalog import INTEGER_TYPES, Catalog, FoundTuples
+from sparseq.sql.first_questions import SIZES, FirstQuestions, Number, released, standing_in
 from sparseq.sql.from_clause import ColumnFacts, FromItem, quoted
 from sparseq.sql.interval_propagation import Shape, Width, with_ends
-from sparseq.sql.parse import parse, said, spelled
+from sparseq.sql.parse import parse, said, spelled, written
 from sparseq.sql.parsed_expressions import call_of, conjuncts, is_constant
 from sparseq.sql.plan import (
     LIMITS,
     BoundSearch,
     Cell,
     Domain,
+    FirstAnswer,
     Kind,
     Measure,
     Options,
@@ -245,20 +247,26 @@ def _rows(part: Place, table: str) -> str:
 MAX_MESSAGE = 240
 
 
-def lower_sql(text: str, catalog: Catalog, public: PublicFacts) -> Query:
+def lower_sql(
+    text: str, catalog: Catalog, public: PublicFacts, first: Sequence[FirstAnswer] = ()
+) -> Query:
     """Lower one SELECT.
 
     Args:
         text: The query; `WITH DIFFERENTIAL_PRIVACY OPTIONS(…)` may follow SELECT.
         catalog: What is public about the tables.
         public: Types and public values.
+        first: The answers to the first of the questions that are asked before it.
 
     Raises:
         QueryRefused: It is not understood, or can't be answered privately.
     """
     try:
-        return _lowered(text, catalog, public)
+        return _lowered(text, catalog, public, first)
     except QueryRefused as refused:
+        if first:
+            told = "; ".join(answer.said for answer in first)
+            raise type(refused)(f"{refused.message}, with {told}", refused.hint) from None
         other = mended(text, refused, catalog, lambda sql: _checked(sql, catalog, public))
         hint = with_query(_short(refused.hint), other.query, other.same)
         raise type(refused)(refused.message, hint) from None
@@ -266,51 +274,134 @@ def lower_sql(text: str, catalog: Catalog, public: PublicFacts) -> Query:
 
 def _checked(text: str, catalog: Catalog, public: PublicFacts) -> Query:
     """Lower a query; refuse it where it needs options of the asker's to be answered."""
-    query = _lowered(text, catalog, public)
+    query = _lowered(text, catalog, public, ())
     query = query if query.unbounded is None else query.unbounded.after
-    for measure in query.measures:
+    for measure in (m for one in (*query.first, query) for m in one.measures):
         if measure.kind is Kind.SUM and measure.scale is None and query.options == Options():
             raise no_public_scale(measure)
     return query
 
 
-def _lowered(text: str, catalog: Catalog, public: PublicFacts) -> Query:
-    query, unbounded = _once_lowered(text, catalog, public)
+def _lowered(
+    text: str, catalog: Catalog, public: PublicFacts, first: Sequence[FirstAnswer]
+) -> Query:
+    query, unbounded = _once_lowered(text, catalog, public, first)
     if not unbounded:
         return query
     public.assumes_bounds = True
     try:
-        after, _ = _once_lowered(text, catalog, public)
+        after, _ = _once_lowered(text, catalog, public, first)
     finally:
         public.assumes_bounds = False
     return replace(query, unbounded=BoundSearch(unbounded, after))
 
 
+_Unbounded = tuple[tuple[str, str], ...]
+"""Columns of sums whose bounds nobody knows, each with its table."""
+
+
 def _once_lowered(
-    text: str, catalog: Catalog, public: PublicFacts
-) -> tuple[Query, tuple[tuple[str, str], ...]]:
-    """Return a lowered query, and the columns of its sums whose bounds nobody knows."""
+    text: str, catalog: Catalog, public: PublicFacts, first: Sequence[FirstAnswer]
+) -> tuple[Query, _Unbounded]:
     try:
-        select, options = parse(text, catalog, public.limits)
-        names = spelled(select, catalog)
-        if _is_public(select, catalog):
-            _check_public_joins(select, public)
-            rows = PublicRows(public.rows(select.sql("duckdb"))).called(names)
-            return Query(text.strip(), Relation(""), (), (), rows, options=options), ()
-        taken_apart = separated(select, catalog)
-        outers = (
-            [_Outer(select, public, direct=True)]
-            if taken_apart is None
-            else [_Outer(q, public, len(taken_apart.questions) > 1) for q in taken_apart.questions]
-        )
-        query = outers[0].lower() if taken_apart is None else _after(taken_apart, outers, public)
-        outputs = query.outputs.called(names)
-        unbounded = dict.fromkeys(place for o in outers for place in o.aggregates.unbounded)
-        return replace(query, text=text.strip(), options=options, outputs=outputs), (*unbounded,)
+        why: QueryRefused | None = None
+        for size in SIZES:
+            before = _Before(catalog, public, first, size)
+            try:
+                return _with_numbers(text, catalog, public, before)
+            except QueryRefused as refused:
+                why = why or refused
+                if not before.stand_in:
+                    break
+        assert why is not None
+        raise why
     except RecursionError:
         raise QueryRefused("the query is nested too deeply", "split it into parts") from None
     except QueryRefused as refused:
         raise type(refused)(_short(refused.message), " ".join(refused.hint.split())) from None
+
+
+class _Before:
+    """The questions that are asked before one, and their numbers.
+
+    Args:
+        catalog, public, first: See `lower_sql`.
+        size: Of numbers that are not known (`standing_in`).
+    """
+
+    def __init__(
+        self, catalog: Catalog, public: PublicFacts, first: Sequence[FirstAnswer], size: float
+    ) -> None:
+        self._catalog, self._public, self._first, self._size = catalog, public, first, size
+        self._trees: list[exp.Select] = []
+        self._queries: list[Query] = []
+        self.unbounded: dict[tuple[str, str], None] = {}
+
+    @property
+    def stand_in(self) -> tuple[Query, ...]:
+        """Those whose numbers are not known."""
+        return tuple(self._queries[len(self._first) :])
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What was asked, and what stands in the question, in words."""
+        known = [
+            f"{one.text} was asked first: {answer.said}; the intervals are of the question with "
+            "this noised answer in it"
+            for one, answer in zip(self._queries, self._first, strict=False)
+        ]
+        return (*known, *(f"{one.text} is asked first, and charged" for one in self.stand_in))
+
+    def numbers(self, tree: exp.Select) -> Sequence[Number]:
+        """Return the values of the row that answers a question."""
+        if tree not in self._trees:
+            query, unbounded = _of_tree(tree.copy(), self._catalog, self._public)
+            self._trees.append(tree)
+            self._queries.append(replace(query, text=written(tree)))
+            self.unbounded |= dict.fromkeys(unbounded)
+        place = self._trees.index(tree)
+        if place < len(self._first):
+            return released(self._first[place].values)
+        return standing_in(self._queries[place], self._size)
+
+
+def _with_numbers(
+    text: str, catalog: Catalog, public: PublicFacts, before: _Before
+) -> tuple[Query, _Unbounded]:
+    """Return a query, its questions of one number taken out of it."""
+    select, options = parse(text, catalog, public.limits)
+    names = spelled(select, catalog)
+    if _is_public(select, catalog):
+        _check_public_joins(select, public)
+        rows = PublicRows(public.rows(select.sql("duckdb"))).called(names)
+        return Query(text.strip(), Relation(""), (), (), rows, options=options), ()
+    FirstQuestions(catalog, before.numbers).put(select)
+    query, unbounded = _of_tree(select, catalog, public)
+    query = replace(
+        query,
+        text=text.strip(),
+        options=options,
+        outputs=query.outputs.called(names),
+        notes=(*query.notes, *before.told),
+        left_out=(*query.left_out, *before.told),
+        first=before.stand_in,
+    )
+    return query, (*dict.fromkeys([*before.unbounded, *unbounded]),)
+
+
+def _of_tree(
+    select: exp.Select, catalog: Catalog, public: PublicFacts
+) -> tuple[Query, _Unbounded]:
+    """Lower a tree that is about people, and has no name for it yet."""
+    taken_apart = separated(select, catalog)
+    outers = (
+        [_Outer(select, public, direct=True)]
+        if taken_apart is None
+        else [_Outer(q, public, len(taken_apart.questions) > 1) for q in taken_apart.questions]
+    )
+    query = outers[0].lower() if taken_apart is None else _after(taken_apart, outers, public)
+    unbounded = dict.fromkeys(place for o in outers for place in o.aggregates.unbounded)
+    return query, (*unbounded,)
 
 
 def _is_public(select: exp.Select, catalog: Catalog) -> bool:

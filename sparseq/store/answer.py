@@ -17,7 +17,8 @@ from sparseq.base.arguments import needed_polars
 from sparseq.base.defaults import BETA
 from sparseq.base.errors import NoSuchKey, ParameterError, StoreError
 from sparseq.base.whole_files import whole_file, writing
-from sparseq.released.render import columns_of, keys_of, shown_columns
+from sparseq.released.render import ERROR_SUFFIX, columns_of, keys_of, shown_columns
+from sparseq.sql.plan import FirstAnswer
 from sparseq.store.answer_facts import AnswerInterval, Facts
 
 if TYPE_CHECKING:
@@ -179,6 +180,21 @@ class Answer:
             raise ParameterError("the answer is not one number", "use .arrow(), .pl() or .rows()")
         number: float = self._table[columns[0]][0].as_py()
         return number
+
+    def first_row(self) -> FirstAnswer:
+        """Return the first row, as a question is asked with that needs it; without one, NULLs."""
+        from sparseq.pictures.answer_texts import answer_table
+
+        names, row = self.values, next(iter(self._table.slice(0, 1).to_pylist()), {})
+        noised = [name + ERROR_SUFFIX in self._table.column_names for name in names]
+        values = [
+            float(row[name]) if is_noised and row.get(name) is not None else row.get(name)
+            for name, is_noised in zip(names, noised, strict=True)
+        ]
+        _, texts, _ = answer_table(self._table)
+        told = texts[0] if texts else ["NULL"] * len(names)
+        of = [text if len(names) == 1 else f"{n} {text}" for n, text in zip(names, told, strict=True)]
+        return FirstAnswer(tuple(values), f"{', '.join(of)} (release {self.facts.release})")
 
     @property
     def values(self) -> list[str]:

@@ -43,7 +43,7 @@ from sparseq.store.found_bounds import with_bounds
 from sparseq.store.population import draw, newcomers
 from sparseq.store.store_promise import StorePromise
 from sparseq.stream.draft import Participation, Terms
-from sparseq.stream.step import Mechanism, Outcome, Request, Stream, ask_many
+from sparseq.stream.step import Lower, Mechanism, Outcome, Request, Stream, ask_many
 
 if TYPE_CHECKING:
     from sparseq.sql.query_templates import Lowering
@@ -100,6 +100,7 @@ class Store(Asking):
                 self.catalog.unit,
                 tuple(promise.reserves.values()),
             ),
+            _lowers(self),
             _weakly(self._check_open),
             _weakly(self._abandon),
         )
@@ -539,3 +540,16 @@ def _weakly(method: Callable[[], None]) -> Callable[[], None]:
             found()
 
     return call
+
+
+def _lowers(store: Store) -> Lower:
+    """Return what lowers a store's questions again, and does not keep the store alive."""
+    known = weakref.ref(store)
+
+    def lower(sql: str, first: Sequence[Answer]) -> Query:
+        found = known()
+        if found is None:
+            raise StoreError("the store is closed", _OPEN_AGAIN)
+        return found.lowering.lower(sql, tuple(answer.first_row() for answer in first))
+
+    return lower

@@ -67,22 +67,34 @@ def answer(
     Raises:
         QueryRefused: It can't be answered, or its intervals can't be proved; nothing was drawn.
     """
+    query = askable(sums, query, options)
+    beta, asked = beta_at(options.confidence), _asked(query, options)
+    foresee([plan for one in asked for plan in _plans(sums, *one, beta / len(asked))])
+    found = measured(sums, query, options, beta)
+    course = replace(sums.course.about(None), answers=sums.course.answers + 1)
+    return replace(found, course=course)
+
+
+def askable(sums: WeightedSums, query: Query, options: Options) -> Query:
+    """Return a question as it is measured; nothing is drawn.
+
+    Args:
+        sums, query, options: See `answer`; the sums are told which windows it is about.
+
+    Raises:
+        QueryRefused: See `answer`.
+    """
     if options.interval == PROVED:
         query = _provable(sums, query, options)
-    beta = beta_at(options.confidence)
     sums.course = sums.course.about(query.span)
     if sums.course.life is not None and sums.course.span is None:
         raise QueryRefused(
             "people pay for all of their windows together, and this could be about any",
             "say from when to when: WHERE day >= DATE '2024-01-01' AND day < DATE '2024-02-01'",
         )
-    asked = _asked(query, options)
-    for some, _, own in asked:
+    for some, _, own in _asked(query, options):
         _refuse_what_has_no_scale(sums, some, own)
-    foresee([plan for one in asked for plan in _plans(sums, *one, beta / len(asked))])
-    found = measured(sums, query, options, beta)
-    course = replace(sums.course.about(None), answers=sums.course.answers + 1)
-    return replace(found, course=course)
+    return query
 
 
 def _provable(sums: WeightedSums, query: Query, options: Options) -> Query:

@@ -1,0 +1,258 @@
+"""Questions of one row inside others, which rows are held against: they are asked first.
+
+    SELECT count(*) FROM orders WHERE amount > (SELECT avg(amount) FROM orders)
+
+The inner question is answered like any other, with noise and a charge of its own. Its noised number
+is public from then on, and stands in the outer question as a constant.
+
+**Claim.** This is what an analyst does who asks the inner question, reads its answer, and writes it
+into the outer one: two steps of Algorithm 2, the second chosen by the answer to the first. Theorem
+4.5 of Feldman & Zrnic (2021) is about queries that are chosen so (docs/theorems/individual-filter.md):
+what a person is charged is a function of the person's own rows and of earlier answers, and each
+step asks the filter anew. No true value goes from one question to the other.
+
+Which questions these are follows from the text and from which tables are private. Until their
+numbers are known, others stand in for them, so that whatever is wrong with the outer question is
+told before anybody is charged. What it costs does not depend on them, but where its scale does and
+`sigma` or `accuracy` says the noise.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from sqlglot import exp
+
+from sparseq.base.defaults import BETA
+from sparseq.base.errors import QueryRefused
+from sparseq.released.outputs import Measurements
+from sparseq.released.render import ERROR_SUFFIX, columns_of, key_columns, render
+from sparseq.sql.catalog import Catalog
+from sparseq.sql.parse import STANDS_IN
+from sparseq.sql.parsed_expressions import conjuncts, constant_sql
+from sparseq.sql.plan import Plan, Query
+from sparseq.sql.split_question import (
+    PLAIN_JOINS,
+    Known,
+    RowKind,
+    Separator,
+    has_one_row,
+    is_aggregate,
+    is_correlated,
+    items_of,
+    leave_out_unread,
+    named_for,
+    outermost,
+)
+
+Number = Callable[[bool], exp.Expr]
+"""A value as a constant, by whether it limits others from below; else it does from above."""
+SIZES = (1.0, 100.0, 10_000.0, 1e9)
+"""Of numbers that stand in for those that are not known: one of them has to pass."""
+
+
+# -- the numbers: those that were released, and what stands in for others --------------------------
+
+
+def released(values: Sequence[Any]) -> list[Number]:
+    """Return the values of an answer's row."""
+    return [_always(_constant(value)) for value in values]
+
+
+def _always(constant: exp.Expr) -> Number:
+    return lambda from_below: constant.copy()
+
+
+def standing_in(query: Query, size: float) -> list[Number]:
+    """Return what stands in for the values of the answer to a question, of their types.
+
+    Args:
+        query: The question.
+        size: Of numbers: those that limit others from below are -size.
+    """
+    zeros = [np.zeros((query.groups, m.bins)) for m in query.measures]
+    keys = key_columns(query.domains)
+    nothing = Measurements(zeros, [0.0] * len(zeros), keys, query.groups)
+    table = render(Plan(query, (), BETA), nothing)
+    found = list[Number]()
+    for name in columns_of(table):
+        value = next(iter(table[name].to_pylist()), None)
+        noised = name + ERROR_SUFFIX in table.column_names
+        found.append(_standing_in(*([-size, size] if noised else [value, value])))
+    return found
+
+
+def _standing_in(low: Any, high: Any) -> Number:
+    def constant(from_below: bool) -> exp.Expr:
+        found = _constant(low if from_below else high)
+        found.meta[STANDS_IN] = True
+        return found
+
+    return constant
+
+
+def _constant(value: Any) -> exp.Expr:
+    if isinstance(value, dt.date):
+        is_time = isinstance(value, dt.datetime)
+        return constant_sql(value, "TIMESTAMP" if is_time else "DATE")
+    return constant_sql(value, "DOUBLE")
+
+
+def _limits_from_below(e: exp.Expr) -> bool:
+    """Tell whether an expression limits what it is compared with from below."""
+    at, above = e, e.parent
+    while above is not None and not isinstance(above, exp.Select):
+        right = at is above.args.get("expression")
+        if isinstance(above, exp.GT | exp.GTE | exp.LT | exp.LTE):
+            return right == isinstance(above, exp.GT | exp.GTE)
+        if isinstance(above, exp.Between | exp.Greatest):
+            return at is above.args.get("low") or isinstance(above, exp.Greatest)
+        if isinstance(above, exp.Least):
+            return False
+        at, above = above, above.parent
+    return False
+
+
+# -- which questions they are, and where their numbers stand ---------------------------------------
+
+
+class FirstQuestions:
+    """Those of one query; numbers are put in their place.
+
+    Args:
+        catalog: Of the store.
+        numbers: Gives the values of a question's row; called with each, those inside others first.
+    """
+
+    def __init__(
+        self, catalog: Catalog, numbers: Callable[[exp.Select], Sequence[Number]]
+    ) -> None:
+        self._separator, self._numbers = Separator(catalog), numbers
+        self._found = False
+
+    def put(self, tree: exp.Select) -> None:
+        """Put numbers into a query, in place.
+
+        Raises:
+            QueryRefused: Answers are used otherwise, and not as they can be.
+        """
+        if sum(1 for _ in tree.find_all(exp.Select)) == 1:
+            return  # as most questions are
+        self._query(tree, {})
+        if self._found:
+            leave_out_unread(tree)
+
+    def _query(self, node: exp.Expr | None, known: dict[str, Known]) -> None:
+        if isinstance(node, exp.Subquery):
+            self._query(node.this, known)
+        elif isinstance(node, exp.SetOperation):
+            self._query(node.this, known)
+            self._query(node.expression, known)
+        elif isinstance(node, exp.Select):
+            self._select(node, known | self._named(node, known))
+
+    def _named(self, node: exp.Select, known: dict[str, Known]) -> dict[str, Known]:
+        found: dict[str, Known] = {}
+        clause = node.args.get("with_")
+        for cte in clause.expressions if clause is not None else []:
+            seen = known | found
+            self._query(cte.this, seen)
+            what = self._separator.query(cte.this.copy(), seen)[1]
+            found[cte.alias] = Known(what.rows, what.users, cte.this.copy(), seen)
+        return found
+
+    def _select(self, select: exp.Select, known: dict[str, Known]) -> None:
+        rows = {}
+        for item in items_of(select):
+            self._query(item, known)
+            rows[item.alias_or_name] = self._separator.item(item.copy(), known).rows
+        about_people = RowKind.PEOPLE in rows.values()
+        if about_people:
+            for item in items_of(select):
+                if rows[item.alias_or_name] is RowKind.RELEASED:
+                    self._without(select, item, known)
+        of_rows = self._row_parts(select, known) if about_people else lambda inner: False
+        for part in _parts(select):
+            for inner in outermost(part):
+                self._query(inner, known)
+                if of_rows(inner):
+                    self._put_number(inner, known)
+
+    def _row_parts(
+        self, select: exp.Select, known: dict[str, Known]
+    ) -> Callable[[exp.Select], bool]:
+        """Return what tells whether a subquery is looked at row by row, not after the noise."""
+        what = self._separator.query(select.copy(), known)[1]
+        group = select.args.get("group")
+        keys = {k.unnest().sql("duckdb") for k in group.expressions} if group is not None else set()
+        rows = [select.args.get(k) for k in ("where", "group")]
+        rows += [join.args.get("on") for join in select.args.get("joins") or []]
+
+        def of_rows(inner: exp.Select) -> bool:
+            at: exp.Expr | None = inner
+            while at is not None and at is not select:
+                is_key = bool(keys) and at.sql("duckdb") in keys
+                if is_aggregate(at) or is_key or any(at is part for part in rows):
+                    return True
+                at = at.parent
+            return what.rows is RowKind.PEOPLE
+
+        return of_rows
+
+    def _put_number(self, inner: exp.Select, known: dict[str, Known]) -> None:
+        holder = inner.parent if isinstance(inner.parent, exp.Subquery) else inner
+        listed = isinstance(holder.parent, exp.In) and holder.parent.args.get("query") is holder
+        around = holder.parent
+        if listed or isinstance(around, exp.Exists | exp.Any | exp.All) or is_correlated(inner):
+            return
+        if len(inner.expressions) != 1 or not has_one_row(inner, known):
+            return
+        if self._separator.query(inner.copy(), known)[1].rows is RowKind.RELEASED:
+            (number,) = self._asked(inner, known)
+            value = number(_limits_from_below(holder))
+            alias = holder.alias if isinstance(holder, exp.Subquery) else ""
+            holder.replace(exp.alias_(value, alias, quoted=True) if alias else value)
+
+    def _without(self, select: exp.Select, item: exp.Expr, known: dict[str, Known]) -> None:
+        """Put numbers for the columns of an answer of one row that a SELECT joins, in place."""
+        tree = known[item.name].tree if isinstance(item, exp.Table) else item.this
+        joins = select.args.get("joins") or []
+        join = next((j for j in joins if j.this is item), joins[0])  # of the first item: the next's
+        if join.side or (join.kind or "") not in PLAIN_JOINS:
+            return
+        if not isinstance(tree, exp.Select) or not has_one_row(tree, known):
+            return
+        sees = known[item.name].sees if isinstance(item, exp.Table) else known
+        alias, names = item.alias_or_name, [e.alias_or_name for e in tree.expressions]
+        numbers = dict(zip(names, self._asked(tree, dict(sees)), strict=True))
+        joins.remove(join)
+        if join.this is not item:
+            select.set("from_", exp.From(this=join.this))
+        for condition in conjuncts(join.args.get("on")):
+            select.where(condition, copy=False)
+        group = select.args.get("group")
+        if group is not None:
+            kept = [k for k in group.expressions if not _is_of(k.unnest(), alias)]
+            select.set("group", exp.Group(expressions=kept) if kept else None)
+        for column in [c for c in select.find_all(exp.Column) if c.table == alias]:
+            column.replace(numbers[column.name](_limits_from_below(column)))
+
+    def _asked(self, inner: exp.Select, known: dict[str, Known]) -> Sequence[Number]:
+        question = inner.copy()
+        named_for(question, known)
+        self._found = True
+        return self._numbers(question)
+
+
+def _parts(select: exp.Select) -> list[exp.Expr]:
+    """Return all that a SELECT computes of its rows."""
+    clauses = [select.args.get(k) for k in ("where", "group", "having", "qualify", "order")]
+    clauses += [join.args.get("on") for join in select.args.get("joins") or []]
+    return [*select.expressions, *(clause for clause in clauses if clause is not None)]
+
+
+def _is_of(e: exp.Expr, alias: str) -> bool:
+    return isinstance(e, exp.Column) and e.table == alias
