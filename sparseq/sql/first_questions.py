@@ -7,9 +7,10 @@ is public from then on, and stands in the outer question as a constant.
 
 **Claim.** This is what an analyst does who asks the inner question, reads its answer, and writes it
 into the outer one: two steps of Algorithm 2, the second chosen by the answer to the first. Theorem
-4.5 of Feldman & Zrnic (2021) is about queries that are chosen so (docs/theorems/individual-filter.md):
-what a person is charged is a function of the person's own rows and of earlier answers, and each
-step asks the filter anew. No true value goes from one question to the other.
+4.5 of Feldman & Zrnic (2021) is about queries that are chosen so (its proof, in short, is in
+docs/theorems/individual-filter.md): what a person is charged is a function of the person's own rows
+and of earlier answers, and each step asks the filter anew. No true value goes from one question to
+the other. An inner question that was drawn is charged, whatever becomes of the outer one.
 
 Which questions these are follows from the text and from which tables are private. Until their
 numbers are known, others stand in for them, so that whatever is wrong with the outer question is
@@ -27,11 +28,10 @@ import numpy as np
 from sqlglot import exp
 
 from sparseq.base.defaults import BETA
-from sparseq.base.errors import QueryRefused
 from sparseq.released.outputs import Measurements
 from sparseq.released.render import ERROR_SUFFIX, columns_of, key_columns, render
 from sparseq.sql.catalog import Catalog
-from sparseq.sql.parse import STANDS_IN
+from sparseq.sql.parse import RELEASED, STANDS_IN
 from sparseq.sql.parsed_expressions import conjuncts, constant_sql
 from sparseq.sql.plan import Plan, Query
 from sparseq.sql.split_question import (
@@ -98,7 +98,10 @@ def _constant(value: Any) -> exp.Expr:
     if isinstance(value, dt.date):
         is_time = isinstance(value, dt.datetime)
         return constant_sql(value, "TIMESTAMP" if is_time else "DATE")
-    return constant_sql(value, "DOUBLE")
+    found = constant_sql(value, "DOUBLE")
+    if isinstance(value, float):
+        found.meta[RELEASED] = True
+    return found
 
 
 def _limits_from_below(e: exp.Expr) -> bool:
@@ -127,9 +130,7 @@ class FirstQuestions:
         numbers: Gives the values of a question's row; called with each, those inside others first.
     """
 
-    def __init__(
-        self, catalog: Catalog, numbers: Callable[[exp.Select], Sequence[Number]]
-    ) -> None:
+    def __init__(self, catalog: Catalog, numbers: Callable[[exp.Select], Sequence[Number]]) -> None:
         self._separator, self._numbers = Separator(catalog), numbers
         self._found = False
 
@@ -238,7 +239,9 @@ class FirstQuestions:
             kept = [k for k in group.expressions if not _is_of(k.unnest(), alias)]
             select.set("group", exp.Group(expressions=kept) if kept else None)
         for column in [c for c in select.find_all(exp.Column) if c.table == alias]:
-            column.replace(numbers[column.name](_limits_from_below(column)))
+            same = isinstance(column.parent, exp.AnyValue | exp.Min | exp.Max)  # as for all rows
+            place = column.parent if same and column.parent is not None else column
+            place.replace(numbers[column.name](_limits_from_below(place)))
 
     def _asked(self, inner: exp.Select, known: dict[str, Known]) -> Sequence[Number]:
         question = inner.copy()

@@ -554,5 +554,6 @@ def written(tree: exp.Select) -> str:
     return " ".join(tree.sql("duckdb").split())
 
 
-STANDS_IN = "stands in"
-"""A fact of a constant: it is none that was written, or released."""
+RELEASED, STANDS_IN = "released", "stands in"
+"""Facts of constants that nobody wrote: a noised number that was released, and what stands in for
+one that is not known yet."""

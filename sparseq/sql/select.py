@@ -50,7 +50,7 @@ from sparseq.sql.catalog import INTEGER_TYPES, Catalog, FoundTuples
 from sparseq.sql.first_questions import SIZES, FirstQuestions, Number, released, standing_in
 from sparseq.sql.from_clause import ColumnFacts, FromItem, quoted
 from sparseq.sql.interval_propagation import Shape, Width, with_ends
-from sparseq.sql.parse import parse, said, spelled, written
+from sparseq.sql.parse import RELEASED, parse, said, spelled, written
 from sparseq.sql.parsed_expressions import call_of, conjuncts, is_constant
 from sparseq.sql.plan import (
     LIMITS,
@@ -344,13 +344,12 @@ class _Before:
 
     @property
     def told(self) -> tuple[str, ...]:
-        """What was asked, and what stands in the question, in words."""
-        known = [
+        """What was asked, and stands in the question, in words."""
+        return tuple(
             f"{one.text} was asked first: {answer.said}; the intervals are of the question with "
             "this noised answer in it"
             for one, answer in zip(self._queries, self._first, strict=False)
-        ]
-        return (*known, *(f"{one.text} is asked first, and charged" for one in self.stand_in))
+        )
 
     def numbers(self, tree: exp.Select) -> Sequence[Number]:
         """Return the values of the row that answers a question."""
@@ -389,9 +388,7 @@ def _with_numbers(
     return query, (*dict.fromkeys([*before.unbounded, *unbounded]),)
 
 
-def _of_tree(
-    select: exp.Select, catalog: Catalog, public: PublicFacts
-) -> tuple[Query, _Unbounded]:
+def _of_tree(select: exp.Select, catalog: Catalog, public: PublicFacts) -> tuple[Query, _Unbounded]:
     """Lower a tree that is about people, and has no name for it yet."""
     taken_apart = separated(select, catalog)
     outers = (
@@ -794,7 +791,8 @@ class _Outer:
         ):
             return out.constant(e.this if e.is_string else int(e.this))
         if is_constant(e) and not isinstance(e, exp.Null):
-            return out.constant(self.public.constant(self.scope.value_sql(e)))
+            noised = any(RELEASED in part.meta for part in e.walk())
+            return out.constant(self.public.constant(self.scope.value_sql(e)), noised)
         return self._scalar(e)
 
     def _said_by_keys(self, e: exp.Expr) -> out.Node | None:

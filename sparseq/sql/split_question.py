@@ -126,9 +126,9 @@ def _needs_more(select: exp.Select) -> bool:
     if select.args.get("distinct") or select.args.get("qualify") or select.find(exp.Mode):
         return True
     order, having = select.args.get("order"), select.args.get("having")
-    if order is not None and having is None and _aggregates(order):
-        if not any(_aggregates(e) for e in select.expressions):
-            return True  # the largest groups, and not how large
+    shown = having is not None or any(_aggregates(e) for e in select.expressions)
+    if order is not None and _aggregates(order) and not shown:
+        return True  # the largest groups, and not how large
     keys = _keys(select)
     kinds = {type(key) for key in keys.values()}
 
@@ -814,9 +814,8 @@ def has_one_row(select: exp.Select, named: Mapping[str, Known] | None = None) ->
     if any(select.args.get(c) for c in ("joins", "where", "qualify", "limit", "offset")):
         return False
     if isinstance(item, exp.Table):
-        known = (named or {}).get(item.name)
-        within = None if known is None else known.tree
-        return bool(item.args.get("single")) or _is_one_row(within, known and known.sees)
+        known = (named or {}).get(item.name, Known(RowKind.RELEASED))
+        return bool(item.args.get("single")) or _is_one_row(known.tree, known.sees)
     return isinstance(item, exp.Subquery) and _is_one_row(item.this, named)
 
 

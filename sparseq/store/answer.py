@@ -181,21 +181,6 @@ class Answer:
         number: float = self._table[columns[0]][0].as_py()
         return number
 
-    def first_row(self) -> FirstAnswer:
-        """Return the first row, as a question is asked with that needs it; without one, NULLs."""
-        from sparseq.pictures.answer_texts import answer_table
-
-        names, row = self.values, next(iter(self._table.slice(0, 1).to_pylist()), {})
-        noised = [name + ERROR_SUFFIX in self._table.column_names for name in names]
-        values = [
-            float(row[name]) if is_noised and row.get(name) is not None else row.get(name)
-            for name, is_noised in zip(names, noised, strict=True)
-        ]
-        _, texts, _ = answer_table(self._table)
-        told = texts[0] if texts else ["NULL"] * len(names)
-        of = [text if len(names) == 1 else f"{n} {text}" for n, text in zip(names, told, strict=True)]
-        return FirstAnswer(tuple(values), f"{', '.join(of)} (release {self.facts.release})")
-
     @property
     def values(self) -> list[str]:
         """The names of the columns, without those that stand beside noised ones."""
@@ -287,6 +272,22 @@ class Answer:
         from sparseq.pictures.answers import html_table
 
         return html_table(self._table, self.facts)
+
+
+def first_row(table: pa.Table, release: int) -> FirstAnswer:
+    """Return the first row of an answer, for the question that needs it; without one, NULLs."""
+    from sparseq.pictures.answer_texts import answer_table
+
+    names = columns_of(table)
+    row: dict[str, Any] = next(iter(table.slice(0, 1).to_pylist()), dict.fromkeys(names))
+    noised = [name + ERROR_SUFFIX in table.column_names for name in names]
+    values = (
+        float(row[name]) if of_noise and row[name] is not None else row[name]
+        for name, of_noise in zip(names, noised, strict=True)
+    )
+    texts = next(iter(answer_table(table).rows), ["NULL"] * len(names))
+    of = [text if len(names) == 1 else f"{n} {text}" for n, text in zip(names, texts, strict=True)]
+    return FirstAnswer(tuple(values), f"{', '.join(of)} (release {release})")
 
 
 def _is_key(value: Any, asked: Any) -> bool:

@@ -36,7 +36,7 @@ from sparseq.ledger.purposes import Pot
 from sparseq.load.read_schema import Schema
 from sparseq.sql.catalog import FOUND, FOUND_BOUNDS, Catalog, KnownBounds
 from sparseq.sql.plan import ROWS, Options, Plan, Query, check_most
-from sparseq.store.answer import Answer
+from sparseq.store.answer import Answer, first_row
 from sparseq.store.ask import Asking
 from sparseq.store.backend import Backend
 from sparseq.store.found_bounds import with_bounds
@@ -550,6 +550,7 @@ def _lowers(store: Store) -> Lower:
         found = known()
         if found is None:
             raise StoreError("the store is closed", _OPEN_AGAIN)
-        return found.lowering.lower(sql, tuple(answer.first_row() for answer in first))
+        rows = (first_row(answer.arrow(), answer.facts.release) for answer in first)
+        return found.lowering.lower(sql, tuple(rows))
 
     return lower

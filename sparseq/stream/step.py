@@ -440,6 +440,7 @@ class Stream:
 
         options = options.over(query.options)
         sums = self._sums(part, query, options)
+        assert part.course is not None
         done = weighted.answer(sums, query, options, self._foresee)
         facts = replace(
             self._facts(done.plan, request, part.pot),
