@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -124,19 +127,6 @@ def test_the_price_is_that_of_both_until_one_is_known(in_or_out: bool) -> None:
     assert con.explain(OUTER).facts["known"]["free"]
 
 
-def test_both_become_durable_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with store(tmp_path / "s", in_or_out=True) as con:
-        commit, sizes = con.stream.ledger.commit, list[int]()
-        monkeypatch.setattr(
-            con.stream.ledger, "commit", lambda e: (sizes.append(len(e)), commit(e))[1]
-        )
-        answer = con.sql(OUTER)
-    assert sizes == [2]
-    with sparseq.connect(tmp_path / "s") as con:
-        assert con.released == 2
-        assert con.sql(OUTER).arrow().equals(answer.arrow())
-
-
 def _before_the_second(con: sparseq.Store, do: Callable[[], object]) -> None:
     """Do something as soon as a second plan is read."""
     engine, plans = con.stream.engine, list[Plan]()
@@ -149,6 +139,49 @@ def _before_the_second(con: sparseq.Store, do: Callable[[], object]) -> None:
         return read(plan, users)
 
     engine.contributions = contributions  # type: ignore[method-assign]
+
+
+def test_the_first_is_durable_before_the_second_looks_at_a_row() -> None:
+    told = list[int]()
+    con = store(in_or_out=True)
+    _before_the_second(con, lambda: told.append(con.released))
+    con.sql(OUTER)
+    assert told == [1]
+
+
+KILLED = """
+import os, signal, sys, sparseq
+con = sparseq.connect(sys.argv[1])
+engine, seen = con.stream.engine, set()
+read = engine.contributions
+
+def contributions(plan, users):
+    seen.add(plan.query.relation)
+    if len(seen) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return read(plan, users)
+
+engine.contributions = contributions
+con.sql(sys.argv[2])
+"""
+
+
+@pytest.mark.deep
+def test_killed_between_the_two_the_number_stays(tmp_path: Path) -> None:
+    """So nobody draws it again by questions that a number makes too large for the machine."""
+    store(tmp_path / "s", seed=None).close()
+    done = subprocess.run([sys.executable, "-c", KILLED, tmp_path / "s", OUTER], check=False)
+    assert done.returncode == -signal.SIGKILL
+    with sparseq.connect(tmp_path / "s") as con:
+        assert con.released == 1
+        paid = con.stream.accounts.spent.copy()
+        number = con.sql(INNER).value()
+        assert (con.stream.accounts.spent == paid).all()
+        answer = con.sql(OUTER)
+        assert con.released == 2
+        (said,) = answer.facts.notes
+        assert "(release 1)" in said
+        assert con.sql(f"SELECT count(*) AS n FROM t WHERE x > {number!r}").facts.release == 2
 
 
 @pytest.mark.parametrize("of_many", [True, pytest.param(False, marks=DEEP)])

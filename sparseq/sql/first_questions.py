@@ -10,7 +10,9 @@ into the outer one: two steps of Algorithm 2, the second chosen by the answer to
 4.5 of Feldman & Zrnic (2021) is about queries that are chosen so (its proof, in short, is in
 docs/theorems/individual-filter.md): what a person is charged is a function of the person's own rows
 and of earlier answers, and each step asks the filter anew. No true value goes from one question to
-the other. An inner question that was drawn is charged, whatever becomes of the outer one.
+the other. An inner question that was drawn is charged, and durable before the outer one looks at a
+row, whatever becomes of that (`sparseq.stream.step.Stream`): a number is never drawn again because
+of what it leads to.
 
 Which questions these are follows from the text and from which tables are private. Until their
 numbers are known, others stand in for them, so that whatever is wrong with the outer question is
@@ -22,6 +24,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,12 +34,12 @@ from sparseq.base.defaults import BETA
 from sparseq.released.outputs import Measurements
 from sparseq.released.render import ERROR_SUFFIX, columns_of, key_columns, render
 from sparseq.sql.catalog import Catalog
-from sparseq.sql.parse import RELEASED, STANDS_IN
+from sparseq.sql.parse import RELEASED, STANDS_IN, written
 from sparseq.sql.parsed_expressions import conjuncts, constant_sql
-from sparseq.sql.plan import Plan, Query
+from sparseq.sql.plan import FirstAnswer, Plan, Query
 from sparseq.sql.split_question import (
     PLAIN_JOINS,
-    Known,
+    KnownRows,
     RowKind,
     Separator,
     has_one_row,
@@ -59,11 +62,7 @@ SIZES = (1.0, 100.0, 10_000.0, 1e9)
 
 def released(values: Sequence[Any]) -> list[Number]:
     """Return the values of an answer's row."""
-    return [_always(_constant(value)) for value in values]
-
-
-def _always(constant: exp.Expr) -> Number:
-    return lambda from_below: constant.copy()
+    return [_constant(value, value) for value in values]
 
 
 def standing_in(query: Query, size: float) -> list[Number]:
@@ -81,27 +80,26 @@ def standing_in(query: Query, size: float) -> list[Number]:
     for name in columns_of(table):
         value = next(iter(table[name].to_pylist()), None)
         noised = name + ERROR_SUFFIX in table.column_names
-        found.append(_standing_in(*([-size, size] if noised else [value, value])))
+        found.append(_constant(*([-size, size] if noised else [value, value]), stands_in=True))
     return found
 
 
-def _standing_in(low: Any, high: Any) -> Number:
+def _constant(low: Any, high: Any, stands_in: bool = False) -> Number:
+    """Return a value as a constant: one that limits others from below, or else."""
+
     def constant(from_below: bool) -> exp.Expr:
-        found = _constant(low if from_below else high)
-        found.meta[STANDS_IN] = True
+        value = low if from_below else high
+        kind = "DOUBLE"
+        if isinstance(value, dt.date):
+            kind = "TIMESTAMP" if isinstance(value, dt.datetime) else "DATE"
+        found = constant_sql(value, kind)
+        if isinstance(value, float):
+            found.meta[RELEASED] = True
+        if stands_in:
+            found.meta[STANDS_IN] = True
         return found
 
     return constant
-
-
-def _constant(value: Any) -> exp.Expr:
-    if isinstance(value, dt.date):
-        is_time = isinstance(value, dt.datetime)
-        return constant_sql(value, "TIMESTAMP" if is_time else "DATE")
-    found = constant_sql(value, "DOUBLE")
-    if isinstance(value, float):
-        found.meta[RELEASED] = True
-    return found
 
 
 def _limits_from_below(e: exp.Expr) -> bool:
@@ -140,13 +138,11 @@ class FirstQuestions:
         Raises:
             QueryRefused: Answers are used otherwise, and not as they can be.
         """
-        if sum(1 for _ in tree.find_all(exp.Select)) == 1:
-            return  # as most questions are
         self._query(tree, {})
         if self._found:
             leave_out_unread(tree)
 
-    def _query(self, node: exp.Expr | None, known: dict[str, Known]) -> None:
+    def _query(self, node: exp.Expr | None, known: dict[str, KnownRows]) -> None:
         if isinstance(node, exp.Subquery):
             self._query(node.this, known)
         elif isinstance(node, exp.SetOperation):
@@ -155,17 +151,17 @@ class FirstQuestions:
         elif isinstance(node, exp.Select):
             self._select(node, known | self._named(node, known))
 
-    def _named(self, node: exp.Select, known: dict[str, Known]) -> dict[str, Known]:
-        found: dict[str, Known] = {}
+    def _named(self, node: exp.Select, known: dict[str, KnownRows]) -> dict[str, KnownRows]:
+        found: dict[str, KnownRows] = {}
         clause = node.args.get("with_")
         for cte in clause.expressions if clause is not None else []:
             seen = known | found
             self._query(cte.this, seen)
             what = self._separator.query(cte.this.copy(), seen)[1]
-            found[cte.alias] = Known(what.rows, what.users, cte.this.copy(), seen)
+            found[cte.alias] = KnownRows(what.rows, what.users, cte.this.copy(), seen)
         return found
 
-    def _select(self, select: exp.Select, known: dict[str, Known]) -> None:
+    def _select(self, select: exp.Select, known: dict[str, KnownRows]) -> None:
         rows = {}
         for item in items_of(select):
             self._query(item, known)
@@ -176,14 +172,16 @@ class FirstQuestions:
                 if rows[item.alias_or_name] is RowKind.RELEASED:
                     self._without(select, item, known)
         of_rows = self._row_parts(select, known) if about_people else lambda inner: False
-        for part in _parts(select):
+        clauses = [select.args.get(k) for k in ("where", "group", "having", "qualify", "order")]
+        clauses += [join.args.get("on") for join in select.args.get("joins") or []]
+        for part in [*select.expressions, *(clause for clause in clauses if clause is not None)]:
             for inner in outermost(part):
                 self._query(inner, known)
                 if of_rows(inner):
                     self._put_number(inner, known)
 
     def _row_parts(
-        self, select: exp.Select, known: dict[str, Known]
+        self, select: exp.Select, known: dict[str, KnownRows]
     ) -> Callable[[exp.Select], bool]:
         """Return what tells whether a subquery is looked at row by row, not after the noise."""
         what = self._separator.query(select.copy(), known)[1]
@@ -203,7 +201,7 @@ class FirstQuestions:
 
         return of_rows
 
-    def _put_number(self, inner: exp.Select, known: dict[str, Known]) -> None:
+    def _put_number(self, inner: exp.Select, known: dict[str, KnownRows]) -> None:
         holder = inner.parent if isinstance(inner.parent, exp.Subquery) else inner
         listed = isinstance(holder.parent, exp.In) and holder.parent.args.get("query") is holder
         around = holder.parent
@@ -217,7 +215,7 @@ class FirstQuestions:
             alias = holder.alias if isinstance(holder, exp.Subquery) else ""
             holder.replace(exp.alias_(value, alias, quoted=True) if alias else value)
 
-    def _without(self, select: exp.Select, item: exp.Expr, known: dict[str, Known]) -> None:
+    def _without(self, select: exp.Select, item: exp.Expr, known: dict[str, KnownRows]) -> None:
         """Put numbers for the columns of an answer of one row that a SELECT joins, in place."""
         tree = known[item.name].tree if isinstance(item, exp.Table) else item.this
         joins = select.args.get("joins") or []
@@ -234,28 +232,74 @@ class FirstQuestions:
             select.set("from_", exp.From(this=join.this))
         for condition in conjuncts(join.args.get("on")):
             select.where(condition, copy=False)
+        columns = [c for c in select.find_all(exp.Column) if c.table == alias]
         group = select.args.get("group")
         if group is not None:
-            kept = [k for k in group.expressions if not _is_of(k.unnest(), alias)]
+            kept = [k for k in group.expressions if not any(k.unnest() is c for c in columns)]
             select.set("group", exp.Group(expressions=kept) if kept else None)
-        for column in [c for c in select.find_all(exp.Column) if c.table == alias]:
+        for column in columns:
             same = isinstance(column.parent, exp.AnyValue | exp.Min | exp.Max)  # as for all rows
             place = column.parent if same and column.parent is not None else column
             place.replace(numbers[column.name](_limits_from_below(place)))
 
-    def _asked(self, inner: exp.Select, known: dict[str, Known]) -> Sequence[Number]:
+    def _asked(self, inner: exp.Select, known: dict[str, KnownRows]) -> Sequence[Number]:
         question = inner.copy()
         named_for(question, known)
         self._found = True
         return self._numbers(question)
 
 
-def _parts(select: exp.Select) -> list[exp.Expr]:
-    """Return all that a SELECT computes of its rows."""
-    clauses = [select.args.get(k) for k in ("where", "group", "having", "qualify", "order")]
-    clauses += [join.args.get("on") for join in select.args.get("joins") or []]
-    return [*select.expressions, *(clause for clause in clauses if clause is not None)]
+# -- what is known of them -------------------------------------------------------------------------
+
+Unbounded = tuple[tuple[str, str], ...]
+"""Columns of sums whose bounds nobody knows, each with its table."""
 
 
-def _is_of(e: exp.Expr, alias: str) -> bool:
-    return isinstance(e, exp.Column) and e.table == alias
+class Before:
+    """The questions that are asked before one, and their numbers.
+
+    Args:
+        lower: Lowers a question's tree.
+        first: The answers to the first of them.
+        size: Of numbers that stand in for those of the others: see `standing_in`.
+
+    Attributes:
+        unbounded: Of all of them.
+    """
+
+    def __init__(
+        self,
+        lower: Callable[[exp.Select], tuple[Query, Unbounded]],
+        first: Sequence[FirstAnswer],
+        size: float,
+    ) -> None:
+        self._lower, self._first, self._size = lower, first, size
+        self._trees: list[exp.Select] = []
+        self._queries: list[Query] = []
+        self.unbounded: dict[tuple[str, str], None] = {}
+
+    @property
+    def stand_in(self) -> tuple[Query, ...]:
+        """Those whose numbers are not known."""
+        return tuple(self._queries[len(self._first) :])
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """The answers that stand in the question, in words."""
+        return tuple(
+            f"{one.text} was asked first: {answer.said}; the intervals are of the question with "
+            "this noised answer in it"
+            for one, answer in zip(self._queries, self._first, strict=False)
+        )
+
+    def numbers(self, tree: exp.Select) -> Sequence[Number]:
+        """Return the values of the row that answers a question."""
+        if tree not in self._trees:
+            query, unbounded = self._lower(tree.copy())
+            self._trees.append(tree)
+            self._queries.append(replace(query, text=written(tree)))
+            self.unbounded |= dict.fromkeys(unbounded)
+        place = self._trees.index(tree)
+        if place < len(self._first):
+            return released(self._first[place].values)
+        return standing_in(self._queries[place], self._size)

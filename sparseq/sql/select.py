@@ -47,10 +47,10 @@ from sparseq.released.outputs import LeastPeople, MeasureNode, combined
 from sparseq.released.sql_over_noise import ENDS, FEW, After, Place, PublicRows, ShownColumn
 from sparseq.sql.aggregates import Aggregates, Domains, possible_keys, with_people
 from sparseq.sql.catalog import INTEGER_TYPES, Catalog, FoundTuples
-from sparseq.sql.first_questions import SIZES, FirstQuestions, Number, released, standing_in
+from sparseq.sql.first_questions import SIZES, Before, FirstQuestions, Unbounded
 from sparseq.sql.from_clause import ColumnFacts, FromItem, quoted
 from sparseq.sql.interval_propagation import Shape, Width, with_ends
-from sparseq.sql.parse import RELEASED, parse, said, spelled, written
+from sparseq.sql.parse import RELEASED, parse, said, spelled
 from sparseq.sql.parsed_expressions import call_of, conjuncts, is_constant
 from sparseq.sql.plan import (
     LIMITS,
@@ -296,99 +296,52 @@ def _lowered(
     return replace(query, unbounded=BoundSearch(unbounded, after))
 
 
-_Unbounded = tuple[tuple[str, str], ...]
-"""Columns of sums whose bounds nobody knows, each with its table."""
-
-
 def _once_lowered(
     text: str, catalog: Catalog, public: PublicFacts, first: Sequence[FirstAnswer]
-) -> tuple[Query, _Unbounded]:
+) -> tuple[Query, Unbounded]:
     try:
-        why: QueryRefused | None = None
-        for size in SIZES:
-            before = _Before(catalog, public, first, size)
-            try:
-                return _with_numbers(text, catalog, public, before)
-            except QueryRefused as refused:
-                why = why or refused
-                if not before.stand_in:
-                    break
-        assert why is not None
-        raise why
+        select, options = parse(text, catalog, public.limits)
+        names = spelled(select, catalog)
+        if _is_public(select, catalog):
+            _check_public_joins(select, public)
+            rows = PublicRows(public.rows(select.sql("duckdb"))).called(names)
+            return Query(text.strip(), Relation(""), (), (), rows, options=options), ()
+        if len(list(select.find_all(exp.Select))) == 1:  # as most questions are
+            query, unbounded = _of_tree(select, catalog, public)
+        else:
+            query, unbounded = _with_numbers(select, catalog, public, first)
+        outputs = query.outputs.called(names)
+        return replace(query, text=text.strip(), options=options, outputs=outputs), unbounded
     except RecursionError:
         raise QueryRefused("the query is nested too deeply", "split it into parts") from None
     except QueryRefused as refused:
         raise type(refused)(_short(refused.message), " ".join(refused.hint.split())) from None
 
 
-class _Before:
-    """The questions that are asked before one, and their numbers.
-
-    Args:
-        catalog, public, first: See `lower_sql`.
-        size: Of numbers that are not known (`standing_in`).
-    """
-
-    def __init__(
-        self, catalog: Catalog, public: PublicFacts, first: Sequence[FirstAnswer], size: float
-    ) -> None:
-        self._catalog, self._public, self._first, self._size = catalog, public, first, size
-        self._trees: list[exp.Select] = []
-        self._queries: list[Query] = []
-        self.unbounded: dict[tuple[str, str], None] = {}
-
-    @property
-    def stand_in(self) -> tuple[Query, ...]:
-        """Those whose numbers are not known."""
-        return tuple(self._queries[len(self._first) :])
-
-    @property
-    def told(self) -> tuple[str, ...]:
-        """What was asked, and stands in the question, in words."""
-        return tuple(
-            f"{one.text} was asked first: {answer.said}; the intervals are of the question with "
-            "this noised answer in it"
-            for one, answer in zip(self._queries, self._first, strict=False)
-        )
-
-    def numbers(self, tree: exp.Select) -> Sequence[Number]:
-        """Return the values of the row that answers a question."""
-        if tree not in self._trees:
-            query, unbounded = _of_tree(tree.copy(), self._catalog, self._public)
-            self._trees.append(tree)
-            self._queries.append(replace(query, text=written(tree)))
-            self.unbounded |= dict.fromkeys(unbounded)
-        place = self._trees.index(tree)
-        if place < len(self._first):
-            return released(self._first[place].values)
-        return standing_in(self._queries[place], self._size)
-
-
 def _with_numbers(
-    text: str, catalog: Catalog, public: PublicFacts, before: _Before
-) -> tuple[Query, _Unbounded]:
-    """Return a query, its questions of one number taken out of it."""
-    select, options = parse(text, catalog, public.limits)
-    names = spelled(select, catalog)
-    if _is_public(select, catalog):
-        _check_public_joins(select, public)
-        rows = PublicRows(public.rows(select.sql("duckdb"))).called(names)
-        return Query(text.strip(), Relation(""), (), (), rows, options=options), ()
-    FirstQuestions(catalog, before.numbers).put(select)
-    query, unbounded = _of_tree(select, catalog, public)
-    query = replace(
-        query,
-        text=text.strip(),
-        options=options,
-        outputs=query.outputs.called(names),
-        notes=(*query.notes, *before.told),
-        left_out=(*query.left_out, *before.told),
-        first=before.stand_in,
-    )
-    return query, (*dict.fromkeys([*before.unbounded, *unbounded]),)
+    select: exp.Select, catalog: Catalog, public: PublicFacts, first: Sequence[FirstAnswer]
+) -> tuple[Query, Unbounded]:
+    """Lower a tree with the numbers of questions in it, or with what stands in for them."""
+    why: QueryRefused | None = None
+    for size in SIZES:
+        before = Before(lambda tree: _of_tree(tree, catalog, public), first, size)
+        try:
+            tree = select.copy()
+            FirstQuestions(catalog, before.numbers).put(tree)
+            query, unbounded = _of_tree(tree, catalog, public)
+        except QueryRefused as refused:
+            why = why or refused
+            if not before.stand_in:
+                break
+            continue
+        notes, left_out = (*query.notes, *before.told), (*query.left_out, *before.told)
+        query = replace(query, notes=notes, left_out=left_out, first=before.stand_in)
+        return query, (*dict.fromkeys([*before.unbounded, *unbounded]),)
+    assert why is not None
+    raise why
 
 
-def _of_tree(select: exp.Select, catalog: Catalog, public: PublicFacts) -> tuple[Query, _Unbounded]:
+def _of_tree(select: exp.Select, catalog: Catalog, public: PublicFacts) -> tuple[Query, Unbounded]:
     """Lower a tree that is about people, and has no name for it yet."""
     taken_apart = separated(select, catalog)
     outers = (
@@ -397,7 +350,9 @@ def _of_tree(select: exp.Select, catalog: Catalog, public: PublicFacts) -> tuple
         else [_Outer(q, public, len(taken_apart.questions) > 1) for q in taken_apart.questions]
     )
     query = outers[0].lower() if taken_apart is None else _after(taken_apart, outers, public)
-    unbounded = dict.fromkeys(place for o in outers for place in o.aggregates.unbounded)
+    unbounded: dict[tuple[str, str], None] = {}
+    for one in outers:
+        unbounded |= one.aggregates.unbounded
     return query, (*unbounded,)
 
 

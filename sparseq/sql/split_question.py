@@ -9,7 +9,7 @@ private.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NoReturn
@@ -55,13 +55,13 @@ class RowKind(Enum):
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownRows:
     """A subquery: what its rows are, which columns are the user, its tree and what it sees."""
 
     rows: RowKind
     users: frozenset[str] = frozenset()
     tree: exp.Expr | None = None
-    sees: Mapping[str, Known] = field(default_factory=dict)
+    sees: Mapping[str, KnownRows] = field(default_factory=dict)
 
 
 @dataclass
@@ -83,7 +83,7 @@ def separated(tree: exp.Select, catalog: Catalog) -> QueryParts | None:
     Raises:
         QueryRefused: It puts people's rows and answers together.
     """
-    if sum(1 for _ in tree.find_all(exp.Select)) == 1 and not _needs_more(tree):
+    if len(list(tree.find_all(exp.Select))) == 1 and not _needs_more(tree):
         return None  # as most questions are
     separator = Separator(catalog)
     after, known = separator.query(tree.copy(), {})
@@ -126,8 +126,8 @@ def _needs_more(select: exp.Select) -> bool:
     if select.args.get("distinct") or select.args.get("qualify") or select.find(exp.Mode):
         return True
     order, having = select.args.get("order"), select.args.get("having")
-    shown = having is not None or any(_aggregates(e) for e in select.expressions)
-    if order is not None and _aggregates(order) and not shown:
+    ordered = order is not None and having is None and _aggregates(order)
+    if ordered and not any(map(_aggregates, select.expressions)):
         return True  # the largest groups, and not how large
     keys = _keys(select)
     kinds = {type(key) for key in keys.values()}
@@ -298,15 +298,15 @@ def _key_and_column(
     return None
 
 
-def _has_key(item: exp.Expr, name: str, known: Mapping[str, Known]) -> bool:
-    """Tell whether an answer is grouped by one column alone, which has such a name in it."""
+def _has_keys(item: exp.Expr, names: Sequence[str], known: Mapping[str, KnownRows]) -> bool:
+    """Tell whether an answer is grouped by these columns and no other."""
     tree = known[item.name].tree if isinstance(item, exp.Table) else item
     while isinstance(tree, exp.Subquery):
         tree = tree.this
-    if not isinstance(tree, exp.Select):
+    if not isinstance(tree, exp.Select) or not names:
         return False
     shown = {e.alias_or_name: _bare(e.unalias()).sql("duckdb") for e in tree.expressions}
-    return list(_keys(tree)) == [shown.get(name)]
+    return _keys(tree).keys() == {shown.get(name) for name in names}
 
 
 def _having(select: exp.Select, condition: exp.Expr) -> None:
@@ -379,7 +379,7 @@ class Separator:
         self.asked = 0
         self.last: exp.Select | None = None
 
-    def query(self, node: exp.Expr, known: dict[str, Known]) -> tuple[exp.Expr, Known]:
+    def query(self, node: exp.Expr, known: dict[str, KnownRows]) -> tuple[exp.Expr, KnownRows]:
         """Return a query with answers for the questions in it, and what its rows are.
 
         Args:
@@ -393,32 +393,36 @@ class Separator:
         if isinstance(node, exp.SetOperation):
             return self._both(node, known)
         if not isinstance(node, exp.Select):
-            return node, Known(RowKind.PUBLIC)
+            return node, KnownRows(RowKind.PUBLIC)
         return self._select(node, dict(known))
 
-    def _both(self, node: exp.SetOperation, known: dict[str, Known]) -> tuple[exp.Expr, Known]:
+    def _both(
+        self, node: exp.SetOperation, known: dict[str, KnownRows]
+    ) -> tuple[exp.Expr, KnownRows]:
         (left, a), (right, b) = (self.query(side, known) for side in (node.this, node.expression))
         kinds = {a.rows, b.rows}
         if kinds == {RowKind.RELEASED, RowKind.PEOPLE}:
             _refuse("one side is an answer, the other one has rows about people", _FIRST)
         node.set("this", left)
         node.set("expression", right)
-        return node, Known(next(k for k in RowKind if k in kinds), a.users)
+        return node, KnownRows(next(k for k in RowKind if k in kinds), a.users)
 
-    def _named(self, node: exp.Expr, known: dict[str, Known]) -> dict[str, Known]:
+    def _named(self, node: exp.Expr, known: dict[str, KnownRows]) -> dict[str, KnownRows]:
         """Return the CTEs of a query; those about people leave it."""
         clause = node.args.get("with_")
         if clause is None:
             return {}
-        found: dict[str, Known] = {}
+        found: dict[str, KnownRows] = {}
         for cte in clause.expressions:
             original = cte.this.copy()
             tree, what = self.query(cte.this, known | found)
             cte.set("this", tree)
-            found[cte.alias] = Known(what.rows, what.users, original, known | found)
+            found[cte.alias] = KnownRows(what.rows, what.users, original, known | found)
         return found
 
-    def _select(self, select: exp.Select, known: dict[str, Known]) -> tuple[exp.Expr, Known]:
+    def _select(
+        self, select: exp.Select, known: dict[str, KnownRows]
+    ) -> tuple[exp.Expr, KnownRows]:
         original = select.copy()
         known |= self._named(select, known)
         users: dict[str, frozenset[str]] = {}
@@ -439,16 +443,16 @@ class Separator:
                     return self._select(_summed(original, listed), known)
                 if select.find(exp.Mode) and _modes(select):
                     return self._select(_with_counts(original), known)
-                return self._question(original, known), Known(RowKind.RELEASED)
+                return self._question(original, known), KnownRows(RowKind.RELEASED)
             mine = {e.alias_or_name for e in select.expressions if _is_user(e.unalias(), users)}
-            return original, Known(RowKind.PEOPLE, frozenset(mine))
+            return original, KnownRows(RowKind.PEOPLE, frozenset(mine))
         joined = kinds == {RowKind.PUBLIC} and self._join_by_row(select, known)
         if self._subqueries(select, known) or joined or RowKind.RELEASED in kinds:
             _keep_named(select, known)
-            return _with_scalars(select), Known(RowKind.RELEASED)
-        return original, Known(RowKind.PUBLIC)
+            return _with_scalars(select), KnownRows(RowKind.RELEASED)
+        return original, KnownRows(RowKind.PUBLIC)
 
-    def _join_by_row(self, select: exp.Select, known: dict[str, Known]) -> bool:
+    def _join_by_row(self, select: exp.Select, known: dict[str, KnownRows]) -> bool:
         """Join the numbers about people that a SELECT has for each of its public rows, in place.
 
         Such as people in the week before each day: one question, grouped by what it takes of the
@@ -499,41 +503,43 @@ class Separator:
 
     # -- an answer that says which groups are wanted, such as the three largest --------------------
 
-    def _without_answers(self, select: exp.Select, known: dict[str, Known]) -> exp.Select:
-        """Return a SELECT with HAVING key IN (…) for each answer that is joined by a key.
+    def _without_answers(self, select: exp.Select, known: dict[str, KnownRows]) -> exp.Select:
+        """Return a SELECT with HAVING key IN (…) for each answer that is joined by its keys.
 
-        The same rows: the answer has one row for each value of that key.
+        The same rows: the answer has one row for each value of these keys.
         """
         found = [j for j in select.args.get("joins") or [] if self._is_released(j.this, known)]
         where = select.args.get("where")
         filters = _conjuncts(where.this) if where is not None else []
         for join in found:
             alias, plain = join.alias_or_name, not join.side and (join.kind or "") in PLAIN_JOINS
-            on = [c for c in [*_conjuncts(join.args.get("on")), *filters] if _reads(c, alias)]
-            pair = _key_and_column(on[0], select, alias) if len(on) == 1 else None
-            if not plain or pair is None or not _has_key(join.this, pair[1].name, known):
+            parts = [*_conjuncts(join.args.get("on")), *filters]
+            pairs = [_key_and_column(c, select, alias) for c in parts if _reads(c, alias)]
+            held = [pair for pair in pairs if pair is not None]
+            names = [column.name for _, column in held]
+            if not plain or len(held) < len(pairs) or not _has_keys(join.this, names, known):
                 _refuse("this query joins people's rows with an answer", _FIRST)
-            key, column = pair
-            filters = [c for c in filters if c is not on[0]]
+            filters = [c.copy() for c in parts if not _reads(c, alias)]
             select.args["joins"].remove(join)
-            rest = [c.copy() for c in _conjuncts(join.args.get("on")) if c is not on[0]]
-            filters += rest
-            listed = exp.Select(expressions=[exp.alias_(column.copy(), column.name, quoted=True)])
-            listed.set("from_", exp.From(this=join.this.copy()))
-            _having(select, exp.In(this=key.copy(), query=exp.Subquery(this=listed)))
+            shown = [exp.alias_(column.copy(), column.name, quoted=True) for _, column in held]
+            listed = exp.Select(expressions=shown, from_=exp.From(this=join.this.copy()))
+            keys = [key.copy() for key, _ in held]
+            of = keys[0] if len(keys) == 1 else exp.Tuple(expressions=keys)
+            _having(select, exp.In(this=of, query=exp.Subquery(this=listed)))
+        select.set("where", exp.Where(this=exp.and_(*filters)) if filters else None)
         if any(_reads(select, join.alias_or_name, but=exp.In) for join in found) or not found:
             _refuse("this query joins people's rows with an answer", _FIRST)
-        select.set("where", exp.Where(this=exp.and_(*filters)) if filters else None)
         return select
 
-    def _move_lists(self, select: exp.Select, known: dict[str, Known]) -> None:
+    def _move_lists(self, select: exp.Select, known: dict[str, KnownRows]) -> None:
         """Move WHERE key IN (an answer) to HAVING, in place: the rows of a group have one key."""
         where, keys = select.args.get("where"), _keys(select)
         parts = _conjuncts(where.this) if where is not None else []
         moved = []
         for part in parts:
             inner = part.args.get("query") if isinstance(part, exp.In) else None
-            if inner is None or _bare(part.this).sql("duckdb") not in keys:
+            held = part.this.expressions if isinstance(part.this, exp.Tuple) else [part.this]
+            if inner is None or not {_bare(e).sql("duckdb") for e in held} <= keys.keys():
                 continue
             if not is_correlated(inner.find(exp.Select)) and self._is_released(inner, known):
                 moved.append(part)
@@ -543,7 +549,7 @@ class Separator:
             for part in moved:
                 _having(select, part)
 
-    def _list_of_another(self, select: exp.Select, known: dict[str, Known]) -> exp.In | None:
+    def _list_of_another(self, select: exp.Select, known: dict[str, KnownRows]) -> exp.In | None:
         """Return a condition x IN (an answer), where x is no group key."""
         where = select.args.get("where")
         for part in _conjuncts(where.this) if where is not None else []:
@@ -554,23 +560,23 @@ class Separator:
                     return part
         return None
 
-    def _is_released(self, item: exp.Expr, known: dict[str, Known]) -> bool:
+    def _is_released(self, item: exp.Expr, known: dict[str, KnownRows]) -> bool:
         if isinstance(item, exp.Table):
             return item.name in known and known[item.name].rows is RowKind.RELEASED
         return self.query(item.copy(), known)[1].rows is RowKind.RELEASED
 
-    def item(self, item: exp.Expr, known: dict[str, Known]) -> Known:
+    def item(self, item: exp.Expr, known: dict[str, KnownRows]) -> KnownRows:
         """Return what the rows of an item of FROM are; a subquery is changed in place."""
         if isinstance(item, exp.Table):
             if item.name in known:
                 return known[item.name]
             table = self._catalog.table(item.name)
             if not table.private:
-                return Known(RowKind.PUBLIC)
-            return Known(RowKind.PEOPLE, frozenset([table.user.lower()]))
+                return KnownRows(RowKind.PUBLIC)
+            return KnownRows(RowKind.PEOPLE, frozenset([table.user.lower()]))
         return self.query(item, known)[1]
 
-    def _subqueries(self, select: exp.Select, known: dict[str, Known]) -> bool:
+    def _subqueries(self, select: exp.Select, known: dict[str, KnownRows]) -> bool:
         """Put answers for the questions in a SELECT's expressions; tell whether there are any."""
         found = False
         parts = [select.args.get(k) for k in ("where", "having", "qualify", "order")]
@@ -589,7 +595,7 @@ class Separator:
 
     # -- a question --------------------------------------------------------------------------------
 
-    def _question(self, select: exp.Select, known: dict[str, Known]) -> exp.Select:
+    def _question(self, select: exp.Select, known: dict[str, KnownRows]) -> exp.Select:
         """Return what is selected from a question's answer; its keys and aggregates are asked."""
         keys = _keys(select)
         names = {text: f"k{i}" for i, text in enumerate(keys)}
@@ -645,11 +651,11 @@ class Separator:
         return self.questions.index(question)
 
 
-def named_for(question: exp.Select, known: Mapping[str, Known]) -> None:
+def named_for(question: exp.Select, known: Mapping[str, KnownRows]) -> None:
     """Give a question the named subqueries that it reads, in place."""
     needed: dict[str, exp.Expr] = {}
 
-    def need(tree: exp.Expr, seen: Mapping[str, Known]) -> None:
+    def need(tree: exp.Expr, seen: Mapping[str, KnownRows]) -> None:
         own = {cte.alias for cte in tree.find_all(exp.CTE)}
         for table in tree.find_all(exp.Table):
             what = seen.get(table.name)
@@ -672,7 +678,7 @@ def named_for(question: exp.Select, known: Mapping[str, Known]) -> None:
         question.set("with_", exp.With(expressions=ctes))
 
 
-def _write_out(after: exp.Select, known: Mapping[str, Known]) -> None:
+def _write_out(after: exp.Select, known: Mapping[str, KnownRows]) -> None:
     """Put the named subqueries of answers where they are read, in place."""
     for table in list(after.find_all(exp.Table)):
         what = known.get(table.name)
@@ -681,7 +687,7 @@ def _write_out(after: exp.Select, known: Mapping[str, Known]) -> None:
             table.replace(exp.Subquery(this=what.tree.copy(), alias=alias))
 
 
-def _keep_named(select: exp.Select, known: dict[str, Known]) -> None:
+def _keep_named(select: exp.Select, known: dict[str, KnownRows]) -> None:
     """Leave the named subqueries out that are about people."""
     clause = select.args.get("with_")
     if clause is not None:
@@ -762,41 +768,44 @@ def _join(select: exp.Select, inner: exp.Select, alias: str) -> None:
     holder = inner.parent if isinstance(inner.parent, exp.Subquery) else inner
     around = holder.parent
     inner.set("answered", None)
-    if len(inner.expressions) != 1:
-        _refuse(f"the subquery {said(inner)[:60]} has several columns", "select one")
-    name = inner.expressions[0].alias_or_name
-    column = exp.column(name, alias, quoted=True)
+    listed = isinstance(around, exp.In) and around.args.get("query") is holder
+    held = around.this if listed and around is not None else None
+    tied = held.expressions if isinstance(held, exp.Tuple) else [held]
+    if len(inner.expressions) != len(tied):
+        several = f"{len(inner.expressions)} columns" if len(tied) > 1 else "several columns"
+        _refuse(f"the subquery {said(inner)[:60]} has {several}", f"select {len(tied)}")
+    columns = [exp.column(e.alias_or_name, alias, quoted=True) for e in inner.expressions]
     join = exp.Join(
         this=exp.Subquery(
             this=inner.copy(), alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
         )
     )
-    if isinstance(around, exp.In) and around.args.get("query") is holder:
+    if listed and around is not None:
         if not isinstance(around.parent, exp.Where | exp.And):
             _refuse(f"{said(around)[:60]} is not answered here", "join the subquery")
         rows = join.this
         if inner.args.get("order") or inner.args.get("limit"):  # which rows: before DISTINCT
             rows.set("alias", exp.TableAlias(this=exp.to_identifier("#listed", quoted=True)))
-            listed = exp.Select(expressions=[exp.column(name, "#listed", quoted=True)])
-            listed.set("from_", exp.From(this=rows.copy()))
-            rows.set("this", listed)
+            shown = [exp.column(c.name, "#listed", quoted=True) for c in columns]
+            rows.set("this", exp.Select(expressions=shown, from_=exp.From(this=rows.copy())))
             rows.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
         rows.this.set("distinct", exp.Distinct())
-        join.set("on", exp.EQ(this=around.this.copy(), expression=column))
+        same = zip(tied, columns, strict=True)
+        join.set("on", exp.and_(*(exp.EQ(this=e.copy(), expression=c) for e, c in same)))
         around.replace(exp.true())
     elif isinstance(around, exp.Exists) or not has_one_row(inner):
         _refuse(f"the subquery {said(inner)[:60]} may have several rows", "join it in FROM")
     else:
         join.set("side", "LEFT")
         alias_of = holder.alias if isinstance(holder, exp.Subquery) else ""
-        holder.replace(exp.alias_(column, alias_of, quoted=True) if alias_of else column)
+        holder.replace(exp.alias_(columns[0], alias_of, quoted=True) if alias_of else columns[0])
     if select.args.get("from_") is None:
         select.set("from_", exp.From(this=join.this))
     else:
         select.append("joins", join)
 
 
-def has_one_row(select: exp.Select, named: Mapping[str, Known] | None = None) -> bool:
+def has_one_row(select: exp.Select, named: Mapping[str, KnownRows] | None = None) -> bool:
     """Tell whether a SELECT has one row at most, of which its text tells.
 
     Args:
@@ -814,12 +823,12 @@ def has_one_row(select: exp.Select, named: Mapping[str, Known] | None = None) ->
     if any(select.args.get(c) for c in ("joins", "where", "qualify", "limit", "offset")):
         return False
     if isinstance(item, exp.Table):
-        known = (named or {}).get(item.name, Known(RowKind.RELEASED))
+        known = (named or {}).get(item.name, KnownRows(RowKind.RELEASED))
         return bool(item.args.get("single")) or _is_one_row(known.tree, known.sees)
     return isinstance(item, exp.Subquery) and _is_one_row(item.this, named)
 
 
-def _is_one_row(tree: exp.Expr | None, named: Mapping[str, Known] | None) -> bool:
+def _is_one_row(tree: exp.Expr | None, named: Mapping[str, KnownRows] | None) -> bool:
     return isinstance(tree, exp.Select) and has_one_row(tree, named)
 
 

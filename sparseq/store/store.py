@@ -14,6 +14,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -43,7 +44,7 @@ from sparseq.store.found_bounds import with_bounds
 from sparseq.store.population import draw, newcomers
 from sparseq.store.store_promise import StorePromise
 from sparseq.stream.draft import Participation, Terms
-from sparseq.stream.step import Lower, Mechanism, Outcome, Request, Stream, ask_many
+from sparseq.stream.step import Mechanism, Outcome, Request, Stream, ask_many
 
 if TYPE_CHECKING:
     from sparseq.sql.query_templates import Lowering
@@ -100,7 +101,7 @@ class Store(Asking):
                 self.catalog.unit,
                 tuple(promise.reserves.values()),
             ),
-            _lowers(self),
+            partial(_lowered_again, weakref.ref(self)),
             _weakly(self._check_open),
             _weakly(self._abandon),
         )
@@ -542,15 +543,10 @@ def _weakly(method: Callable[[], None]) -> Callable[[], None]:
     return call
 
 
-def _lowers(store: Store) -> Lower:
-    """Return what lowers a store's questions again, and does not keep the store alive."""
-    known = weakref.ref(store)
-
-    def lower(sql: str, first: Sequence[Answer]) -> Query:
-        found = known()
-        if found is None:
-            raise StoreError("the store is closed", _OPEN_AGAIN)
-        rows = (first_row(answer.arrow(), answer.facts.release) for answer in first)
-        return found.lowering.lower(sql, tuple(rows))
-
-    return lower
+def _lowered_again(store: weakref.ref[Store], sql: str, first: Sequence[Answer]) -> Query:
+    """Lower a question of a store's, with answers to some of those before it."""
+    found = store()
+    if found is None:
+        raise StoreError("the store is closed", _OPEN_AGAIN)
+    rows = (first_row(answer.arrow(), answer.facts.release) for answer in first)
+    return found.lowering.lower(sql, tuple(rows))

@@ -42,7 +42,7 @@ from sparseq.ledger.purposes import Pot, Pots, name_of
 from sparseq.mechanisms import SYSTEM_ENTROPY, Entropy, rounded_gaussian
 from sparseq.mechanisms.entropy import for_release
 from sparseq.released.render import render
-from sparseq.reuse.answer_cache import ARRIVALS, EPOCH, MOST_WIDTH, Inquiry, Piece, Recall, RowsCame
+from sparseq.reuse.answer_cache import ARRIVALS, EPOCH, MOST_WIDTH, Inquiry, Recall, RowsCame
 from sparseq.reuse.answer_views import DerivedAnswer
 from sparseq.sql.catalog import Table
 from sparseq.sql.plan import Kind, Options, Plan, Query, calibrate
@@ -225,14 +225,31 @@ class Stream:
         What is asked before it is asked here; if it is refused or cancelled then, that stays. The
         answer may leave after `flush` only, and so may what is raised.
         """
+        if query.first:
+            return self._asked_in_turn(query, options, request, fresh, pot)
+        known = None if fresh or request is not None else Inquiry.of(query, options)
+        left = None
+        if known is not None:
+            fits = partial(self._fits, known, wider=MOST_WIDTH)
+            left = self.recall.rest(known, fits, self.flush)
+        if known is None or left is None:
+            question = Inquiry.of(query, options)
+            return self._stage(self._drafted(query, options, request, question, pot))
+        pieces, rest = left
+        draft = self._drafted(rest.query, rest.options, None, rest)
+        whole = self.recall.completed(known, pieces, rest, draft.answer.facts, draft.noised)
+        self._stage(draft)
+        return whole
+
+    def _asked_in_turn(
+        self, query: Query, options: Options, request: RequestId | None, fresh: bool, pot: Pot
+    ) -> Answer:
+        """Answer a question after those before it."""
         before = self.next_release
         try:
             query = self._after_first(query, options, pot)
-            if before < self.next_release and request is None and not fresh:
-                known_now = self.known(query, options)
-                if known_now is not None:
-                    return known_now
-            return self._asked_alone(query, options, request, fresh, pot)
+            known = None if fresh or request is not None else self.known(query, options)
+            return self.asked(query, options, request, fresh, pot) if known is None else known
         except (QueryRefused, QueryCancelError) as error:
             if before < self.next_release:
                 error.message = f"{error.message.partition('; nothing was charged')[0]}; {_KEPT}"
@@ -241,8 +258,9 @@ class Stream:
     def _after_first(self, query: Query, options: Options, pot: Pot) -> Query:
         """Return a question with the numbers of those before it, which are asked if need be.
 
-        What any of them would be refused for is told first. One that was drawn is charged, and
-        never drawn again: the next of them is a step of its own (see `Readings`).
+        What any of them would be refused for is told first. What one releases is durable before
+        the next looks at a row: else what a number makes slow, or ends, would tell of it unpaid.
+        So nothing is drawn twice, and each is a step of its own (see `Readings`).
         """
         left, own = self.known_first(query, options), options.over(query.options).of_first
         for one in left.first:
@@ -251,7 +269,10 @@ class Stream:
             self._check_askable(left, options, pot)
 
         def answer(one: Query, own: Options) -> Answer:
-            found = self.known(one, own) or self.asked(one, own, None, False, pot)
+            found = self.known(one, own)
+            if found is None:
+                found = self.asked(one, own, None, False, pot)
+                self.flush()
             if self._readings is not None:
                 self._readings.noised = False
             return found
@@ -276,32 +297,10 @@ class Stream:
 
     def _check_askable(self, query: Query, options: Options, pot: Pot) -> None:
         """Raise what a question would be refused for; nothing is read, drawn or charged."""
-        if not self.weighs(query, pot):
+        if self.weighs(query, pot):
+            self._askable(self.parts[pot], query, options)
+        else:
             calibrate(query, self.parts[pot].budget, options)
-            return
-        from sparseq.stream import weighted_answer as weighted
-
-        weighted.askable(self._sums(self.parts[pot], query, options), query, options)
-
-    def _asked_alone(
-        self, query: Query, options: Options, request: RequestId | None, fresh: bool, pot: Pot
-    ) -> Answer:
-        known = None if fresh or request is not None else Inquiry.of(query, options)
-        left = None if known is None else self._left(known)
-        if known is None or left is None:
-            question = Inquiry.of(query, options)
-            return self._stage(self._drafted(query, options, request, question, pot))
-        pieces, rest = left
-        draft = self._drafted(rest.query, rest.options, None, rest)
-        whole = self.recall.completed(known, pieces, rest, draft.answer.facts, draft.noised)
-        self._stage(draft)
-        return whole
-
-    def _left(self, question: Inquiry) -> tuple[list[Piece], Inquiry] | None:
-        """Return what is known of a question, and what is left to ask; None: all of it."""
-        return self.recall.rest(
-            question, partial(self._fits, question, wider=MOST_WIDTH), self.flush
-        )
 
     def recorded(
         self, query: Query, options: Options, request: RequestId | None, fresh: bool
@@ -330,8 +329,7 @@ class Stream:
         if query.asks_nobody:
             facts = facts_of(Plan(query, (), BETA), 0, None, self.terms, "")
             return Answer(query.outputs.rows, replace(facts, interval="public"))
-        query = self.known_first(query, options)
-        if query.first:
+        if query.first and (query := self.known_first(query, options)).first:
             return None
         question = Inquiry.of(query, options)
         if question is None:
@@ -439,7 +437,7 @@ class Stream:
         from sparseq.stream import weighted_answer as weighted
 
         options = options.over(query.options)
-        sums = self._sums(part, query, options)
+        sums, query = self._askable(part, query, options)
         assert part.course is not None
         done = weighted.answer(sums, query, options, self._foresee)
         facts = replace(
@@ -452,8 +450,10 @@ class Stream:
         paid = self._entry(done.plan, answer, request, part, sums.bill, done.faint, done.course)
         return Draft(answer, paid, noised, done.course, question)
 
-    def _sums(self, part: BudgetPart, query: Query, options: Options) -> WeightedSums:
-        """Return what a weighted answer is made by; refuse what is of no use, if that is wished."""
+    def _askable(
+        self, part: BudgetPart, query: Query, options: Options
+    ) -> tuple[WeightedSums, Query]:
+        """Return what a weighted answer is made by, and the question; refuse what can't be."""
         from sparseq.stream import weighted_answer as weighted
 
         assert part.course is not None
@@ -462,7 +462,8 @@ class Stream:
             from sparseq.stream.expected_width import refuse_no_use
 
             refuse_no_use(part.course, query, options, part.budget, self.terms.rows)
-        return weighted.sums_for(
+        return weighted.askable(
+            query,
             options,
             part,
             self.pots[part.pot],

@@ -36,7 +36,8 @@ from sparseq.stream.question import (
 from sparseq.stream.weighted_sums import WeightedSums
 
 
-def sums_for(
+def askable(
+    query: Query,
     options: Options,
     part: BudgetPart,
     accounts: Accounts,
@@ -44,46 +45,17 @@ def sums_for(
     entropy: Callable[[str], Entropy],
     rows: int | None,
     lifetimes: Lifetimes | None,
-) -> WeightedSums:
-    """Return what a question is answered by: see `WeightedSums`."""
-    assert part.course is not None
-    price = price_in(options)
-    return WeightedSums(
-        part.budget, accounts, part.course, contributions, entropy, rows, price, lifetimes
-    )
-
-
-def answer(
-    sums: WeightedSums, query: Query, options: Options, foresee: Callable[[Sequence[Plan]], None]
-) -> WeightedAnswer:
-    """Answer a question.
-
-    Args:
-        sums: What it is answered by.
-        query: The question.
-        options: Of the question, and what the caller said over it.
-        foresee: Told, before any noise is drawn, which plans are going to be asked for.
+) -> tuple[WeightedSums, Query]:
+    """Return what a question is answered by (see `WeightedSums`), and the question as it is asked.
 
     Raises:
         QueryRefused: It can't be answered, or its intervals can't be proved; nothing was drawn.
     """
-    query = askable(sums, query, options)
-    beta, asked = beta_at(options.confidence), _asked(query, options)
-    foresee([plan for one in asked for plan in _plans(sums, *one, beta / len(asked))])
-    found = measured(sums, query, options, beta)
-    course = replace(sums.course.about(None), answers=sums.course.answers + 1)
-    return replace(found, course=course)
-
-
-def askable(sums: WeightedSums, query: Query, options: Options) -> Query:
-    """Return a question as it is measured; nothing is drawn.
-
-    Args:
-        sums, query, options: See `answer`; the sums are told which windows it is about.
-
-    Raises:
-        QueryRefused: See `answer`.
-    """
+    assert part.course is not None
+    price = price_in(options)
+    sums = WeightedSums(
+        part.budget, accounts, part.course, contributions, entropy, rows, price, lifetimes
+    )
     if options.interval == PROVED:
         query = _provable(sums, query, options)
     sums.course = sums.course.about(query.span)
@@ -94,7 +66,24 @@ def askable(sums: WeightedSums, query: Query, options: Options) -> Query:
         )
     for some, _, own in _asked(query, options):
         _refuse_what_has_no_scale(sums, some, own)
-    return query
+    return sums, query
+
+
+def answer(
+    sums: WeightedSums, query: Query, options: Options, foresee: Callable[[Sequence[Plan]], None]
+) -> WeightedAnswer:
+    """Answer a question.
+
+    Args:
+        sums, query: From `askable`.
+        options: Of the question, and what the caller said over it.
+        foresee: Told, before any noise is drawn, which plans are going to be asked for.
+    """
+    beta, asked = beta_at(options.confidence), _asked(query, options)
+    foresee([plan for one in asked for plan in _plans(sums, *one, beta / len(asked))])
+    found = measured(sums, query, options, beta)
+    course = replace(sums.course.about(None), answers=sums.course.answers + 1)
+    return replace(found, course=course)
 
 
 def _provable(sums: WeightedSums, query: Query, options: Options) -> Query:

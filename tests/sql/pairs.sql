@@ -1386,6 +1386,13 @@ SELECT kind, count(*) n FROM events WHERE kind IN ('book', '日本', '100%') AND
   GROUP BY kind HAVING count(*) > 0))
 GROUP BY kind;
 
+-- the series of the largest, of two keys
+SELECT gift, qty, kind, count(*) n FROM events JOIN (SELECT kind AS kind__, qty AS qty__, count(*) AS inner__ FROM events WHERE kind IN ('book', '日本', '100%') AND qty IN (1, 2, 3) GROUP BY kind, qty ORDER BY inner__ DESC, kind, qty LIMIT 4) AS series_limit ON kind = kind__ AND qty = qty__ WHERE kind IN ('book', '日本', '100%') AND qty IN (1, 2, 3) GROUP BY gift, qty, kind;
+
+-- those of the largest, of two keys
+SELECT e.kind, e.qty, sum(amount) s FROM events e, (SELECT kind k, qty q FROM events WHERE kind IN ('book', '日本', '100%') AND qty IN (1, 2, 3) GROUP BY kind, qty HAVING count(*) > 5 ORDER BY count(*) DESC, kind, qty LIMIT 5) top
+WHERE e.kind = top.k AND top.q = e.qty AND e.kind IN ('book', '日本', '100%') AND e.qty IN (1, 2, 3) AND (e.kind, e.qty) IN (SELECT kind, qty FROM events WHERE kind IN ('book', '日本', '100%') AND qty IN (1, 2, 3) GROUP BY qty, kind ORDER BY sum(amount) DESC, kind, qty LIMIT 7) GROUP BY e.kind, e.qty;
+
 -- # another question, asked first
 
 -- rows above the average of all
