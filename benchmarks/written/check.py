@@ -18,7 +18,8 @@ from benchmarks.written import Question
 from sparseq.base.errors import QueryRefused
 from sparseq.released.outputs import Measurements
 from sparseq.released.render import ERROR_SUFFIX, columns_of, key_columns, render
-from sparseq.sql.plan import Options, calibrate
+from sparseq.sql.plan import FirstAnswer, Options, Query, calibrate
+from sparseq.store.answer import first_row
 
 Row = tuple[Any, ...]
 
@@ -38,7 +39,7 @@ def outcome(
     """Ask a question, or another text in its place, and compare."""
     sql = sql or question.sql
     try:
-        calibrate(con.lower(sql), con.guarantee, Options())
+        calibrate(lowered(con, sql), con.guarantee, Options())
     except QueryRefused as refused:
         return Outcome("refused", refused.message, refused.hint)
     difference = _difference(exact(con, sql), plain, question)
@@ -47,10 +48,25 @@ def outcome(
 
 def exact(con: sparseq.Store, sql: str) -> pa.Table:
     """Answer without noise and with everybody in: what no analyst can ask."""
-    plan = calibrate(con.lower(sql), con.guarantee, Options())
+    return unnoised(con, lowered(con, sql), Options())
+
+
+def lowered(con: sparseq.Store, sql: str) -> Query:
+    """Lower a question, with exact numbers of those that are asked before it."""
+    query, first = con.lower(sql), list[FirstAnswer]()
+    while query.first:
+        first.append(first_row(unnoised(con, query.first[0], Options()), 0))
+        query = con.lowering.lower(sql, tuple(first))
+    return query
+
+
+def unnoised(con: sparseq.Store, query: Query, options: Options) -> pa.Table:
+    """Answer a lowered question without noise and with everybody in."""
+    plan = calibrate(query, con.guarantee, options)
+    found = con.stream.engine.contributions(plan, len(con.stream.accounts)).measures
     measures = [
-        (totals * n.granularity).reshape(-1, asked.bins)
-        for totals, n, asked in zip(sums(con, sql), plan.noise, plan.query.measures, strict=True)
+        (m.totals * n.granularity).reshape(-1, asked.bins)
+        for m, n, asked in zip(found, plan.noise, query.measures, strict=True)
     ]
     noised = Measurements(
         measures, [0.0] * len(measures), key_columns(plan.query.domains), plan.query.groups
@@ -64,7 +80,7 @@ def sums(con: sparseq.Store, sql: str) -> list[NDArray[np.int64]]:
     Raises:
         QueryRefused: It is not answered.
     """
-    plan = calibrate(con.lower(sql), con.guarantee, Options())
+    plan = calibrate(lowered(con, sql), con.guarantee, Options())
     found = con.stream.engine.contributions(plan, len(con.stream.accounts)).measures
     return [measure.totals for measure in found]
 

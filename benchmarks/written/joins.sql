@@ -58,7 +58,6 @@ SELECT sum(amount) AS revenue FROM orders WHERE person_id IN (SELECT person_id F
 SELECT count(*) AS n FROM orders o WHERE amount > (SELECT avg(amount) FROM orders i WHERE i.person_id = o.person_id)
 
 -- orders above the average of all
--- never: the average of all has to be asked first, and written as a number
 SELECT count(*) AS n FROM orders WHERE amount > (SELECT avg(amount) FROM orders)
 
 -- previous order's channel

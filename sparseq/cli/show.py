@@ -88,7 +88,7 @@ def _footer(answer: Answer, marks: list[str], recorded: bool) -> list[tuple[str,
         recall = " (this follows from its cells: no new noise, no charge)"
     return [
         ("interval", "\n".join([*interval_lines(answer), *marks])),
-        *((("groups" if k == 0 else ""), note) for k, note in enumerate(facts.notes)),
+        *((("note" if k == 0 else ""), note) for k, note in enumerate(facts.notes)),
         ("private", guarantee_line(budget_of(answer.facts), answer.facts.unit)),
         *([("release", f"{facts.release}{recall}")] if facts.release else []),
     ]

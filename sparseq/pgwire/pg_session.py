@@ -283,7 +283,8 @@ def _cancelled(error: QueryCancelError, ended: bool) -> WireError:
     if error.hint and not isinstance(error, TimedOut):
         return WireError(SHUTTING_DOWN, error.message, error.hint, fatal=True)
     told = "statement timeout" if isinstance(error, TimedOut) else "user request"
-    hint = "nothing was charged" if ended else _MAY_BE
+    charged = error.message.partition("; ")[2] or "nothing was charged"
+    hint = charged if ended else _MAY_BE
     return WireError(CANCELLED, f"canceling statement due to {told}", hint)
 
 

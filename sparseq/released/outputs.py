@@ -406,25 +406,30 @@ def shared(node: Node) -> Node:
 
 @dataclass(frozen=True)
 class ConstantNode:
-    """The node of a literal: a float, None, or what is no number."""
+    """The node of a literal: a float, None, or what is no number.
+
+    A number that was `noised` has no interval here: its own is that of another answer.
+    """
 
     value: Any
+    noised: bool = False
 
     def __call__(self, noised: Measurements) -> Estimate | NDArray[Any]:
         value = self.value
         if value is None or isinstance(value, float):
             array = np.full(noised.groups, np.nan if value is None else value)
-            return Estimate(array, array, array)
+            ends = np.full(noised.groups, np.nan) if self.noised else array
+            return Estimate(array, ends, ends)
         column = np.empty(noised.groups, bool if isinstance(value, bool) else object)
         column[:] = value
         return column
 
 
-def constant(value: Any) -> ConstantNode:
-    """Return the node of a literal."""
+def constant(value: Any, noised: bool = False) -> ConstantNode:
+    """Return the node of a literal, or of a number that was released with noise."""
     if isinstance(value, decimal.Decimal | int) and not isinstance(value, bool):
         value = float(value)
-    return ConstantNode(value)
+    return ConstantNode(value, noised)
 
 
 def _estimates(args: Sequence[Estimate | NDArray[Any]]) -> list[Estimate]:

@@ -21,7 +21,7 @@ import json
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -343,18 +343,26 @@ def results(store: Store, lines: Iterable[Line], name: str) -> Iterator[Result]:
             yield one if isinstance(one, Result) else _result(line, next(outcomes))
 
 
-def dry_run(store: Store, lines: Iterable[Line]) -> Iterator[tuple[Result, Plan | None]]:
-    """Yield what would become of each line on public facts alone, and its plan: free."""
+def dry_run(store: Store, lines: Iterable[Line]) -> Iterator[tuple[Result, Sequence[Plan]]]:
+    """Yield what would become of each line on public facts alone, and its plans: free.
+
+    The last is that of the line; others are of questions that are asked before it, once for all.
+    """
+    first = set[tuple[str, Options]]()
     for line in lines:
         one = asked_of(store, line, "")
         if isinstance(one, Request):
             try:
-                plan = store.explain(one.query, one.options)
-                yield Result(line.number, line.id, ANSWERED), plan
+                own = one.options.over(one.query.options).of_first
+                new = [q for q in one.query.first if (q.text, own) not in first]
+                plans = [store.explain(before, own) for before in new]
+                first.update((before.text, own) for before in new)
+                plans.append(store.explain(one.query, one.options))
+                yield Result(line.number, line.id, ANSWERED), plans
             except (QueryRefused, ParameterError) as error:
-                yield _refusal(line, error), None
+                yield _refusal(line, error), ()
         else:
-            yield one, None
+            yield one, ()
 
 
 def asked_of(store: Store, line: Line, name: str) -> Request | Result:
@@ -422,10 +430,10 @@ def price_list(
     count = Counter[str]()
     reasons = Counter[str]()
     total, affordable = 0.0, 0
-    for result, plan in dry_run(store, log.lines()):
+    for result, plans in dry_run(store, log.lines()):
         count[result.status] += 1
-        if plan is not None:
-            total += plan.worst_case_charge
+        if plans:
+            total += sum(plan.worst_case_charge for plan in plans)
             affordable += total <= store.guarantee.norm_budget * (1 + 1e-9)
         elif result.reason is not None and (
             len(reasons) < MOST_REASONS or result.reason in reasons

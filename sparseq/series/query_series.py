@@ -137,6 +137,12 @@ class QuerySeries:
                 "WHERE date >= :day AND date < :next_day",
             )
         lowered = self.lowered(self.ticks[0])
+        if lowered.first:
+            raise ParameterError(
+                f"{self.name} needs the answer to another question at every tick: "
+                f"{lowered.first[0].text}",
+                "ask that once, and write its number into the query, or set it as a value",
+            )
         self.store.explain(lowered, self.options)
         self._check_numbers(lowered)
 

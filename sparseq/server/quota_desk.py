@@ -380,6 +380,8 @@ class Desk:
             counts = {} if outcome is not None or price is None else {"price": price}
             if price is not None and outcome and isinstance(outcome.refused, QueryCancelError):
                 counts = {"price": 0.0}  # it took time, which rows show in: an answer of its quota
+            if price is not None and outcome and outcome.charged:
+                counts = {"price": price}
             self.note("refused", who.name, source=who.source, why=why, **counts, query=sql)
             return
         paid = 0.0

@@ -114,6 +114,8 @@ class Repeats:
     ) -> None:
         """Keep what a question without a name got, if it is a release's own answer, recorded."""
         answer, question = outcome.answer, Inquiry.of(query, options)
+        if query.first:  # whether it stands depends on other questions, too
+            return
         if answer is None or question is None or not outcome.recorded or len(answer) > _SMALL:
             return
         if not stream.recall.stands(question, answer.facts.release):

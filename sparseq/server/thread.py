@@ -28,7 +28,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -344,6 +344,7 @@ class Turn:
         what: A question, or what is called with the store.
         price: Of a question that was admitted: what it may cost a person; None: it is a repeat.
         request: Of a question that was admitted: it is not admitted again.
+        charged: What is asked before it was asked, and charged.
         cancellation: Until a question is committed it can be cancelled by it.
         done: Of a question an `Outcome`; else what the call returned. Cancelled before its turn it
             is not asked.
@@ -353,6 +354,7 @@ class Turn:
     what: Ask | Callable[[Store], Any]
     price: float | None = None
     request: Request | None = None
+    charged: bool = False
     readings: Readings = field(default_factory=Readings)
     cancellation: Cancellation = field(default_factory=Cancellation)
     done: Future[Any] = field(default_factory=Future)
@@ -451,11 +453,13 @@ class StreamThread:
             outcomes = self.store.ask_many([request for _, _, request in asked])
             for (turn, ask, request), outcome in zip(asked, outcomes, strict=True):
                 done += 1
+                turn.charged = turn.charged or outcome.charged
                 if outcome.unread is not None:
                     refused = self._read_beside(turn, outcome.unread)
                     if refused is None:
                         continue
                     outcome = Outcome(refused=refused)
+                outcome = replace(outcome, charged=turn.charged)
                 self._desk.settle(turn.who, ask.sql, turn.price, outcome)
                 if outcome.answer is not None and not outcome.recorded:
                     self.health.done()

@@ -27,6 +27,7 @@ from sqlglot import exp
 from sparseq.base.cancellation import check
 from sparseq.language.functions import rule_of
 from sparseq.released.sql_over_noise import ENDS, FEW
+from sparseq.sql.parse import RELEASED
 from sparseq.sql.parsed_expressions import EndOf, EndsOf, Pair, call_of, own, parts, with_this
 from sparseq.sql.split_question import is_aggregate
 
@@ -338,6 +339,8 @@ class _Select:
             return self._window(e)
         if is_aggregate(e):
             return self._aggregate(e)
+        if RELEASED in e.meta:
+            return UNKNOWN
         inside = [self.width(x) for x in parts(e)]
         if not any(w.noised for w in inside):
             whole = isinstance(e, exp.Literal) and not e.is_string and "." not in e.this

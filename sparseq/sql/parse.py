@@ -553,3 +553,35 @@ def said(e: exp.Expr) -> str:
 
     text = " ".join(e.copy().transform(plain).sql("duckdb").split())
     return text if len(text) <= MAX_SAID else text[: MAX_SAID - 1] + "…"
+
+
+def written(tree: exp.Select) -> str:
+    """Return a tree as a query that says the same, much as a person would have written it.
+
+    Example:
+        >>> from sparseq.sql.catalog import Column, Table
+        >>> shop = Catalog((Table("t", (Column("who", "BIGINT"), Column("x", "DOUBLE")), "who"),))
+        >>> written(parse("select avg(X) from T where x > 0", shop)[0])
+        'SELECT AVG(x) FROM t WHERE x > 0'
+    """
+    tree = tree.copy()
+    alone = len({table.alias_or_name for table in tree.find_all(exp.Table, exp.Subquery)}) == 1
+    for node in list(tree.walk()):
+        if STANDS_IN in node.meta:
+            node.replace(exp.Placeholder())
+        elif isinstance(node, exp.Column) and alone:
+            node.set("table", None)
+        elif isinstance(node, exp.Alias) and (
+            node.alias.startswith("_col_") or node.this.name == node.alias
+        ):
+            node.replace(node.this)
+        elif isinstance(node, exp.Table) and node.alias == node.name:
+            node.set("alias", None)
+    for name in tree.find_all(exp.Identifier):
+        name.replace(exp.to_identifier(name.name))
+    return " ".join(tree.sql("duckdb").split())
+
+
+RELEASED, STANDS_IN = "released", "stands in"
+"""Facts of constants that nobody wrote: a noised number that was released, and what stands in for
+one that is not known yet."""

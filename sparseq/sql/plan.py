@@ -364,6 +364,11 @@ class Options:
             columns=self.columns or other.columns,
         )
 
+    @property
+    def of_first(self) -> Options:
+        """Those of questions that are asked before one: its price; others are of its own values."""
+        return Options(price=self.price)
+
 
 OPTIONS: Mapping[str, Option] = {one.name: one.metadata["option"] for one in fields(Options)}
 """Every option of a question, by name."""
@@ -431,6 +436,19 @@ class BoundSearch:
 
 
 @dataclass(frozen=True)
+class FirstAnswer:
+    """The released answer to a question that another one needs: one row, which is public.
+
+    Attributes:
+        values: Of its columns.
+        said: The same in words.
+    """
+
+    values: tuple[Any, ...]
+    said: str
+
+
+@dataclass(frozen=True)
 class Query:
     """A lowered query, before its noise is fixed.
 
@@ -450,6 +468,8 @@ class Query:
         single: A person has one row at most.
         unbounded: Sums are of columns without bounds, which are to be found first; None: there are
             none.
+        first: Questions that are asked before it, one after the other; until their numbers are
+            known, others stand in its place (`sparseq.sql.first_questions`).
     """
 
     text: str
@@ -466,6 +486,7 @@ class Query:
     statistics: tuple[Statistic, ...] = ()
     single: bool = False
     unbounded: BoundSearch | None = None
+    first: tuple[Query, ...] = ()
 
     @property
     def asks_nobody(self) -> bool:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from sparseq.language.expression_tree import Term, day_of
 from sparseq.language.types import Family
 from sparseq.sql.catalog import Catalog, KnownBounds
-from sparseq.sql.plan import Query
+from sparseq.sql.plan import FirstAnswer, Query
 from sparseq.sql.public_database import PublicFacts
 from sparseq.sql.select import lower_sql
 
@@ -138,6 +138,7 @@ def _redated(term: Term, other: Callable[[str], str]) -> Term:
 # -- from the text of a query to the query ---------------------------------------------------------
 
 _REMEMBERED = 1024  # queries
+_Asked = tuple[str, tuple[FirstAnswer, ...]]
 _NOW = re.compile(r"now\s*\(|current_timestamp", re.IGNORECASE)
 
 
@@ -163,24 +164,31 @@ class Lowering:
     ) -> None:
         self.public = PublicFacts(catalog, schema, rows, most, weighted, least_people, found_bounds)
         self._templates = Templates()
-        self._known: dict[str, Query] = {}  # by text; what lowering reads changes with the day
+        self._known: dict[_Asked, Query] = {}  # what lowering reads changes with the day
         self._known_on = dt.date.today()
 
-    def lower(self, sql: str) -> Query:
-        """Lower SQL: see `sparseq.store.store.Store.lower`."""
+    def lower(self, sql: str, first: tuple[FirstAnswer, ...] = ()) -> Query:
+        """Lower SQL: see `sparseq.store.store.Store.lower`.
+
+        Args:
+            sql: The text.
+            first: The answers to the first of the questions that are asked before it.
+        """
         if self._known_on != (today := dt.date.today()):  # CURRENT_DATE, today()
             self._known, self._known_on = {}, today
-        known = self._known.get(sql) or self._templates.lowered(sql)
+        known = self._known.get((sql, first)) or (None if first else self._templates.lowered(sql))
         if known is not None:
             return known
         before = self.public.subqueries
-        query = lower_sql(sql, self.public.catalog, self.public)
+        query = lower_sql(sql, self.public.catalog, self.public, first)
         if (
             self.public.subqueries == before
             and not _NOW.search(sql)
             and not any(domain.rest for domain in query.domains)  # keys may look like dates
             and self.public.catalog.window is None  # whether it is about one, dates decide
             and query.unbounded is None
+            and not first
+            and not query.first
         ):  # their answers could change with the dates
             self._templates.learn(sql, query)
         if len(self._known) >= _REMEMBERED:
@@ -188,7 +196,7 @@ class Lowering:
         if query.unbounded is None and not _NOW.search(
             sql
         ):  # a query that asks for the time is another one each time
-            self._known[sql] = query
+            self._known[sql, first] = query
         return query
 
     def close(self) -> None:

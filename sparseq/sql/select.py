@@ -47,15 +47,17 @@ from sparseq.released.outputs import LeastPeople, MeasureNode, combined
 from sparseq.released.sql_over_noise import ENDS, FEW, After, Place, PublicRows, ShownColumn
 from sparseq.sql.aggregates import Aggregates, Domains, possible_keys, with_people
 from sparseq.sql.catalog import INTEGER_TYPES, Catalog, FoundTuples
+from sparseq.sql.first_questions import SIZES, Before, FirstQuestions, Unbounded
 from sparseq.sql.from_clause import ColumnFacts, FromItem, quoted
 from sparseq.sql.interval_propagation import Shape, Width, with_ends
-from sparseq.sql.parse import parse, said, spelled
+from sparseq.sql.parse import RELEASED, parse, said, spelled
 from sparseq.sql.parsed_expressions import call_of, conjuncts, is_constant
 from sparseq.sql.plan import (
     LIMITS,
     BoundSearch,
     Cell,
     Domain,
+    FirstAnswer,
     Kind,
     Measure,
     Options,
@@ -251,20 +253,26 @@ def _rows(part: Place, table: str) -> str:
 MAX_MESSAGE = 240
 
 
-def lower_sql(text: str, catalog: Catalog, public: PublicFacts) -> Query:
+def lower_sql(
+    text: str, catalog: Catalog, public: PublicFacts, first: Sequence[FirstAnswer] = ()
+) -> Query:
     """Lower one SELECT.
 
     Args:
         text: The query; `WITH DIFFERENTIAL_PRIVACY OPTIONS(…)` may follow SELECT.
         catalog: What is public about the tables.
         public: Types and public values.
+        first: The answers to the first of the questions that are asked before it.
 
     Raises:
         QueryRefused: It is not understood, or can't be answered privately.
     """
     try:
-        return _lowered(text, catalog, public)
+        return _lowered(text, catalog, public, first)
     except QueryRefused as refused:
+        if first:
+            told = "; ".join(answer.said for answer in first)
+            raise type(refused)(f"{refused.message}, with {told}", refused.hint) from None
         other = mended(text, refused, catalog, lambda sql: _checked(sql, catalog, public))
         hint = with_query(_short(refused.hint), other.query, other.same)
         raise type(refused)(refused.message, hint) from None
@@ -272,30 +280,31 @@ def lower_sql(text: str, catalog: Catalog, public: PublicFacts) -> Query:
 
 def _checked(text: str, catalog: Catalog, public: PublicFacts) -> Query:
     """Lower a query; refuse it where it needs options of the asker's to be answered."""
-    query = _lowered(text, catalog, public)
+    query = _lowered(text, catalog, public, ())
     query = query if query.unbounded is None else query.unbounded.after
-    for measure in query.measures:
+    for measure in (m for one in (*query.first, query) for m in one.measures):
         if measure.kind is Kind.SUM and measure.scale is None and query.options == Options():
             raise no_public_scale(measure)
     return query
 
 
-def _lowered(text: str, catalog: Catalog, public: PublicFacts) -> Query:
-    query, unbounded = _once_lowered(text, catalog, public)
+def _lowered(
+    text: str, catalog: Catalog, public: PublicFacts, first: Sequence[FirstAnswer]
+) -> Query:
+    query, unbounded = _once_lowered(text, catalog, public, first)
     if not unbounded:
         return query
     public.assumes_bounds = True
     try:
-        after, _ = _once_lowered(text, catalog, public)
+        after, _ = _once_lowered(text, catalog, public, first)
     finally:
         public.assumes_bounds = False
     return replace(query, unbounded=BoundSearch(unbounded, after))
 
 
 def _once_lowered(
-    text: str, catalog: Catalog, public: PublicFacts
-) -> tuple[Query, tuple[tuple[str, str], ...]]:
-    """Return a lowered query, and the columns of its sums whose bounds nobody knows."""
+    text: str, catalog: Catalog, public: PublicFacts, first: Sequence[FirstAnswer]
+) -> tuple[Query, Unbounded]:
     try:
         select, options = parse(text, catalog, public.limits)
         names = spelled(select, catalog)
@@ -303,20 +312,54 @@ def _once_lowered(
             _check_public_joins(select, public)
             rows = PublicRows(public.rows(select.sql("duckdb"))).called(names)
             return Query(text.strip(), Relation(""), (), (), rows, options=options), ()
-        taken_apart = separated(select, catalog)
-        outers = (
-            [_Outer(select, public, direct=True)]
-            if taken_apart is None
-            else [_Outer(q, public, len(taken_apart.questions) > 1) for q in taken_apart.questions]
-        )
-        query = outers[0].lower() if taken_apart is None else _after(taken_apart, outers, public)
+        if len(list(select.find_all(exp.Select))) == 1:  # as most questions are
+            query, unbounded = _of_tree(select, catalog, public)
+        else:
+            query, unbounded = _with_numbers(select, catalog, public, first)
         outputs = query.outputs.called(names)
-        unbounded = dict.fromkeys(place for o in outers for place in o.aggregates.unbounded)
-        return replace(query, text=text.strip(), options=options, outputs=outputs), (*unbounded,)
+        return replace(query, text=text.strip(), options=options, outputs=outputs), unbounded
     except RecursionError:
         raise QueryRefused("the query is nested too deeply", "split it into parts") from None
     except QueryRefused as refused:
         raise type(refused)(_short(refused.message), " ".join(refused.hint.split())) from None
+
+
+def _with_numbers(
+    select: exp.Select, catalog: Catalog, public: PublicFacts, first: Sequence[FirstAnswer]
+) -> tuple[Query, Unbounded]:
+    """Lower a tree with the numbers of questions in it, or with what stands in for them."""
+    why: QueryRefused | None = None
+    for size in SIZES:
+        before = Before(lambda tree: _of_tree(tree, catalog, public), first, size)
+        try:
+            tree = select.copy()
+            FirstQuestions(catalog, before.numbers).put(tree)
+            query, unbounded = _of_tree(tree, catalog, public)
+        except QueryRefused as refused:
+            why = why or refused
+            if not before.stand_in:
+                break
+            continue
+        notes, left_out = (*query.notes, *before.told), (*query.left_out, *before.told)
+        query = replace(query, notes=notes, left_out=left_out, first=before.stand_in)
+        return query, (*dict.fromkeys([*before.unbounded, *unbounded]),)
+    assert why is not None
+    raise why
+
+
+def _of_tree(select: exp.Select, catalog: Catalog, public: PublicFacts) -> tuple[Query, Unbounded]:
+    """Lower a tree that is about people, and has no name for it yet."""
+    taken_apart = separated(select, catalog)
+    outers = (
+        [_Outer(select, public, direct=True)]
+        if taken_apart is None
+        else [_Outer(q, public, len(taken_apart.questions) > 1) for q in taken_apart.questions]
+    )
+    query = outers[0].lower() if taken_apart is None else _after(taken_apart, outers, public)
+    unbounded: dict[tuple[str, str], None] = {}
+    for one in outers:
+        unbounded |= one.aggregates.unbounded
+    return query, (*unbounded,)
 
 
 def _is_public(select: exp.Select, catalog: Catalog) -> bool:
@@ -714,7 +757,8 @@ class _Outer:
         ):
             return out.constant(e.this if e.is_string else int(e.this))
         if is_constant(e) and not isinstance(e, exp.Null):
-            return out.constant(self.public.constant(self.scope.value_sql(e)))
+            noised = any(RELEASED in part.meta for part in e.walk())
+            return out.constant(self.public.constant(self.scope.value_sql(e)), noised)
         return self._scalar(e)
 
     def _said_by_keys(self, e: exp.Expr) -> out.Node | None:

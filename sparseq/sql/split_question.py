@@ -9,7 +9,7 @@ private.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NoReturn
@@ -55,13 +55,13 @@ class RowKind(Enum):
 
 
 @dataclass(frozen=True)
-class _Known:
+class KnownRows:
     """A subquery: what its rows are, which columns are the user, its tree and what it sees."""
 
     rows: RowKind
     users: frozenset[str] = frozenset()
     tree: exp.Expr | None = None
-    sees: Mapping[str, _Known] = field(default_factory=dict)
+    sees: Mapping[str, KnownRows] = field(default_factory=dict)
 
 
 @dataclass
@@ -83,9 +83,9 @@ def separated(tree: exp.Select, catalog: Catalog) -> QueryParts | None:
     Raises:
         QueryRefused: It puts people's rows and answers together.
     """
-    if sum(1 for _ in tree.find_all(exp.Select)) == 1 and not _needs_more(tree):
+    if len(list(tree.find_all(exp.Select))) == 1 and not _needs_more(tree):
         return None  # as most questions are
-    separator = _Separator(catalog)
+    separator = Separator(catalog)
     after, known = separator.query(tree.copy(), {})
     if known.rows is not RowKind.RELEASED:
         return None
@@ -97,12 +97,7 @@ def separated(tree: exp.Select, catalog: Catalog) -> QueryParts | None:
 
 def _pruned(after: exp.Select, questions: list[exp.Select]) -> QueryParts:
     """Leave out subqueries that have a name and are not read, and the questions in them."""
-    while unread := [c for c in after.find_all(exp.CTE) if not _is_read(after, c)]:
-        for cte in unread:
-            clause = cte.parent
-            cte.pop()
-            if clause is not None and not clause.expressions:
-                clause.pop()
+    leave_out_unread(after)
     names = {t.name for t in after.find_all(exp.Table) if t.name.startswith("#q")}
     kept = [i for i in range(len(questions)) if f"#q{i}" in names]
     places = {f"#q{i}": f"#q{n}" for n, i in enumerate(kept)}
@@ -111,15 +106,29 @@ def _pruned(after: exp.Select, questions: list[exp.Select]) -> QueryParts:
     return QueryParts(after, [questions[i] for i in kept])
 
 
-def _is_read(after: exp.Select, cte: exp.CTE) -> bool:
+def leave_out_unread(tree: exp.Select) -> None:
+    """Leave out the subqueries that have a name and are not read, in place."""
+    while unread := [cte for cte in tree.find_all(exp.CTE) if not _is_read(tree, cte)]:
+        for cte in unread:
+            clause = cte.parent
+            cte.pop()
+            if clause is not None and not clause.expressions:
+                clause.pop()
+
+
+def _is_read(tree: exp.Select, cte: exp.CTE) -> bool:
     inside = set(map(id, cte.find_all(exp.Table)))
-    return any(t.name == cte.alias and id(t) not in inside for t in after.find_all(exp.Table))
+    return any(t.name == cte.alias and id(t) not in inside for t in tree.find_all(exp.Table))
 
 
 def _needs_more(select: exp.Select) -> bool:
     """Tell whether a question selects something that its outputs can't compute."""
     if select.args.get("distinct") or select.args.get("qualify") or select.find(exp.Mode):
         return True
+    order, having = select.args.get("order"), select.args.get("having")
+    ordered = order is not None and having is None and _aggregates(order)
+    if ordered and not any(map(_aggregates, select.expressions)):
+        return True  # the largest groups, and not how large
     keys = _keys(select)
     kinds = {type(key) for key in keys.values()}
 
@@ -262,7 +271,8 @@ def _of(name: str) -> exp.Column:
     return exp.column(name, "#counts", quoted=True)
 
 
-_INNER = ("", "INNER", "CROSS")
+PLAIN_JOINS = ("", "INNER", "CROSS")
+"""Kinds of joins, without a side, that leave no row of either table unless both fit."""
 
 
 def _conjuncts(e: exp.Expr | None) -> list[exp.Expr]:
@@ -288,15 +298,15 @@ def _key_and_column(
     return None
 
 
-def _has_key(item: exp.Expr, name: str, known: Mapping[str, _Known]) -> bool:
-    """Tell whether an answer is grouped by one column alone, which has such a name in it."""
+def _has_keys(item: exp.Expr, names: Sequence[str], known: Mapping[str, KnownRows]) -> bool:
+    """Tell whether an answer is grouped by these columns and no other."""
     tree = known[item.name].tree if isinstance(item, exp.Table) else item
     while isinstance(tree, exp.Subquery):
         tree = tree.this
-    if not isinstance(tree, exp.Select):
+    if not isinstance(tree, exp.Select) or not names:
         return False
     shown = {e.alias_or_name: _bare(e.unalias()).sql("duckdb") for e in tree.expressions}
-    return list(_keys(tree)) == [shown.get(name)]
+    return _keys(tree).keys() == {shown.get(name) for name in names}
 
 
 def _having(select: exp.Select, condition: exp.Expr) -> None:
@@ -345,7 +355,7 @@ def _keys(select: exp.Select) -> dict[str, exp.Expr]:
     return {_bare(k).sql("duckdb"): _bare(k) for k in group.expressions} if group else {}
 
 
-def _items(select: exp.Select) -> list[exp.Expr]:
+def items_of(select: exp.Select) -> list[exp.Expr]:
     """Return the items of FROM."""
     origin = select.args.get("from_")
     return [
@@ -354,7 +364,7 @@ def _items(select: exp.Select) -> list[exp.Expr]:
     ]
 
 
-class _Separator:
+class Separator:
     """Takes one query apart.
 
     Attributes:
@@ -369,7 +379,7 @@ class _Separator:
         self.asked = 0
         self.last: exp.Select | None = None
 
-    def query(self, node: exp.Expr, known: dict[str, _Known]) -> tuple[exp.Expr, _Known]:
+    def query(self, node: exp.Expr, known: dict[str, KnownRows]) -> tuple[exp.Expr, KnownRows]:
         """Return a query with answers for the questions in it, and what its rows are.
 
         Args:
@@ -383,38 +393,42 @@ class _Separator:
         if isinstance(node, exp.SetOperation):
             return self._both(node, known)
         if not isinstance(node, exp.Select):
-            return node, _Known(RowKind.PUBLIC)
+            return node, KnownRows(RowKind.PUBLIC)
         return self._select(node, dict(known))
 
-    def _both(self, node: exp.SetOperation, known: dict[str, _Known]) -> tuple[exp.Expr, _Known]:
+    def _both(
+        self, node: exp.SetOperation, known: dict[str, KnownRows]
+    ) -> tuple[exp.Expr, KnownRows]:
         (left, a), (right, b) = (self.query(side, known) for side in (node.this, node.expression))
         kinds = {a.rows, b.rows}
         if kinds == {RowKind.RELEASED, RowKind.PEOPLE}:
             _refuse("one side is an answer, the other one has rows about people", _FIRST)
         node.set("this", left)
         node.set("expression", right)
-        return node, _Known(next(k for k in RowKind if k in kinds), a.users)
+        return node, KnownRows(next(k for k in RowKind if k in kinds), a.users)
 
-    def _named(self, node: exp.Expr, known: dict[str, _Known]) -> dict[str, _Known]:
+    def _named(self, node: exp.Expr, known: dict[str, KnownRows]) -> dict[str, KnownRows]:
         """Return the CTEs of a query; those about people leave it."""
         clause = node.args.get("with_")
         if clause is None:
             return {}
-        found: dict[str, _Known] = {}
+        found: dict[str, KnownRows] = {}
         for cte in clause.expressions:
             original = cte.this.copy()
             tree, what = self.query(cte.this, known | found)
             cte.set("this", tree)
-            found[cte.alias] = _Known(what.rows, what.users, original, known | found)
+            found[cte.alias] = KnownRows(what.rows, what.users, original, known | found)
         return found
 
-    def _select(self, select: exp.Select, known: dict[str, _Known]) -> tuple[exp.Expr, _Known]:
+    def _select(
+        self, select: exp.Select, known: dict[str, KnownRows]
+    ) -> tuple[exp.Expr, KnownRows]:
         original = select.copy()
         known |= self._named(select, known)
         users: dict[str, frozenset[str]] = {}
         kinds = set()
-        for item in _items(select):
-            what = self._item(item, known)
+        for item in items_of(select):
+            what = self.item(item, known)
             kinds.add(what.rows)
             users[item.alias_or_name] = what.users
         if {RowKind.PEOPLE, RowKind.RELEASED} <= kinds:
@@ -429,27 +443,27 @@ class _Separator:
                     return self._select(_summed(original, listed), known)
                 if select.find(exp.Mode) and _modes(select):
                     return self._select(_with_counts(original), known)
-                return self._question(original, known), _Known(RowKind.RELEASED)
+                return self._question(original, known), KnownRows(RowKind.RELEASED)
             mine = {e.alias_or_name for e in select.expressions if _is_user(e.unalias(), users)}
-            return original, _Known(RowKind.PEOPLE, frozenset(mine))
+            return original, KnownRows(RowKind.PEOPLE, frozenset(mine))
         joined = kinds == {RowKind.PUBLIC} and self._join_by_row(select, known)
         if self._subqueries(select, known) or joined or RowKind.RELEASED in kinds:
             _keep_named(select, known)
-            return _with_scalars(select), _Known(RowKind.RELEASED)
-        return original, _Known(RowKind.PUBLIC)
+            return _with_scalars(select), KnownRows(RowKind.RELEASED)
+        return original, KnownRows(RowKind.PUBLIC)
 
-    def _join_by_row(self, select: exp.Select, known: dict[str, _Known]) -> bool:
+    def _join_by_row(self, select: exp.Select, known: dict[str, KnownRows]) -> bool:
         """Join the numbers about people that a SELECT has for each of its public rows, in place.
 
         Such as people in the week before each day: one question, grouped by what it takes of the
         row. Tell whether there are any.
         """
-        outer = {item.alias_or_name for item in _items(select)}
+        outer = {item.alias_or_name for item in items_of(select)}
         found = [
             inner
             for e in select.expressions
-            for inner in _outermost(e)
-            if _is_correlated(inner) and _is_number(inner, select)
+            for inner in outermost(e)
+            if is_correlated(inner) and _is_number(inner, select)
         ]
         for i, inner in enumerate(found):
             columns = {c.sql("duckdb"): c for c in inner.find_all(exp.Column) if c.table in outer}
@@ -489,43 +503,45 @@ class _Separator:
 
     # -- an answer that says which groups are wanted, such as the three largest --------------------
 
-    def _without_answers(self, select: exp.Select, known: dict[str, _Known]) -> exp.Select:
-        """Return a SELECT with HAVING key IN (…) for each answer that is joined by a key.
+    def _without_answers(self, select: exp.Select, known: dict[str, KnownRows]) -> exp.Select:
+        """Return a SELECT with HAVING key IN (…) for each answer that is joined by its keys.
 
-        The same rows: the answer has one row for each value of that key.
+        The same rows: the answer has one row for each value of these keys.
         """
         found = [j for j in select.args.get("joins") or [] if self._is_released(j.this, known)]
         where = select.args.get("where")
         filters = _conjuncts(where.this) if where is not None else []
         for join in found:
-            alias, plain = join.alias_or_name, not join.side and (join.kind or "") in _INNER
-            on = [c for c in [*_conjuncts(join.args.get("on")), *filters] if _reads(c, alias)]
-            pair = _key_and_column(on[0], select, alias) if len(on) == 1 else None
-            if not plain or pair is None or not _has_key(join.this, pair[1].name, known):
+            alias, plain = join.alias_or_name, not join.side and (join.kind or "") in PLAIN_JOINS
+            parts = [*_conjuncts(join.args.get("on")), *filters]
+            pairs = [_key_and_column(c, select, alias) for c in parts if _reads(c, alias)]
+            held = [pair for pair in pairs if pair is not None]
+            names = [column.name for _, column in held]
+            if not plain or len(held) < len(pairs) or not _has_keys(join.this, names, known):
                 _refuse("this query joins people's rows with an answer", _FIRST)
-            key, column = pair
-            filters = [c for c in filters if c is not on[0]]
+            filters = [c.copy() for c in parts if not _reads(c, alias)]
             select.args["joins"].remove(join)
-            rest = [c.copy() for c in _conjuncts(join.args.get("on")) if c is not on[0]]
-            filters += rest
-            listed = exp.Select(expressions=[exp.alias_(column.copy(), column.name, quoted=True)])
-            listed.set("from_", exp.From(this=join.this.copy()))
-            _having(select, exp.In(this=key.copy(), query=exp.Subquery(this=listed)))
+            shown = [exp.alias_(column.copy(), column.name, quoted=True) for _, column in held]
+            listed = exp.Select(expressions=shown, from_=exp.From(this=join.this.copy()))
+            keys = [key.copy() for key, _ in held]
+            of = keys[0] if len(keys) == 1 else exp.Tuple(expressions=keys)
+            _having(select, exp.In(this=of, query=exp.Subquery(this=listed)))
+        select.set("where", exp.Where(this=exp.and_(*filters)) if filters else None)
         if any(_reads(select, join.alias_or_name, but=exp.In) for join in found) or not found:
             _refuse("this query joins people's rows with an answer", _FIRST)
-        select.set("where", exp.Where(this=exp.and_(*filters)) if filters else None)
         return select
 
-    def _move_lists(self, select: exp.Select, known: dict[str, _Known]) -> None:
+    def _move_lists(self, select: exp.Select, known: dict[str, KnownRows]) -> None:
         """Move WHERE key IN (an answer) to HAVING, in place: the rows of a group have one key."""
         where, keys = select.args.get("where"), _keys(select)
         parts = _conjuncts(where.this) if where is not None else []
         moved = []
         for part in parts:
             inner = part.args.get("query") if isinstance(part, exp.In) else None
-            if inner is None or _bare(part.this).sql("duckdb") not in keys:
+            held = part.this.expressions if isinstance(part.this, exp.Tuple) else [part.this]
+            if inner is None or not {_bare(e).sql("duckdb") for e in held} <= keys.keys():
                 continue
-            if not _is_correlated(inner.find(exp.Select)) and self._is_released(inner, known):
+            if not is_correlated(inner.find(exp.Select)) and self._is_released(inner, known):
                 moved.append(part)
         if moved:
             kept = [p.copy() for p in parts if not any(p is m for m in moved)]
@@ -533,39 +549,40 @@ class _Separator:
             for part in moved:
                 _having(select, part)
 
-    def _list_of_another(self, select: exp.Select, known: dict[str, _Known]) -> exp.In | None:
+    def _list_of_another(self, select: exp.Select, known: dict[str, KnownRows]) -> exp.In | None:
         """Return a condition x IN (an answer), where x is no group key."""
         where = select.args.get("where")
         for part in _conjuncts(where.this) if where is not None else []:
             inner = part.args.get("query") if isinstance(part, exp.In) else None
             if isinstance(part, exp.In) and inner is not None:
-                correlated = _is_correlated(inner.find(exp.Select))
+                correlated = is_correlated(inner.find(exp.Select))
                 if not correlated and self._is_released(inner, known):
                     return part
         return None
 
-    def _is_released(self, item: exp.Expr, known: dict[str, _Known]) -> bool:
+    def _is_released(self, item: exp.Expr, known: dict[str, KnownRows]) -> bool:
         if isinstance(item, exp.Table):
             return item.name in known and known[item.name].rows is RowKind.RELEASED
         return self.query(item.copy(), known)[1].rows is RowKind.RELEASED
 
-    def _item(self, item: exp.Expr, known: dict[str, _Known]) -> _Known:
+    def item(self, item: exp.Expr, known: dict[str, KnownRows]) -> KnownRows:
+        """Return what the rows of an item of FROM are; a subquery is changed in place."""
         if isinstance(item, exp.Table):
             if item.name in known:
                 return known[item.name]
             table = self._catalog.table(item.name)
             if not table.private:
-                return _Known(RowKind.PUBLIC)
-            return _Known(RowKind.PEOPLE, frozenset([table.user.lower()]))
+                return KnownRows(RowKind.PUBLIC)
+            return KnownRows(RowKind.PEOPLE, frozenset([table.user.lower()]))
         return self.query(item, known)[1]
 
-    def _subqueries(self, select: exp.Select, known: dict[str, _Known]) -> bool:
+    def _subqueries(self, select: exp.Select, known: dict[str, KnownRows]) -> bool:
         """Put answers for the questions in a SELECT's expressions; tell whether there are any."""
         found = False
         parts = [select.args.get(k) for k in ("where", "having", "qualify", "order")]
         for part in [*select.expressions, *(p for p in parts if p is not None)]:
-            for inner in _outermost(part):
-                if _is_correlated(inner):
+            for inner in outermost(part):
+                if is_correlated(inner):
                     continue
                 tree, what = self.query(inner, known)
                 if what.rows is RowKind.PEOPLE:
@@ -578,7 +595,7 @@ class _Separator:
 
     # -- a question --------------------------------------------------------------------------------
 
-    def _question(self, select: exp.Select, known: dict[str, _Known]) -> exp.Select:
+    def _question(self, select: exp.Select, known: dict[str, KnownRows]) -> exp.Select:
         """Return what is selected from a question's answer; its keys and aggregates are asked."""
         keys = _keys(select)
         names = {text: f"k{i}" for i, text in enumerate(keys)}
@@ -614,7 +631,7 @@ class _Separator:
         clauses = ("from_", "joins", "where", "group")
         whole = select.copy()
         question = exp.Select(expressions=asked, **{k: whole.args.get(k) for k in clauses})
-        _name(question, known)
+        named_for(question, known)
         number = self._ask(question)
         for column in after.find_all(exp.Column):
             if column.table == place:
@@ -634,11 +651,11 @@ class _Separator:
         return self.questions.index(question)
 
 
-def _name(question: exp.Select, known: dict[str, _Known]) -> None:
-    """Give a question the named subqueries that it reads."""
+def named_for(question: exp.Select, known: Mapping[str, KnownRows]) -> None:
+    """Give a question the named subqueries that it reads, in place."""
     needed: dict[str, exp.Expr] = {}
 
-    def need(tree: exp.Expr, seen: Mapping[str, _Known]) -> None:
+    def need(tree: exp.Expr, seen: Mapping[str, KnownRows]) -> None:
         own = {cte.alias for cte in tree.find_all(exp.CTE)}
         for table in tree.find_all(exp.Table):
             what = seen.get(table.name)
@@ -656,10 +673,12 @@ def _name(question: exp.Select, known: dict[str, _Known]) -> None:
             exp.CTE(this=tree.copy(), alias=exp.TableAlias(this=exp.to_identifier(n, quoted=True)))
             for n, tree in needed.items()
         ]
+        own = question.args.get("with_")
+        ctes += own.expressions if own is not None else []
         question.set("with_", exp.With(expressions=ctes))
 
 
-def _write_out(after: exp.Select, known: Mapping[str, _Known]) -> None:
+def _write_out(after: exp.Select, known: Mapping[str, KnownRows]) -> None:
     """Put the named subqueries of answers where they are read, in place."""
     for table in list(after.find_all(exp.Table)):
         what = known.get(table.name)
@@ -668,7 +687,7 @@ def _write_out(after: exp.Select, known: Mapping[str, _Known]) -> None:
             table.replace(exp.Subquery(this=what.tree.copy(), alias=alias))
 
 
-def _keep_named(select: exp.Select, known: dict[str, _Known]) -> None:
+def _keep_named(select: exp.Select, known: dict[str, KnownRows]) -> None:
     """Leave the named subqueries out that are about people."""
     clause = select.args.get("with_")
     if clause is not None:
@@ -685,9 +704,9 @@ def _is_user(e: exp.Expr, users: dict[str, frozenset[str]]) -> bool:
     return isinstance(e, exp.Column) and e.name in users.get(e.table, ())
 
 
-def _is_correlated(select: exp.Select) -> bool:
+def is_correlated(select: exp.Select) -> bool:
     """Tell whether a subquery looks at a row outside of it."""
-    own = {i.alias_or_name for s in select.find_all(exp.Select) for i in _items(s)}
+    own = {i.alias_or_name for s in select.find_all(exp.Select) for i in items_of(s)}
     return any(c.table and c.table not in own for c in select.find_all(exp.Column))
 
 
@@ -717,10 +736,11 @@ def _rows_of(
     return exp.Subquery(this=rows, alias=alias)
 
 
-def _outermost(e: exp.Expr) -> list[exp.Select]:
+def outermost(e: exp.Expr) -> list[exp.Select]:
+    """Return the subqueries in an expression, but for those in others."""
     if isinstance(e, exp.Select):
         return [e]
-    return [found for child in e.iter_expressions() for found in _outermost(child)]
+    return [found for child in e.iter_expressions() for found in outermost(child)]
 
 
 def _with_scalars(select: exp.Select) -> exp.Select:
@@ -730,10 +750,10 @@ def _with_scalars(select: exp.Select) -> exp.Select:
     found = [
         s
         for p in [*select.expressions, *(p for p in parts if p is not None)]
-        for s in _outermost(p)
+        for s in outermost(p)
         if s.args.get("answered")
     ]
-    if order is not None and any(s.args.get("answered") for s in _outermost(order)):
+    if order is not None and any(s.args.get("answered") for s in outermost(order)):
         _refuse("ORDER BY holds a subquery", "select it, and order by its name")
     if not found:
         return select
@@ -748,41 +768,50 @@ def _join(select: exp.Select, inner: exp.Select, alias: str) -> None:
     holder = inner.parent if isinstance(inner.parent, exp.Subquery) else inner
     around = holder.parent
     inner.set("answered", None)
-    if len(inner.expressions) != 1:
-        _refuse(f"the subquery {said(inner)[:60]} has several columns", "select one")
-    name = inner.expressions[0].alias_or_name
-    column = exp.column(name, alias, quoted=True)
+    listed = isinstance(around, exp.In) and around.args.get("query") is holder
+    held = around.this if listed and around is not None else None
+    tied = held.expressions if isinstance(held, exp.Tuple) else [held]
+    if len(inner.expressions) != len(tied):
+        several = f"{len(inner.expressions)} columns" if len(tied) > 1 else "several columns"
+        _refuse(f"the subquery {said(inner)[:60]} has {several}", f"select {len(tied)}")
+    columns = [exp.column(e.alias_or_name, alias, quoted=True) for e in inner.expressions]
     join = exp.Join(
         this=exp.Subquery(
             this=inner.copy(), alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
         )
     )
-    if isinstance(around, exp.In) and around.args.get("query") is holder:
+    if listed and around is not None:
         if not isinstance(around.parent, exp.Where | exp.And):
             _refuse(f"{said(around)[:60]} is not answered here", "join the subquery")
         rows = join.this
         if inner.args.get("order") or inner.args.get("limit"):  # which rows: before DISTINCT
             rows.set("alias", exp.TableAlias(this=exp.to_identifier("#listed", quoted=True)))
-            listed = exp.Select(expressions=[exp.column(name, "#listed", quoted=True)])
-            listed.set("from_", exp.From(this=rows.copy()))
-            rows.set("this", listed)
+            shown = [exp.column(c.name, "#listed", quoted=True) for c in columns]
+            rows.set("this", exp.Select(expressions=shown, from_=exp.From(this=rows.copy())))
             rows.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
         rows.this.set("distinct", exp.Distinct())
-        join.set("on", exp.EQ(this=around.this.copy(), expression=column))
+        same = zip(tied, columns, strict=True)
+        join.set("on", exp.and_(*(exp.EQ(this=e.copy(), expression=c) for e, c in same)))
         around.replace(exp.true())
-    elif isinstance(around, exp.Exists) or not _has_one_row(inner):
+    elif isinstance(around, exp.Exists) or not has_one_row(inner):
         _refuse(f"the subquery {said(inner)[:60]} may have several rows", "join it in FROM")
     else:
         join.set("side", "LEFT")
         alias_of = holder.alias if isinstance(holder, exp.Subquery) else ""
-        holder.replace(exp.alias_(column, alias_of, quoted=True) if alias_of else column)
+        holder.replace(exp.alias_(columns[0], alias_of, quoted=True) if alias_of else columns[0])
     if select.args.get("from_") is None:
         select.set("from_", exp.From(this=join.this))
     else:
         select.append("joins", join)
 
 
-def _has_one_row(select: exp.Select) -> bool:
+def has_one_row(select: exp.Select, named: Mapping[str, KnownRows] | None = None) -> bool:
+    """Tell whether a SELECT has one row at most, of which its text tells.
+
+    Args:
+        select: Of answers, or with aggregates.
+        named: The subqueries that have a name.
+    """
     limit = select.args.get("limit")
     if limit is not None and limit.expression.name == "1":
         return True
@@ -790,14 +819,17 @@ def _has_one_row(select: exp.Select) -> bool:
         return False
     if any(_aggregates(e) for e in select.expressions):
         return True
-    clauses = ("joins", "where", "qualify", "limit", "offset")
-    items = _items(select)
-    item = items[0] if items else None
-    within = isinstance(item, exp.Subquery) and isinstance(item.this, exp.Select)
-    single = item is not None and (
-        bool(item.args.get("single")) or (within and _has_one_row(item.this))
-    )
-    return single and not any(select.args.get(c) for c in clauses)
+    item = next(iter(items_of(select)), None)
+    if any(select.args.get(c) for c in ("joins", "where", "qualify", "limit", "offset")):
+        return False
+    if isinstance(item, exp.Table):
+        known = (named or {}).get(item.name, KnownRows(RowKind.RELEASED))
+        return bool(item.args.get("single")) or _is_one_row(known.tree, known.sees)
+    return isinstance(item, exp.Subquery) and _is_one_row(item.this, named)
+
+
+def _is_one_row(tree: exp.Expr | None, named: Mapping[str, KnownRows] | None) -> bool:
+    return isinstance(tree, exp.Select) and has_one_row(tree, named)
 
 
 def _refuse(message: str, hint: str) -> NoReturn:

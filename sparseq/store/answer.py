@@ -17,7 +17,8 @@ from sparseq.base.arguments import needed_polars
 from sparseq.base.defaults import BETA
 from sparseq.base.errors import NoSuchKey, ParameterError, StoreError
 from sparseq.base.whole_files import whole_file, writing
-from sparseq.released.render import columns_of, keys_of, shown_columns
+from sparseq.released.render import ERROR_SUFFIX, columns_of, keys_of, shown_columns
+from sparseq.sql.plan import FirstAnswer
 from sparseq.store.answer_facts import AnswerInterval, Facts
 
 if TYPE_CHECKING:
@@ -271,6 +272,22 @@ class Answer:
         from sparseq.pictures.answers import html_table
 
         return html_table(self._table, self.facts)
+
+
+def first_row(table: pa.Table, release: int) -> FirstAnswer:
+    """Return the first row of an answer, for the question that needs it; without one, NULLs."""
+    from sparseq.pictures.answer_texts import answer_table
+
+    names = columns_of(table)
+    row: dict[str, Any] = next(iter(table.slice(0, 1).to_pylist()), dict.fromkeys(names))
+    noised = [name + ERROR_SUFFIX in table.column_names for name in names]
+    values = (
+        float(row[name]) if of_noise and row[name] is not None else row[name]
+        for name, of_noise in zip(names, noised, strict=True)
+    )
+    texts = next(iter(answer_table(table).rows), ["NULL"] * len(names))
+    of = [text if len(names) == 1 else f"{n} {text}" for n, text in zip(names, texts, strict=True)]
+    return FirstAnswer(tuple(values), f"{', '.join(of)} (release {release})")
 
 
 def _is_key(value: Any, asked: Any) -> bool:

@@ -210,7 +210,10 @@ class Asking(ABC):
         Of a lowered query it is the plan: noise, bounds and worst case, if people are in or out.
         """
         if isinstance(query, Query):
-            return calibrate(query, self.guarantee, options or Options())
+            options = options or Options()
+            for one in query.first:
+                calibrate(one, self.guarantee, options.over(query.options).of_first)
+            return calibrate(query, self.guarantee, options)
         from sparseq.store.explain import explained
 
         lowered, options = self.lower(self._bound(query, params)), options or Options()

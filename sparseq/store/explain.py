@@ -29,7 +29,7 @@ from sparseq.stream.question import WeightedPart, once_for, parts_of, price_in, 
 from sparseq.stream.stream_progress import QUESTION
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from sparseq.accounting import Budget
     from sparseq.accounting.pilots.choice import Question
@@ -76,6 +76,12 @@ def explained(
         )
         after = query.unbounded.after
         query = replace(after, notes=(*after.notes, note))
+    query = stream.known_first(query, options)
+    first = [(one.text, dearest(stream, one, knobs.of_first)) for one in query.first]
+    if first:
+        query = replace(query, first=())
+        notes = _first_notes(first, dearest(stream, query, options))
+        query = replace(query, notes=(*query.notes, *notes))
     if stream.weighs(query):
         facts = weighted_facts(stream, query, options)
         price = labelled(weighted_price(facts, budget))
@@ -84,6 +90,9 @@ def explained(
         plan = calibrate(query, budget, options)
         price = labelled([*plan_price(plan, budget), ("noise", _bounds_text(plan))])
         facts, text = plan_facts(plan, budget), plan_text(plan, budget)
+    if first:
+        facts["first"] = [{"query": text, "price": cost} for text, cost in first]
+        price = f"{price}\n{labelled([('first', note) for note in notes])}"
     if known is None:
         return Explanation(facts, text, price)
     widths = _half_widths(known)
@@ -97,6 +106,16 @@ def explained(
         line += "To ask is free." if facts["known"]["free"] else "To ask is expected to be finer."
     line = labelled([("known", line)])
     return Explanation(facts, f"{line}\n{text}", line)
+
+
+def _first_notes(first: Sequence[tuple[str, float]], own: float) -> list[str]:
+    """Say what is asked before a question, and what all of it costs; `own`: of the question."""
+    total = own + sum(cost for _, cost in first)
+    return [
+        *(f"asked first, for {number(cost)} at most: {text}" for text, cost in first),
+        f"with what is asked first it costs a person {number(total)} at most; in its place in the "
+        "rows above stands another number",
+    ]
 
 
 def _half_widths(answer: Answer) -> dict[str, float | None]:
@@ -123,6 +142,8 @@ def price_of(stream: Stream, query: Query, options: Options) -> float:
         return 0.0
     if query.unbounded is not None and options.scale is None and options.sigma is None:
         return query.unbounded.price + price_of(stream, query.unbounded.after, options)
+    if query.first:
+        return _with_first(stream, query, options, price_of)
     if not stream.weighs(query):
         return worst_case_charge(calibrate(query, budget, options), budget)
     price, parts = _priced_parts(stream, query, options)
@@ -136,12 +157,23 @@ def dearest(stream: Stream, query: Query, options: Options) -> float:
     Raises:
         QueryRefused: It has no public scale.
     """
+    if query.first:
+        return _with_first(stream, query, options, dearest)
     price, once = price_of(stream, query, options), list[str]()
     query = query if query.unbounded is None else query.unbounded.after
     if price and stream.weighs(query):
         _, parts = _priced_parts(stream, query, options.over(query.options))
         once = _asked_once(stream, parts)
     return price + len(once)
+
+
+def _with_first(
+    stream: Stream, query: Query, options: Options, cost: Callable[[Stream, Query, Options], float]
+) -> float:
+    """Return a cost of a question, with that of those before it whose answers are not known."""
+    query = stream.known_first(query, options)
+    first = (cost(stream, one, options.over(query.options).of_first) for one in query.first)
+    return sum(first) + cost(stream, replace(query, first=()), options)
 
 
 @dataclass(frozen=True)

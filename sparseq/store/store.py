@@ -12,6 +12,7 @@ import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,7 @@ from sparseq.ledger.purposes import Pot
 from sparseq.load.read_schema import Schema
 from sparseq.sql.catalog import FOUND, FOUND_BOUNDS, Catalog, KnownBounds
 from sparseq.sql.plan import ROWS, Options, Plan, Query, check_most
-from sparseq.store.answer import Answer
+from sparseq.store.answer import Answer, first_row
 from sparseq.store.ask import Asking
 from sparseq.store.backend import Backend
 from sparseq.store.found_bounds import with_bounds
@@ -96,6 +97,7 @@ class Store(Asking):
                 self.catalog.unit,
                 tuple(promise.reserves.values()),
             ),
+            partial(_lowered_again, weakref.ref(self)),
             _weakly(self._check_open),
             _weakly(self._abandon),
         )
@@ -513,3 +515,12 @@ def _weakly(method: Callable[[], None]) -> Callable[[], None]:
             found()
 
     return call
+
+
+def _lowered_again(store: weakref.ref[Store], sql: str, first: Sequence[Answer]) -> Query:
+    """Lower a question of a store's, with answers to some of those before it."""
+    found = store()
+    if found is None:
+        raise StoreError("the store is closed", _OPEN_AGAIN)
+    rows = (first_row(answer.arrow(), answer.facts.release) for answer in first)
+    return found.lowering.lower(sql, tuple(rows))

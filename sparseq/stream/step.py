@@ -18,6 +18,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -41,7 +42,7 @@ from sparseq.ledger.purposes import Pot, Pots, name_of
 from sparseq.mechanisms import SYSTEM_ENTROPY, Entropy, rounded_gaussian
 from sparseq.mechanisms.entropy import for_release
 from sparseq.released.render import render
-from sparseq.reuse.answer_cache import ARRIVALS, EPOCH, MOST_WIDTH, Inquiry, Piece, Recall, RowsCame
+from sparseq.reuse.answer_cache import ARRIVALS, EPOCH, MOST_WIDTH, Inquiry, Recall, RowsCame
 from sparseq.reuse.answer_views import DerivedAnswer
 from sparseq.sql.catalog import Table
 from sparseq.sql.plan import Kind, Options, Plan, Query, calibrate
@@ -62,13 +63,18 @@ from sparseq.stream.release_charges import Bill, admit
 from sparseq.stream.side_reads import Readings, Unread
 from sparseq.stream.stream_progress import Course
 
+if TYPE_CHECKING:
+    from sparseq.stream.weighted_sums import WeightedSums
+
 # -- algorithm 2 of Feldman & Zrnic (2021) ---------------------------------------------------------
 
 _NOBODY = np.zeros(0, np.int32)
+_KEPT = "what is asked before it was charged, and is free from now on"
 
 Asked = RequestId | str | None
 Mechanism = Callable[[Plan, Sequence[Ints], Entropy], Sequence[Ints]]
 """Exact sums in, what is released out: integers in lattice steps, one array a measure."""
+Lower = Callable[[str, Sequence[Answer]], Query]
 
 
 class Stream:
@@ -81,6 +87,8 @@ class Stream:
         engine: Says what people contribute.
         ledger: Says what they have spent.
         terms: Of every answer.
+        lower: Lowers the text of a question again, with the answers to the first of the questions
+            that are asked before it.
         check: Raises if nothing can be asked now; called with the lock held.
         abandon: Called where memory may not be what is durable: nothing may be asked again.
 
@@ -97,11 +105,12 @@ class Stream:
         engine: Engine,
         ledger: Ledger,
         terms: Terms,
+        lower: Lower,
         check: Callable[[], None] = lambda: None,
         abandon: Callable[[], None] = lambda: None,
     ) -> None:
         self.engine, self.ledger, self.terms = engine, ledger, terms
-        self._check, self._abandon = check, abandon
+        self._lower, self._check, self._abandon = lower, check, abandon
         self.lock = threading.RLock()
         self.half_done = False
         self.parts = budget_parts(ledger, terms)
@@ -195,7 +204,11 @@ class Stream:
             recorded = self.recorded(query, options, request, fresh)
             if recorded is not None:
                 return recorded
-            answer = self.asked(query, options, request, fresh, pot)
+            try:
+                answer = self.asked(query, options, request, fresh, pot)
+            except (QueryRefused, ParameterError, QueryCancelError):
+                self.flush()  # what was asked before it
+                raise
             self.flush()
             return answer
 
@@ -209,10 +222,16 @@ class Stream:
     ) -> Answer:
         """Answer a question that has no answer; of most of its groups there may be known ones.
 
-        The answer may leave after `flush` only.
+        What is asked before it is asked here; if it is refused or cancelled then, that stays. The
+        answer may leave after `flush` only, and so may what is raised.
         """
+        if query.first:
+            return self._asked_in_turn(query, options, request, fresh, pot)
         known = None if fresh or request is not None else Inquiry.of(query, options)
-        left = None if known is None else self._left(known)
+        left = None
+        if known is not None:
+            fits = partial(self._fits, known, wider=MOST_WIDTH)
+            left = self.recall.rest(known, fits, self.flush)
         if known is None or left is None:
             question = Inquiry.of(query, options)
             return self._stage(self._drafted(query, options, request, question, pot))
@@ -222,11 +241,66 @@ class Stream:
         self._stage(draft)
         return whole
 
-    def _left(self, question: Inquiry) -> tuple[list[Piece], Inquiry] | None:
-        """Return what is known of a question, and what is left to ask; None: all of it."""
-        return self.recall.rest(
-            question, partial(self._fits, question, wider=MOST_WIDTH), self.flush
-        )
+    def _asked_in_turn(
+        self, query: Query, options: Options, request: RequestId | None, fresh: bool, pot: Pot
+    ) -> Answer:
+        """Answer a question after those before it."""
+        before = self.next_release
+        try:
+            query = self._after_first(query, options, pot)
+            known = None if fresh or request is not None else self.known(query, options)
+            return self.asked(query, options, request, fresh, pot) if known is None else known
+        except (QueryRefused, QueryCancelError) as error:
+            if before < self.next_release:
+                error.message = f"{error.message.partition('; nothing was charged')[0]}; {_KEPT}"
+            raise
+
+    def _after_first(self, query: Query, options: Options, pot: Pot) -> Query:
+        """Return a question with the numbers of those before it, which are asked if need be.
+
+        What any of them would be refused for is told first. What one releases is durable before
+        the next looks at a row: else what a number makes slow, or ends, would tell of it unpaid.
+        So nothing is drawn twice, and each is a step of its own (see `Readings`).
+        """
+        left, own = self.known_first(query, options), options.over(query.options).of_first
+        for one in left.first:
+            self._check_askable(one, own, pot)
+        if left.first:
+            self._check_askable(left, options, pot)
+
+        def answer(one: Query, own: Options) -> Answer:
+            found = self.known(one, own)
+            if found is None:
+                found = self.asked(one, own, None, False, pot)
+                self.flush()
+            if self._readings is not None:
+                self._readings.noised = False
+            return found
+
+        return self._with_numbers(query, options, answer)
+
+    def known_first(self, query: Query, options: Options) -> Query:
+        """Return a question with the numbers of those before it, as far as they are known."""
+        return self._with_numbers(query, options, self.known)
+
+    def _with_numbers(
+        self, query: Query, options: Options, answer: Callable[[Query, Options], Answer | None]
+    ) -> Query:
+        answers, own = list[Answer](), options.over(query.options).of_first
+        while query.first:
+            found = answer(query.first[0], own)
+            if found is None:
+                break
+            answers.append(found)
+            query = self._lower(query.text, answers)
+        return query
+
+    def _check_askable(self, query: Query, options: Options, pot: Pot) -> None:
+        """Raise what a question would be refused for; nothing is read, drawn or charged."""
+        if self.weighs(query, pot):
+            self._askable(self.parts[pot], query, options)
+        else:
+            calibrate(query, self.parts[pot].budget, options)
 
     def recorded(
         self, query: Query, options: Options, request: RequestId | None, fresh: bool
@@ -255,6 +329,8 @@ class Stream:
         if query.asks_nobody:
             facts = facts_of(Plan(query, (), BETA), 0, None, self.terms, "")
             return Answer(query.outputs.rows, replace(facts, interval="public"))
+        if query.first and (query := self.known_first(query, options)).first:
+            return None
         question = Inquiry.of(query, options)
         if question is None:
             return None
@@ -360,21 +436,9 @@ class Stream:
         """Measure a query with everybody weighted; nothing is charged yet."""
         from sparseq.stream import weighted_answer as weighted
 
-        assert part.course is not None
         options = options.over(query.options)
-        if options.at_least_useful:
-            from sparseq.stream.expected_width import refuse_no_use
-
-            refuse_no_use(part.course, query, options, part.budget, self.terms.rows)
-        sums = weighted.sums_for(
-            options,
-            part,
-            self.pots[part.pot],
-            self.contributions,
-            self._entropy,
-            self.terms.rows,
-            self.ledger.lifetimes,
-        )
+        sums, query = self._askable(part, query, options)
+        assert part.course is not None
         done = weighted.answer(sums, query, options, self._foresee)
         facts = replace(
             self._facts(done.plan, request, part.pot),
@@ -385,6 +449,29 @@ class Stream:
         answer = Answer(render(done.plan, noised), facts)
         paid = self._entry(done.plan, answer, request, part, sums.bill, done.faint, done.course)
         return Draft(answer, paid, noised, done.course, question)
+
+    def _askable(
+        self, part: BudgetPart, query: Query, options: Options
+    ) -> tuple[WeightedSums, Query]:
+        """Return what a weighted answer is made by, and the question; refuse what can't be."""
+        from sparseq.stream import weighted_answer as weighted
+
+        assert part.course is not None
+        options = options.over(query.options)
+        if options.at_least_useful:
+            from sparseq.stream.expected_width import refuse_no_use
+
+            refuse_no_use(part.course, query, options, part.budget, self.terms.rows)
+        return weighted.askable(
+            query,
+            options,
+            part,
+            self.pots[part.pot],
+            self.contributions,
+            self._entropy,
+            self.terms.rows,
+            self.ledger.lifetimes,
+        )
 
     def _entry(
         self,
@@ -564,13 +651,15 @@ class Outcome:
 
     Attributes:
         recorded: The answer is an old one, read back from the journal.
-        unread: What is to be read beside the stream, before it is asked again; nothing was charged.
+        unread: What is to be read beside the stream, before it is asked again.
+        charged: Nothing was answered, but what is asked before it was.
     """
 
     answer: Answer | None = None
     refused: SparseqError | None = None
     recorded: bool = False
     unread: Plan | None = None
+    charged: bool = False
 
 
 def ask_many(stream: Stream, asked: Iterable[Request]) -> Iterator[Outcome]:
@@ -632,7 +721,7 @@ def _outcome(stream: Stream, one: Request, pending: set[RequestId | None]) -> Ou
     request = one.request
     if request is not None and request in pending:
         stream.flush()  # asked again in the same group
-    work = one.cancellation
+    work, before = one.cancellation, stream.next_release
     try:
         with stream.reading_from(one.readings), work.ambient() if work else nullcontext():
             recorded = stream.recorded(one.query, one.options, request, one.fresh)
@@ -640,9 +729,9 @@ def _outcome(stream: Stream, one: Request, pending: set[RequestId | None]) -> Ou
                 return Outcome(recorded, recorded=True)
             return Outcome(stream.asked(one.query, one.options, request, one.fresh))
     except (QueryRefused, ParameterError) as error:
-        return Outcome(refused=error)
+        return Outcome(refused=error, charged=stream.next_release > before)
     except Unread as needed:
-        return Outcome(unread=needed.plan)
+        return Outcome(unread=needed.plan, charged=stream.next_release > before)
     except QueryCancelError as error:
         stream.engine.take_failures()  # of what is not answered
-        return Outcome(refused=error)
+        return Outcome(refused=error, charged=stream.next_release > before)

@@ -36,7 +36,8 @@ from sparseq.stream.question import (
 from sparseq.stream.weighted_sums import WeightedSums
 
 
-def sums_for(
+def askable(
+    query: Query,
     options: Options,
     part: BudgetPart,
     accounts: Accounts,
@@ -44,13 +45,28 @@ def sums_for(
     entropy: Callable[[str], Entropy],
     rows: int | None,
     lifetimes: Lifetimes | None,
-) -> WeightedSums:
-    """Return what a question is answered by: see `WeightedSums`."""
+) -> tuple[WeightedSums, Query]:
+    """Return what a question is answered by (see `WeightedSums`), and the question as it is asked.
+
+    Raises:
+        QueryRefused: It can't be answered, or its intervals can't be proved; nothing was drawn.
+    """
     assert part.course is not None
     price = price_in(options)
-    return WeightedSums(
+    sums = WeightedSums(
         part.budget, accounts, part.course, contributions, entropy, rows, price, lifetimes
     )
+    if options.interval == PROVED:
+        query = _provable(sums, query, options)
+    sums.course = sums.course.about(query.span)
+    if sums.course.life is not None and sums.course.span is None:
+        raise QueryRefused(
+            "people pay for all of their windows together, and this could be about any",
+            "say from when to when: WHERE day >= DATE '2024-01-01' AND day < DATE '2024-02-01'",
+        )
+    for some, _, own in _asked(query, options):
+        _refuse_what_has_no_scale(sums, some, own)
+    return sums, query
 
 
 def answer(
@@ -59,26 +75,11 @@ def answer(
     """Answer a question.
 
     Args:
-        sums: What it is answered by.
-        query: The question.
+        sums, query: From `askable`.
         options: Of the question, and what the caller said over it.
         foresee: Told, before any noise is drawn, which plans are going to be asked for.
-
-    Raises:
-        QueryRefused: It can't be answered, or its intervals can't be proved; nothing was drawn.
     """
-    if options.interval == PROVED:
-        query = _provable(sums, query, options)
-    beta = beta_at(options.confidence)
-    sums.course = sums.course.about(query.span)
-    if sums.course.life is not None and sums.course.span is None:
-        raise QueryRefused(
-            "people pay for all of their windows together, and this could be about any",
-            "say from when to when: WHERE day >= DATE '2024-01-01' AND day < DATE '2024-02-01'",
-        )
-    asked = _asked(query, options)
-    for some, _, own in asked:
-        _refuse_what_has_no_scale(sums, some, own)
+    beta, asked = beta_at(options.confidence), _asked(query, options)
     foresee([plan for one in asked for plan in _plans(sums, *one, beta / len(asked))])
     found = measured(sums, query, options, beta)
     course = replace(sums.course.about(None), answers=sums.course.answers + 1)

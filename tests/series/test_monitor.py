@@ -213,6 +213,11 @@ def test_another_query_under_an_old_name_has_answers_of_its_own() -> None:
             "SELECT kind FROM shop WHERE day = :day AND kind IN ('a', 'b') GROUP BY kind",
             "aggregate",
         ),
+        (
+            "SELECT count(*) AS n FROM shop WHERE day = :day AND amount > "
+            "(SELECT avg(amount) FROM shop WHERE day = :day)",
+            "answer to another question at every tick",
+        ),
     ],
 )
 def test_queries_that_make_no_series(sql: str, says: str) -> None:

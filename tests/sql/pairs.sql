@@ -1404,3 +1404,54 @@ SELECT kind, count(*) n FROM events WHERE kind IN ('book', '日本', '100%') AND
     (SELECT kind FROM events WHERE kind IN ('book', '日本', '100%') GROUP BY kind ORDER BY count(*) DESC LIMIT 2)
   GROUP BY kind HAVING count(*) > 0))
 GROUP BY kind;
+
+-- the series of the largest, of two keys
+SELECT gift, qty, kind, count(*) n FROM events JOIN (SELECT kind AS kind__, qty AS qty__, count(*) AS inner__ FROM events WHERE kind IN ('book', '日本', '100%') AND qty IN (1, 2, 3) GROUP BY kind, qty ORDER BY inner__ DESC, kind, qty LIMIT 4) AS series_limit ON kind = kind__ AND qty = qty__ WHERE kind IN ('book', '日本', '100%') AND qty IN (1, 2, 3) GROUP BY gift, qty, kind;
+
+-- those of the largest, of two keys
+SELECT e.kind, e.qty, sum(amount) s FROM events e, (SELECT kind k, qty q FROM events WHERE kind IN ('book', '日本', '100%') AND qty IN (1, 2, 3) GROUP BY kind, qty HAVING count(*) > 5 ORDER BY count(*) DESC, kind, qty LIMIT 5) top
+WHERE e.kind = top.k AND top.q = e.qty AND e.kind IN ('book', '日本', '100%') AND e.qty IN (1, 2, 3) AND (e.kind, e.qty) IN (SELECT kind, qty FROM events WHERE kind IN ('book', '日本', '100%') AND qty IN (1, 2, 3) GROUP BY qty, kind ORDER BY sum(amount) DESC, kind, qty LIMIT 7) GROUP BY e.kind, e.qty;
+
+-- # another question, asked first
+
+-- rows above the average of all
+SELECT count(*) n, sum(greatest(least(qty, 9), 0)) s FROM events WHERE amount > (SELECT avg(amount) FROM events);
+
+-- above a part of it, in groups
+SELECT kind, count(*) n FROM events WHERE amount < 0.5 * (SELECT avg(amount) FROM events WHERE gift) AND kind IN ('book', '日本') GROUP BY kind;
+
+-- in FILTER and in CASE
+SELECT count(*) FILTER (WHERE amount >= (SELECT avg(amount) FROM events)) a, sum(CASE WHEN qty > (SELECT avg(greatest(least(qty, 9), 0)) FROM events) THEN amount ELSE 0 END) b FROM events;
+
+-- between two of them
+SELECT count(*) n FROM events WHERE amount BETWEEN (SELECT avg(amount) - stddev(amount) FROM events) AND (SELECT avg(amount) + stddev(amount) FROM events);
+
+-- as a key
+SELECT amount > (SELECT avg(amount) FROM events) AS above, count(*) n FROM events WHERE amount IS NOT NULL GROUP BY above;
+
+-- a named one, joined
+WITH m AS (SELECT avg(amount) AS mu, stddev(amount) AS sd, count(*) AS n FROM events) SELECT count(*) n FROM events CROSS JOIN m WHERE amount > m.mu + 0.5 * m.sd;
+
+-- first of FROM, and joined by a condition
+SELECT count(*) n FROM (SELECT avg(greatest(least(qty, 9), 0)) AS a FROM events) m JOIN events e ON e.qty >= m.a WHERE e.gift;
+
+-- read from a named one
+WITH m AS (SELECT avg(amount) AS mu FROM events) SELECT count(*) n FROM events WHERE amount > (SELECT mu FROM m);
+
+-- people above the average of people
+WITH p AS (SELECT who, count(*) AS c FROM events WHERE who IS NOT NULL GROUP BY who) SELECT count(*) n FROM p WHERE c > (SELECT avg(least(c, 100)) FROM p);
+
+-- in HAVING of each person
+SELECT count(*) n FROM (SELECT who FROM events WHERE who IS NOT NULL GROUP BY who HAVING avg(qty) > (SELECT avg(greatest(least(qty, 9), 0)) FROM events));
+
+-- one inside another, inside another
+SELECT count(*) n FROM events WHERE amount > (SELECT avg(amount) FROM events WHERE amount > (SELECT avg(amount) FROM events));
+
+-- in a question that stands beside another
+SELECT count(*) FILTER (WHERE amount > (SELECT avg(amount) FROM events)) / (SELECT count(*) FROM events WHERE amount > (SELECT avg(amount) FROM events WHERE gift)) AS share FROM events;
+
+-- the most frequent key
+SELECT count(*) n FROM events WHERE qty = (SELECT qty FROM events WHERE qty IS NOT NULL GROUP BY qty ORDER BY count(*) DESC LIMIT 1);
+
+-- compared with nothing
+SELECT count(*) n FROM events WHERE amount > (SELECT CASE WHEN count(*) < 0 THEN 1 END FROM events);

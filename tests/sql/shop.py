@@ -15,9 +15,9 @@ import pyarrow as pa
 
 import sparseq
 from benchmarks.stores import made_store
-from sparseq.released.outputs import Measurements
-from sparseq.released.render import ERROR_SUFFIX, key_columns, render
-from sparseq.sql.plan import Options, calibrate
+from benchmarks.written.check import lowered, unnoised
+from sparseq.released.render import ERROR_SUFFIX
+from sparseq.sql.plan import Options
 
 KINDS = ("book", "o'brien", 'née "x"', "", "日本", "100%", "Book", None)
 READINGS = (1.5, -2.0, 7.25, 40.0, 55.5, float("nan"), float("inf"), float("-inf"), None)
@@ -161,20 +161,7 @@ def store(loads: int = 3, **options: Any) -> sparseq.Store:
 
 def answer(con: sparseq.Store, sql: str, options: Options = FINE) -> pa.Table:
     """Answer a query as a table, without noise and with everybody in: what no analyst can ask."""
-    plan = calibrate(con.lower(sql), con.guarantee, options)
-    measures = [
-        (m.totals * n.granularity).reshape(-1, asked.bins)
-        for m, n, asked in zip(
-            con.stream.engine.contributions(plan, len(con.stream.accounts)).measures,
-            plan.noise,
-            plan.query.measures,
-            strict=True,
-        )
-    ]
-    nothing = [0.0] * len(measures)
-    return render(
-        plan, Measurements(measures, nothing, key_columns(plan.query.domains), plan.query.groups)
-    )
+    return unnoised(con, lowered(con, sql), options)
 
 
 def exact(con: sparseq.Store, sql: str) -> list[dict[str, Any]]:

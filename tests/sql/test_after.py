@@ -162,7 +162,7 @@ def test_an_answer_is_read_back_and_asked_with_noise(con: sparseq.Store) -> None
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT count(*) FROM events WHERE amount > (SELECT avg(amount) FROM events)",
+        "SELECT count(*) FROM events WHERE amount > (SELECT avg(amount) FROM events GROUP BY kind)",
         f"SELECT e.gift, count(*) FROM events e JOIN {BY_QTY} k ON e.qty = k.qty GROUP BY e.gift",
         f"SELECT e.qty, count(*) FROM events e LEFT JOIN {BY_QTY} k ON e.qty = k.qty GROUP BY 1",
         f"SELECT e.qty, sum(k.n) FROM events e JOIN {BY_QTY} k ON e.qty = k.qty GROUP BY e.qty",

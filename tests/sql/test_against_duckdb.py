@@ -41,7 +41,7 @@ def _read_pairs() -> dict[str, tuple[str, str]]:
 
 
 PAIRS = _read_pairs()
-NOTHING = {"nothing", "division by nothing"}
+NOTHING = {"nothing", "division by nothing", "compared with nothing"}
 """Pairs that are about no rows."""
 
 

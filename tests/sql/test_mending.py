@@ -125,10 +125,10 @@ def test_every_hint_leads_to_an_answer_or_is_advice(con: sparseq.Store) -> None:
         ("SELECT date_trunc('month', day) AS m, count(*) FROM events GROUP BY m",
          "SELECT DATE_TRUNC('MONTH', day) AS m, COUNT(*) AS other FROM events WHERE day BETWEEN "
          "DATE '2024-01-01' AND DATE '2024-12-31' GROUP BY m"),
-        ("SELECT count(*) FROM events WHERE amount > (SELECT avg(amount) FROM events)",
-         "SELECT COUNT(*) AS other FROM events WHERE amount > "
-         "(SELECT AVG(amount) FROM events AS own "
-         "WHERE own.who = events.who)"),
+        ("SELECT count(*) FROM events WHERE amount > "
+         "(SELECT avg(amount) FROM events e WHERE e.qty = events.qty)",
+         "SELECT COUNT(*) AS other FROM events WHERE amount > (SELECT AVG(amount) "
+         "FROM events AS e WHERE e.qty = events.qty AND e.who = events.who)"),
     ],
 )  # fmt: skip
 def test_it_is_what_a_person_would_have_written(
