@@ -7,12 +7,15 @@ was answered and is not any more shows there, as does every message.
 from __future__ import annotations
 
 import os
+import random
 from pathlib import Path
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+import sqlglot
+from sqlglot.tokens import TokenType
 from test_mending import own_names
 
 import sparseq
@@ -20,6 +23,7 @@ from benchmarks.written import Question, questions
 from benchmarks.written.check import outcome, sums
 from benchmarks.written.town import plain, store
 from sparseq.base.errors import QueryRefused, without_query
+from sparseq.sql.parse import Dialect
 
 GOLDEN = Path(__file__).parent / "golden" / "written.txt"
 QUESTIONS = questions()
@@ -92,6 +96,57 @@ def test_what_becomes_of_each_question(
         GOLDEN.write_text(text)
     assert text == _recorded(step)
     assert "differs" not in text, "an answer is not plain DuckDB's"
+
+
+def _with_a_slip(rng: random.Random, sql: str) -> str:
+    """Return a question in which one name has two letters swapped, one missing or one doubled."""
+    tokens = sqlglot.tokenize(sql, dialect=Dialect)
+    names = [t for t in tokens if t.token_type is TokenType.VAR and len(t.text) > 3]
+    if not names:
+        return sql
+    token = rng.choice(names)
+    i = rng.randrange(len(token.text) - 1)
+    before, (a, b), after = token.text[:i], token.text[i : i + 2], token.text[i + 2 :]
+    written = before + rng.choice([b + a, b, a + a + b]) + after
+    return sql[: token.start] + written + sql[token.end + 1 :]
+
+
+@pytest.mark.parametrize("step", [23, pytest.param(1, marks=pytest.mark.deep)])
+def test_a_slip_is_mended_into_the_question_that_was_meant(
+    con: sparseq.Store, truth: duckdb.DuckDBPyConnection, step: int
+) -> None:
+    """What is offered as the same has DuckDB's answer to the question without the slip."""
+    rng, same = random.Random(step), 0
+    for question in QUESTIONS[::step]:
+        if refused_for(con, question.sql) is not None:
+            continue
+        for sql in {_with_a_slip(rng, question.sql) for _ in range(3)}:
+            refused = refused_for(con, sql)
+            _, offered, alike = without_query(refused.hint) if refused else ("", "", False)
+            if offered and alike:
+                assert outcome(con, truth, question, offered).kind == "answered", (sql, offered)
+                same += 1
+            elif offered:
+                assert own_names(con, sql, offered), (sql, offered)
+    assert same >= 600 // step
+
+
+def refused_for(con: sparseq.Store, sql: str) -> QueryRefused | None:
+    try:
+        con.lower(sql)
+    except QueryRefused as refused:
+        return refused
+    return None
+
+
+def test_of_two_names_that_are_as_near_none_is_taken_for_the_one_that_was_meant(
+    con: sparseq.Store,
+) -> None:
+    refused = refused_for(con, "SELECT count(mtea) FROM tickets")
+    assert refused is not None
+    hint, offered, same = without_query(refused.hint)
+    assert (hint, same) == ("did you mean 'team'?", False)
+    assert offered == "SELECT COUNT(team) AS other FROM tickets"
 
 
 @pytest.mark.parametrize(
