@@ -286,8 +286,8 @@ def _conditions(select: exp.Select) -> Iterator[tuple[exp.Expr, list[exp.Expr]]]
     joins = [j for j in select.args.get("joins") or [] if j.args.get("on") is not None]
     inner = [*([where] if where else []), *(j for j in joins if (j.side or "") == "")]
     everywhere = [part for holder in inner for part in _parts(holder)]
-    if inner:
-        yield inner[0], everywhere
+    if inner:  # WHERE, or the last ON, which knows all tables
+        yield inner[0 if where else -1], everywhere
     for join in joins:
         if join not in inner:
             yield join, _parts(join)
