@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from benchmarks.tpch import Outcome, compare, queries, run
+from benchmarks.tpch import Outcome, compare, data, queries, run, store
+from benchmarks.tpch.sqlstorm import DECLARED, Asked, ask, plain, sample, table
 
 
 def test_errors_are_of_the_rows_that_plain_sql_has() -> None:
@@ -23,3 +25,39 @@ def test_errors_are_of_the_rows_that_plain_sql_has() -> None:
 def test_most_questions_are_answered_as_they_are_written() -> None:
     figures = {one["name"]: one for one in run(0.1)}
     assert figures["tpch: answered as written"]["ok"]
+
+
+def test_a_sample_is_the_same_for_its_seed_and_each_query_is_counted_once(tmp_path: Path) -> None:
+    for number in range(20):
+        (tmp_path / f"{number}.sql").write_text(f"SELECT {number};\n")
+    some = sample(tmp_path, 5, seed=1)
+    assert some == sample(tmp_path, 5, seed=1)
+    assert some != sample(tmp_path, 5, seed=2)
+    assert all(sql == f"SELECT {number}" for number, sql in some.items())
+    found = [Asked(3, "answered"), Asked(4, "unread", "too long"), Asked(6, "refused", "odd")]
+    refused = Asked(5, "refused", "the values of c_name are not public")
+    lines = list(table([*found, refused]))
+    assert lines[0].startswith("| of 3 queries")
+    assert [line for line in lines if line.endswith(("| 1 | 5 |", "| 1 | 6 |"))] == [
+        "| refused: it lists single customers, orders or lines | 1 | 5 |",
+        "| refused: another | 1 | 6 |",
+    ]
+
+
+@pytest.mark.deep
+@pytest.mark.skipif(shutil.which("tpchgen-cli") is None, reason="tpchgen-cli is not installed")
+@pytest.mark.parametrize(
+    ("sql", "kind"),
+    [
+        ("SELECT n_name, sum(l_quantity) AS q FROM lineitem JOIN supplier ON s_suppkey = l_suppkey "
+         "JOIN orders ON o_orderkey = l_orderkey JOIN nation ON n_nationkey = s_nationkey "
+         "GROUP BY n_name ORDER BY q DESC LIMIT 10", "answered"),
+        ("SELECT p_brand, count(*) AS n FROM part GROUP BY p_brand", "public"),
+        ("SELECT c_name, count(*) AS n FROM customer GROUP BY c_name", "refused"),
+        ("SELECT count(*) FROM lineitem a, lineitem b, lineitem c", "unread"),
+    ],
+)  # fmt: skip
+def test_a_query_is_answered_as_duckdb_does_or_refused(sql: str, kind: str) -> None:
+    folder = data(0.01)
+    with store(folder, **DECLARED) as con:
+        assert ask(con, plain(folder), 1, sql, 2).kind == kind

@@ -516,7 +516,9 @@ def said(e: exp.Expr) -> str:
         if isinstance(node, exp.Identifier):
             return exp.to_identifier(node.name)
         if isinstance(node, exp.Column):
-            return exp.column(exp.to_identifier(node.name))
+            written = node.meta.get("written")  # a subquery's column: what it is of
+            name = exp.column(exp.to_identifier(node.name))
+            return name if written is None else written.transform(plain)
         if isinstance(node, exp.Alias) and node.this.name == node.alias:
             return plain(node.this)
         if isinstance(node, exp.Table) and node.alias == node.name:

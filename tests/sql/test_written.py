@@ -244,6 +244,8 @@ def test_a_form_is_answered_as_duckdb_answers_it(
          "GROUP BY 1", "nothing about people"),
         ("SELECT max(CASE WHEN person_id IS NULL THEN 1 ELSE 0 END) FROM orders",
          "nothing about people"),
+        ("SELECT subject, count(DISTINCT ticket_id) FROM tickets GROUP BY subject",
+         "the values of subject are not public"),
         ("SELECT first(amount) FROM orders", "one person's value"),
         ("SELECT max(status) FROM orders", "MAX is the value of one person"),
         ("SELECT count(*) FROM (SELECT person_id, first(amount) AS a FROM orders GROUP BY 1) "
