@@ -27,7 +27,7 @@ from itertools import pairwise
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from sparseq.base.errors import QueryRefused
 from sparseq.released.render import ERROR_SUFFIX, schema_of

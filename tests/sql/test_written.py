@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import sqlglot
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 from test_mending import own_names
 
 import sparseq
