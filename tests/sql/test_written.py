@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from pathlib import Path
 
 import duckdb
@@ -111,16 +112,20 @@ def _with_a_slip(rng: random.Random, sql: str) -> str:
     return sql[: token.start] + written + sql[token.end + 1 :]
 
 
-@pytest.mark.parametrize("step", [23, pytest.param(1, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("step", [40, pytest.param(1, marks=pytest.mark.deep)])
 def test_a_slip_is_mended_into_the_question_that_was_meant(
     con: sparseq.Store, truth: duckdb.DuckDBPyConnection, step: int
 ) -> None:
-    """What is offered as the same has DuckDB's answer to the question without the slip."""
+    """What is offered as the same has DuckDB's answer to the question without the slip.
+
+    So it has where BETWEEN says that its ends may be in either order.
+    """
     rng, same = random.Random(step), 0
     for question in QUESTIONS[::step]:
         if refused_for(con, question.sql) is not None:
             continue
-        for sql in {_with_a_slip(rng, question.sql) for _ in range(3)}:
+        symmetric = re.sub(r"(?<!ROWS |ANGE |OUPS )BETWEEN ", "BETWEEN SYMMETRIC ", question.sql)
+        for sql in [*(_with_a_slip(rng, question.sql) for _ in range(3)), symmetric]:
             refused = refused_for(con, sql)
             _, offered, alike = without_query(refused.hint) if refused else ("", "", False)
             if offered and alike:
