@@ -17,6 +17,7 @@ import pytest
 import sparseq
 from benchmarks.audit.chains import PEOPLE, Chains, Drawn, Made, Row
 from benchmarks.stores import IN_OR_OUT
+from benchmarks.written.check import exact
 from sparseq.engine._duckdb.storage import Storage
 from sparseq.store.curator import counts, exact_sql, forget
 
@@ -240,3 +241,13 @@ def test_a_key_is_not_cut_to_bounds() -> None:
     rows = {"items": items((1, 1)), "orders": orders((1, "ann", 1))}
     with pytest.raises(sparseq.ParameterError, match="o of orders leads to people"):
         sparseq.create(None, rows, user="who", links={"items.o": "orders.o"}, bounds={"o": (0, 9)})
+
+
+def test_a_public_table_may_stand_between_tables_that_a_key_joins() -> None:
+    """No WHERE: that the person is the same is said where both tables are known."""
+    rows = {"items": items((1, 1), (1, 2), (2, 2)), "orders": orders((1, "ann", 1), (2, "bob", 1))}
+    days = pa.table({"at": [dt.date(2024, 1, 2)]})
+    links = {"items.o": "orders.o"}
+    con = sparseq.create(None, rows, user="orders.who", links=links, public={"days": days}, seed=1)
+    sql = "SELECT count(*) AS n FROM items i JOIN days d ON d.at = i.at JOIN orders o ON i.o = o.o"
+    assert exact(con, sql).to_pylist()[0]["n"] == 2

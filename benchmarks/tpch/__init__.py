@@ -47,6 +47,7 @@ KEYS = {
     "l_shipmode": ["REG AIR", "AIR", "RAIL", "SHIP", "TRUCK", "MAIL", "FOB"],
     "o_orderpriority": ["1-URGENT", "2-HIGH", "3-MEDIUM", "4-NOT SPECIFIED", "5-LOW"],
 }
+MOST = {"people": 6}
 LEAST_ANSWERED = 15
 
 
@@ -113,8 +114,10 @@ def data(scale: float) -> Path:
     return folder
 
 
-def store(folder: Path, path: Path | None = None, seed: int | None = None) -> sparseq.Store:
-    """Return a store of TPC-H's tables as they are."""
+def store(
+    folder: Path, path: Path | None = None, seed: int | None = None, **more: dict[str, Any]
+) -> sparseq.Store:
+    """Return a store of TPC-H's tables as they are; `more` bounds, keys and limits may be given."""
     count = pq.read_metadata(folder / "supplier.parquet").num_rows
     return sparseq.create(
         path,
@@ -122,9 +125,9 @@ def store(folder: Path, path: Path | None = None, seed: int | None = None) -> sp
         user="customer.c_custkey",
         links=LINKS,
         public={name: folder / f"{name}.parquet" for name in PUBLIC},
-        bounds=BOUNDS,
-        keys=KEYS | {"l_suppkey": range(1, count + 1)},
-        most={"people": 6},
+        bounds=BOUNDS | more.get("bounds", {}),
+        keys=KEYS | {"l_suppkey": range(1, count + 1)} | more.get("keys", {}),
+        most=MOST | more.get("most", {}),
         seed=seed,
     )
 

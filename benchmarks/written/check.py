@@ -42,8 +42,8 @@ def outcome(
         calibrate(lowered(con, sql), con.guarantee, Options())
     except QueryRefused as refused:
         return Outcome("refused", refused.message, refused.hint)
-    difference = _difference(exact(con, sql), plain, question)
-    return Outcome("differs", difference) if difference else Outcome("answered")
+    wrong = difference(exact(con, sql), plain, question)
+    return Outcome("differs", wrong) if wrong else Outcome("answered")
 
 
 def exact(con: sparseq.Store, sql: str) -> pa.Table:
@@ -85,7 +85,7 @@ def sums(con: sparseq.Store, sql: str) -> list[NDArray[np.int64]]:
     return [measure.totals for measure in found]
 
 
-def _difference(ours: pa.Table, plain: duckdb.DuckDBPyConnection, question: Question) -> str:
+def difference(ours: pa.Table, plain: duckdb.DuckDBPyConnection, question: Question) -> str:
     """Return how an answer differs from the plain one; "" where it doesn't.
 
     A group that plain SQL has no row for may be there, and holds nothing. A sum over no rows is 0,

@@ -314,8 +314,8 @@ def _conditions(select: exp.Select) -> Iterator[tuple[exp.Expr, list[exp.Expr]]]
     joins = [j for j in select.args.get("joins") or [] if j.args.get("on") is not None]
     inner = [*([where] if where else []), *(j for j in joins if (j.side or "") == "")]
     everywhere = [part for holder in inner for part in _parts(holder)]
-    if inner:
-        yield inner[0], everywhere
+    if inner:  # WHERE, or the last ON, which knows all tables
+        yield inner[0 if where else -1], everywhere
     for join in joins:
         if join not in inner:
             yield join, _parts(join)
@@ -544,7 +544,9 @@ def said(e: exp.Expr) -> str:
         if isinstance(node, exp.Identifier):
             return exp.to_identifier(node.name)
         if isinstance(node, exp.Column):
-            return exp.column(exp.to_identifier(node.name))
+            written = node.meta.get("written")  # a subquery's column: what it is of
+            name = exp.column(exp.to_identifier(node.name))
+            return name if written is None else written.transform(plain)
         if isinstance(node, exp.Alias) and node.this.name == node.alias:
             return plain(node.this)
         if isinstance(node, exp.Table) and node.alias == node.name:

@@ -275,7 +275,9 @@ def _split(
             if text not in names:
                 names[text] = f"c{len(names)}"
                 columns.append(exp.alias_(e.copy(), names[text], quoted=True))
-            return exp.column(names[text], alias, quoted=True)
+            column = exp.column(names[text], alias, quoted=True)
+            column.meta["written"] = e
+            return column
         return mapped(e, lifted)
 
     shown = [

@@ -22,10 +22,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property, partial
+from itertools import pairwise
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import TokenType
 
 from sparseq.base.errors import QueryRefused
 from sparseq.released.render import ERROR_SUFFIX, schema_of
@@ -237,9 +239,11 @@ def _with_other_names(made: Suggestion, lowered: Query, catalog: Catalog) -> Sug
         for name in parsed(split_options(text)[0]).find_all(exp.Identifier)
         if (type(name.parent), name.arg_key) in _NAMES_A_TABLE
     }
-    for token in reversed(list(sqlglot.tokenize(text, dialect=Dialect))):
+    tokens = sqlglot.tokenize(text, dialect=Dialect)
+    called = {a.start for a, b in pairwise(tokens) if b.token_type is TokenType.L_PAREN}
+    for token in reversed(tokens):
         quote = text[token.start]
-        if token.text.lower() in noised and quote != "'" and token.start not in tables:
+        if token.text.lower() in noised and quote != "'" and token.start not in tables | called:
             new = f"{token.text}_{OTHER}"
             new = f'"{new}"' if quote == '"' else new
             text = text[: token.start] + new + text[token.end + 1 :]
@@ -279,10 +283,20 @@ def _renamed(refusal: Refusal, old: str, new: str) -> Iterator[str]:
 def _is_slip(refusal: Refusal) -> bool:
     """Tell whether a name is a known one with a slip or two, and not that of something else."""
     meant, written = refusal.hint[1].lower(), refusal.name.lower()
-    left = SequenceMatcher(None, written, meant).get_matching_blocks()
-    slips = max(len(written), len(meant)) - sum(block.size for block in left)
+    tables = refusal.catalog.tables
+    columns = {c.name.lower() for t in tables for c in t.columns}
+    known = {"table": {t.name.lower() for t in tables}, "column": columns}
+    others = next((names for kind, names in known.items() if kind in refusal.message), set())
     digits = [re.findall(r"\d", name) for name in (meant, written)]
-    return slips <= _MOST_SLIPS and digits[0] == digits[1] and written.upper() not in _FUNCTIONS
+    slips = _slips(written, meant)
+    nearest = all(slips < _slips(written, other) for other in others - {meant})
+    few = slips <= _MOST_SLIPS and digits[0] == digits[1]
+    return few and nearest and written.upper() not in _FUNCTIONS
+
+
+def _slips(written: str, meant: str) -> int:
+    left = SequenceMatcher(None, written, meant).get_matching_blocks()
+    return max(len(written), len(meant)) - sum(block.size for block in left)
 
 
 @rule(r"did you mean '([^']+)'\?", same=_is_slip)
@@ -330,13 +344,15 @@ def _is_there(refusal: Refusal, tree: exp.Expr, column: exp.Column) -> bool:
     columns = {t.name.lower(): {c.name.lower() for c in t.columns} for t in refusal.catalog.tables}
     return any(
         column.name.lower() in columns.get(t.name.lower(), {column.name.lower()})
-        for t in tree.find_all(exp.Table, exp.Subquery)
+        for t in tree.find_all(exp.Table, exp.Subquery, exp.Values)
         if t.alias_or_name.lower() == column.table.lower()
     )
 
 
 def _is_of_one_table(refusal: Refusal) -> bool:
-    """Tell whether one table of the query alone has the column."""
+    """Tell whether one table of a query without subqueries alone has the column."""
+    if refusal.tree().find(exp.Subquery, exp.CTE, exp.Values):
+        return False
     columns = {t.name.lower(): {c.name.lower() for c in t.columns} for t in refusal.catalog.tables}
     tables = {t.alias_or_name: t.name.lower() for t in refusal.tree().find_all(exp.Table)}
     return sum(refusal.name.lower() in columns.get(t, ()) for t in tables.values()) == 1

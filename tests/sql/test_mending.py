@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import re
 
+import duckdb
 import pytest
 from test_hostile import EVENTS, LONG, SHOPS, VISITS, read_golden
 
 import sparseq
 from benchmarks.stores import IN_OR_OUT
+from benchmarks.written import Question
+from benchmarks.written.check import outcome
 from sparseq.base.errors import QueryRefused, with_query, without_query
 from sparseq.released.render import ERROR_SUFFIX, schema_of
 from sparseq.sql.suggestions import OTHER, RULES, mended
@@ -48,6 +51,11 @@ LEFT = {
     "nor there": "SELEC",
 }  # fmt: skip
 """Why a rule leads to no answer, and of what query."""
+OPTIONS = re.compile(r"WITH DIFFERENTIAL_PRIVACY OPTIONS(\((\([^()]*\)|[^()])*\))?")
+NO_SQL = (
+    r"evnets|amuont|cuont|cоunt|еvents|SELEC |WIHT|e\.amount|shops\.amount|(by_\w+|public)\.\w+"
+)
+"""What DuckDB doesn't read either, so that there is nothing to hold a suggestion against."""
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +77,14 @@ def refusal(con: sparseq.Store, query: str) -> QueryRefused | None:
     except QueryRefused as refused:
         return refused
     return None
+
+
+@pytest.fixture(scope="module")
+def plain() -> duckdb.DuckDBPyConnection:
+    truth = duckdb.connect()
+    for name, rows in {"events": EVENTS, "visits": VISITS, "shops": SHOPS}.items():
+        truth.register(name, rows)
+    return truth
 
 
 def own_names(con: sparseq.Store, query: str, offered: str) -> bool:
@@ -110,6 +126,41 @@ def test_every_hint_leads_to_an_answer_or_is_advice(con: sparseq.Store) -> None:
     assert answered > 100
 
 
+def test_what_asks_the_same_has_duckdbs_answer(
+    con: sparseq.Store, plain: duckdb.DuckDBPyConnection
+) -> None:
+    """Of each "Try": DuckDB answers the refused query as the suggestion is answered here."""
+    compared = 0
+    for query, said in read_golden():
+        _, offered, same = without_query(said)
+        if not (offered and same):
+            continue
+        written = OPTIONS.sub("", query)
+        if no_sql := re.search(NO_SQL, query):
+            with pytest.raises(duckdb.Error):
+                plain.execute(written)
+        text = OPTIONS.sub("", offered) if no_sql else written
+        if con.lower(offered).measures:
+            assert outcome(con, plain, Question("", "", offered, text)).kind == "answered", query
+        else:  # public tables alone
+            assert [*con.sql(offered).rows()[0].values()] == [*plain.sql(text).fetchall()[0]]
+        compared += not no_sql
+    assert compared >= 8
+
+
+def test_what_subqueries_have_is_not_seen(con: sparseq.Store) -> None:
+    """A column that one table of the store has may be meant as the subquery's of that name."""
+    query = (
+        "WITH s AS (SELECT who, sum(qty) AS qty FROM events GROUP BY who) "
+        "SELECT count(*) FROM s JOIN events ON s.who = events.who WHERE qty > 1"
+    )
+    refused = refusal(con, query)
+    assert refused is not None
+    _, offered, same = without_query(refused.hint)
+    assert not same
+    assert own_names(con, query, offered)
+
+
 @pytest.mark.parametrize(
     ("query", "offered"),
     [
@@ -129,6 +180,8 @@ def test_every_hint_leads_to_an_answer_or_is_advice(con: sparseq.Store) -> None:
          "(SELECT avg(amount) FROM events e WHERE e.qty = events.qty)",
          "SELECT COUNT(*) AS other FROM events WHERE amount > (SELECT AVG(amount) "
          "FROM events AS e WHERE e.qty = events.qty AND e.who = events.who)"),
+        ("SELECT count(*) AS count FROM events GROUP BY note",
+         "SELECT COUNT(*) AS count_other FROM events WHERE note IN ('a', 'b') GROUP BY note"),
     ],
 )  # fmt: skip
 def test_it_is_what_a_person_would_have_written(

@@ -7,12 +7,16 @@ was answered and is not any more shows there, as does every message.
 from __future__ import annotations
 
 import os
+import random
+import re
 from pathlib import Path
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+import sqlglot
+from sqlglot.tokenizer_core import TokenType
 from test_mending import own_names
 
 import sparseq
@@ -20,6 +24,7 @@ from benchmarks.written import Question, questions
 from benchmarks.written.check import outcome, sums
 from benchmarks.written.town import plain, store
 from sparseq.base.errors import QueryRefused, without_query
+from sparseq.sql.parse import Dialect
 
 GOLDEN = Path(__file__).parent / "golden" / "written.txt"
 QUESTIONS = questions()
@@ -92,6 +97,61 @@ def test_what_becomes_of_each_question(
         GOLDEN.write_text(text)
     assert text == _recorded(step)
     assert "differs" not in text, "an answer is not plain DuckDB's"
+
+
+def _with_a_slip(rng: random.Random, sql: str) -> str:
+    """Return a question in which one name has two letters swapped, one missing or one doubled."""
+    tokens = sqlglot.tokenize(sql, dialect=Dialect)
+    names = [t for t in tokens if t.token_type is TokenType.VAR and len(t.text) > 3]
+    if not names:
+        return sql
+    token = rng.choice(names)
+    i = rng.randrange(len(token.text) - 1)
+    before, (a, b), after = token.text[:i], token.text[i : i + 2], token.text[i + 2 :]
+    written = before + rng.choice([b + a, b, a + a + b]) + after
+    return sql[: token.start] + written + sql[token.end + 1 :]
+
+
+@pytest.mark.parametrize("step", [40, pytest.param(1, marks=pytest.mark.deep)])
+def test_a_slip_is_mended_into_the_question_that_was_meant(
+    con: sparseq.Store, truth: duckdb.DuckDBPyConnection, step: int
+) -> None:
+    """What is offered as the same has DuckDB's answer to the question without the slip.
+
+    So it has where BETWEEN says that its ends may be in either order.
+    """
+    rng, same = random.Random(step), 0
+    for question in QUESTIONS[::step]:
+        if refused_for(con, question.sql) is not None:
+            continue
+        symmetric = re.sub(r"(?<!ROWS |ANGE |OUPS )BETWEEN ", "BETWEEN SYMMETRIC ", question.sql)
+        for sql in [*(_with_a_slip(rng, question.sql) for _ in range(3)), symmetric]:
+            refused = refused_for(con, sql)
+            _, offered, alike = without_query(refused.hint) if refused else ("", "", False)
+            if offered and alike:
+                assert outcome(con, truth, question, offered).kind == "answered", (sql, offered)
+                same += 1
+            elif offered:
+                assert own_names(con, sql, offered), (sql, offered)
+    assert same >= 600 // step
+
+
+def refused_for(con: sparseq.Store, sql: str) -> QueryRefused | None:
+    try:
+        con.lower(sql)
+    except QueryRefused as refused:
+        return refused
+    return None
+
+
+def test_of_two_names_that_are_as_near_none_is_taken_for_the_one_that_was_meant(
+    con: sparseq.Store,
+) -> None:
+    refused = refused_for(con, "SELECT count(mtea) FROM tickets")
+    assert refused is not None
+    hint, offered, same = without_query(refused.hint)
+    assert (hint, same) == ("did you mean 'team'?", False)
+    assert offered == "SELECT COUNT(team) AS other FROM tickets"
 
 
 @pytest.mark.parametrize(
@@ -189,6 +249,8 @@ def test_a_form_is_answered_as_duckdb_answers_it(
          "GROUP BY 1", "nothing about people"),
         ("SELECT max(CASE WHEN person_id IS NULL THEN 1 ELSE 0 END) FROM orders",
          "nothing about people"),
+        ("SELECT subject, count(DISTINCT ticket_id) FROM tickets GROUP BY subject",
+         "the values of subject are not public"),
         ("SELECT first(amount) FROM orders", "one person's value"),
         ("SELECT max(status) FROM orders", "MAX is the value of one person"),
         ("SELECT count(*) FROM (SELECT person_id, first(amount) AS a FROM orders GROUP BY 1) "
