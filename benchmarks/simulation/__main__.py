@@ -10,9 +10,8 @@ from collections import Counter
 
 import click
 
-from benchmarks.simulation.drivers import SETTINGS
 from benchmarks.simulation.faults import PLANTED
-from benchmarks.simulation.runs import Run, Runner, runner
+from benchmarks.simulation.runs import SETTINGS, Run, Runner, runner
 from benchmarks.simulation.world import FAULTS
 
 

@@ -9,10 +9,12 @@ much noise an answer has, follow from nothing but the order of releases.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from sparseq.ledger.protocol import Release
 from sparseq.store.answer import Answer
 from sparseq.store.store import Store
 
@@ -37,12 +39,14 @@ class Witness:
     """Whoever has seen all answers that have left, and looks at stores.
 
     Attributes:
+        takes: Tells who a release is about, whether they can pay for it or not.
         answers: By release: what has left.
         requests: By request: what has left.
         noises: By noise: the answer that had it.
         spent: What everybody had paid at least, when it was looked at last.
     """
 
+    takes: Callable[[Release], Collection[int]]
     answers: dict[int, bytes] = field(default_factory=dict)
     requests: dict[str, bytes] = field(default_factory=dict)
     noises: dict[tuple[int, ...], bytes] = field(default_factory=dict)
@@ -81,7 +85,8 @@ class Witness:
         paid = [0] * len(budgets)
         for number in sorted(history):
             users, charges = (some.tolist() for some in ledger.charges(number))
-            self._paid(number, dict(zip(users, charges, strict=True)), budgets, paid)
+            who = self.takes(history[number])
+            self._paid(number, dict(zip(users, charges, strict=True)), who, budgets, paid)
             self._noise(Answer.from_bytes(history[number].answer), users)
         if accounts.spent.tolist() != paid:
             raise Finding("what people have spent is not the sum of what they paid")
@@ -91,10 +96,16 @@ class Witness:
         self.spent = dict(enumerate(paid))
 
     @staticmethod
-    def _paid(number: int, charges: dict[int, int], budgets: list[int], paid: list[int]) -> None:
+    def _paid(
+        number: int,
+        charges: dict[int, int],
+        who: Collection[int],
+        budgets: list[int],
+        paid: list[int],
+    ) -> None:
         for user, budget in enumerate(budgets):
             price = -(-budget // COUNTS)
-            due = price if budget and paid[user] + price <= budget else 0
+            due = price if user in who and budget and paid[user] + price <= budget else 0
             if abs(charges.get(user, 0) - due) > (1 if due else 0):
                 raise Finding(f"person {user} paid {charges.get(user, 0)} for {number}, not {due}")
             paid[user] += charges.get(user, 0)

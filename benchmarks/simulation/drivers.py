@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import duckdb
 
 import sparseq
-from benchmarks.simulation.checks import COUNTS, KINDS, QUESTION, Finding, Witness, rows
+from benchmarks.simulation.checks import COUNTS, KINDS, PEOPLE, QUESTION, Finding, Witness, rows
 from benchmarks.simulation.disk import SECTOR
 from benchmarks.simulation.seams import Seams
 from benchmarks.simulation.world import World, kind_of
 from sparseq.base.errors import SparseqError
+from sparseq.ledger.protocol import Release
 from sparseq.sql.plan import Query
 from sparseq.store._duckdb.backup import keep_mark
 from sparseq.store.answer import Answer
@@ -31,24 +32,21 @@ LIVES = 8
 """Lives in one world, at most."""
 
 
-def template(folder: Path) -> Query:
-    """Make what all worlds begin with, in a folder; return the question, lowered."""
+MORE: dict[str, Any] = {
+    "user": "who",
+    "keys": {"kind": list(KINDS)},
+    "purposes": [sparseq.Questions(in_or_out=True, counts=COUNTS)],
+}
+"""How stores are made: each answer is a `COUNTS`-th part of everybody's budget."""
+
+
+def template(setting: type[Setting], folder: Path) -> Query:
+    """Make what all worlds of a setting begin with, in a folder; return the question, lowered."""
     world = World(0, folder, {})
     world.quiet = True
-    more = {
-        "user": "who",
-        "keys": {"kind": list(KINDS)},
-        "purposes": [sparseq.Questions(in_or_out=True, counts=COUNTS)],
-    }
-    queries = []
-
-    def made() -> None:
-        with sparseq.create(folder / "s.sparseq", {"visits": rows()}, **more) as store:
-            queries.append(store.lower(QUESTION))
-        sparseq.create(f"lake://{folder / 'lake'}", {"visits": rows()}, buckets=1, **more).close()
-
+    queries: list[Query] = []
     with Seams(world, real_log=True).in_place():
-        world.task("make", world.process(), made)
+        world.task("make", world.process(), lambda: queries.append(setting.make(folder)))
         world.run()
     return queries[0]
 
@@ -69,21 +67,33 @@ class Setting(ABC):
 
     def __init__(self, world: World, made: Path, query: Query) -> None:
         self.world, self.made, self.query = world, made, query
-        self.witness, self.asked = Witness(), list[str]()
+        self.witness, self.asked = Witness(self.takes), list[str]()
         self.prepare()
         world.disk.begin()
 
+    @classmethod
     @abstractmethod
+    def make(cls, folder: Path) -> Query:
+        """Make what worlds begin with, in a folder; return the question, lowered."""
+
     def prepare(self) -> None:
         """Lay out the files."""
+        shutil.copytree(self.made, self.world.root, dirs_exist_ok=True)
+
+    def takes(self, release: Release) -> Collection[int]:
+        """Return who a release is about, whether they can pay for it or not."""
+        return range(PEOPLE)
 
     @abstractmethod
     def places(self) -> list[Path]:
         """Return what drivers open in this life, one each."""
 
     @abstractmethod
-    def act(self, store: Store, what: str) -> None:
+    def act(self, store: Store, what: str, name: str) -> None:
         """Do what only such a store knows."""
+
+    def more(self, end: int) -> None:  # noqa: B027 - drivers are alone there
+        """Begin who else lives here, until so many steps."""
 
     def operate(self) -> None:  # noqa: B027 - nobody does anything with a lake's files
         """Do what somebody does with files while nothing runs."""
@@ -100,6 +110,7 @@ class Setting(ABC):
             end = min(until, world.steps + world.draw.randint(100, 3000))
             for number, place in enumerate(self.places()):
                 self._begin(f"driver{number}", place, end)
+            self.more(end)
             world.run()
             if world.lost_power:
                 world.crash()
@@ -162,7 +173,7 @@ class Setting(ABC):
         elif what == "fold":
             store.stream.ledger.fold(0)
         else:
-            self.act(store, what)
+            self.act(store, what, name)
 
     def _read(self, store: Store) -> None:
         for release in store.releases(last=3):
@@ -199,10 +210,13 @@ class Setting(ABC):
         except SparseqError as error:
             raise Finding(f"{place.name} does not open: {error}") from error
         try:
-            self.witness.looks_at(store)
-            self.world.tell(repr(sorted(self.witness.answers.values())))
+            self._looks_at(store)
         finally:
             store.close()
+
+    def _looks_at(self, store: Store) -> None:
+        self.witness.looks_at(store)
+        self.world.tell(repr(sorted(self.witness.answers.values())))
 
 
 class Lake(Setting):
@@ -212,15 +226,17 @@ class Lake(Setting):
         "ask": 6, "again": 4, "many": 1, "known": 1, "history": 1, "fold": 1, "note": 1,
         "sweep": 1}  # fmt: skip
 
-    def prepare(self) -> None:
+    @classmethod
+    def make(cls, folder: Path) -> Query:
         """See `Setting`."""
-        shutil.copytree(self.made / "lake", self.world.root / "lake")
+        with sparseq.create(f"lake://{folder / 'lake'}", {"visits": rows()}, buckets=1, **MORE) as s:
+            return s.lower(QUESTION)
 
     def places(self) -> list[Path]:
         """See `Setting`."""
         return [self.world.root / "lake"] * self.world.draw.randint(1, 4)
 
-    def act(self, store: Store, what: str) -> None:
+    def act(self, store: Store, what: str, name: str) -> None:
         """See `Setting`."""
         store.backend.sweep()  # type: ignore[attr-defined]
 
@@ -236,19 +252,25 @@ class File(Setting):
         "ask": 8, "again": 4, "many": 1, "known": 1, "history": 2, "fold": 1, "note": 1,
         "checkpoint": 1, "backup": 1}  # fmt: skip
 
+    @classmethod
+    def make(cls, folder: Path) -> Query:
+        """See `Setting`."""
+        for name in ("here", "far", "copies"):
+            (folder / name).mkdir()
+        with sparseq.create(folder / "here" / "s.sparseq", {"visits": rows()}, **MORE) as store:
+            return store.lower(QUESTION)
+
     def prepare(self) -> None:
         """See `Setting`."""
+        super().prepare()
         self.store = self.world.root / "here" / "s.sparseq"
-        for name in ("here", "far", "copies"):
-            (self.world.root / name).mkdir()
-        shutil.copy(self.made / "s.sparseq", self.store)
         self._copies = 0
 
     def places(self) -> list[Path]:
         """See `Setting`."""
         return [self.store] * self.world.draw.randint(1, 2)
 
-    def act(self, store: Store, what: str) -> None:
+    def act(self, store: Store, what: str, name: str) -> None:
         """See `Setting`."""
         if what == "checkpoint":
             with suppress(duckdb.Error):  # of nobody's words
@@ -353,11 +375,8 @@ class Marked(File):
             except SparseqError as error:
                 refusals.append(str(error))
                 continue
-            self.witness.looks_at(store)
-            self.world.tell(repr(sorted(self.witness.answers.values())))
+            self._looks_at(store)
             store.close()
         if len(refusals) == len(self._all):
             raise Finding(f"no copy opens: {refusals}")
 
-
-SETTINGS: dict[str, type[Setting]] = {"lake": Lake, "file": File, "marked": Marked}

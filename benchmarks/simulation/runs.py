@@ -16,11 +16,20 @@ from pathlib import Path
 import pyarrow as pa
 
 from benchmarks.simulation.checks import Finding
-from benchmarks.simulation.drivers import SETTINGS, template
+from benchmarks.simulation.drivers import File, Lake, Marked, Setting, template
 from benchmarks.simulation.faults import PLANTED
+from benchmarks.simulation.monitors import Followed, FollowedLake
 from benchmarks.simulation.seams import Seams
 from benchmarks.simulation.world import FAULTS, World, silence
+from sparseq.sql.plan import Query
 
+SETTINGS: dict[str, type[Setting]] = {
+    "lake": Lake,
+    "file": File,
+    "marked": Marked,
+    "monitor": Followed,
+    "monitors": FollowedLake,
+}
 MIX = ("lake", "lake", "lake", "file", "lake", "lake", "lake", "marked")
 """Settings of seeds, in turn: a step of a lake takes less time than one of DuckDB."""
 STEPS = 3000
@@ -57,10 +66,8 @@ class Runner:
     """
 
     def __init__(self, base: Path) -> None:
-        self._base, self._made = base, base / "made"
-        self._count = 0
-        self._made.mkdir()
-        self._query = template(self._made)
+        self._base, self._count = base, 0
+        self._made: dict[str, tuple[Path, Query]] = {}
 
     def run(self, seed: int, setting: str = "", steps: int = STEPS, plant: str = "") -> Run:
         """Run the world of a seed.
@@ -75,11 +82,12 @@ class Runner:
         self._count += 1  # a place of its own: this process keeps buckets open by their paths
         root = self._base / f"w{self._count}"
         root.mkdir()
+        made = self._template(setting)
         world = World(seed, root, rates(random.Random(seed)))
         fault = PLANTED[plant].planted() if plant else nullcontext()
         try:
             with Seams(world, seed % _REAL_LOG == 0).in_place(), fault:
-                SETTINGS[setting](world, self._made, self._query).live(steps)
+                SETTINGS[setting](world, *made).live(steps)
         except Finding as finding:
             found = str(finding)
         except Exception as error:  # one that is not ours, in the midst of a driver
@@ -87,6 +95,13 @@ class Runner:
         finally:
             shutil.rmtree(root)
         return Run(seed, setting, world.steps, world.digest, found, world.covered)
+
+    def _template(self, setting: str) -> tuple[Path, Query]:
+        if setting not in self._made:
+            folder = self._base / f"made-{setting}"
+            folder.mkdir()
+            self._made[setting] = folder, template(SETTINGS[setting], folder)
+        return self._made[setting]
 
     def runs(self, seed: int, seconds: float, steps: float, plant: str = "") -> Iterator[Run]:
         """Run the worlds of seeds, one after the other, until the time is over, or the steps are.

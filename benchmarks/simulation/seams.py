@@ -13,6 +13,7 @@ import io
 import os
 import random
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -25,14 +26,17 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from benchmarks.simulation import delta
+from benchmarks.simulation.threads import Threads
 from benchmarks.simulation.world import World
 from sparseq.ledger._duckdb.mark import Lock
 from sparseq.ledger._duckdb.session import StoreSession
 from sparseq.store._duckdb.open_file import Hold
 
 _CLOCKS = ("stream.draft", "lake.lake_ledger", "ledger._duckdb.notes", "ledger._duckdb.session",
-           "store._duckdb.backup", "stream.new_purpose")  # fmt: skip
-_TIMES = ("lake.fenced_log", "engine._duckdb.engine")
+           "store._duckdb.backup", "stream.new_purpose", "store.population")  # fmt: skip
+_TIMES = ("lake.fenced_log", "engine._duckdb.engine", "series.series_file", "store.population",
+          "store.store")  # fmt: skip
+_THREADS = ("stream.step",)
 _WRITES = re.compile(r"\s*(BEGIN|COMMIT|CHECKPOINT|INSERT|UPDATE|DELETE|CREATE|ALTER|DROP)", re.I)
 
 
@@ -179,9 +183,18 @@ class Seams:
 
         for name in _CLOCKS:
             put(_module(name), "dt", _Standing(dt, datetime=Clock))
-        times = _Standing(time, time=lambda: world.now, perf_counter=lambda: float(world.steps))
+        times = _Standing(
+            time,
+            time=lambda: world.now,
+            monotonic=lambda: world.clock,
+            perf_counter=lambda: float(world.steps),
+            sleep=lambda seconds: world.wait(lambda: False, seconds),
+        )
         for name in _TIMES:
             put(_module(name), "time", times)
+        threads = _Standing(threading, **Threads(world).names())
+        for name in _THREADS:
+            put(_module(name), "threading", threads)
 
     # -- what writes files by itself: delta-rs, DuckDB ---------------------------------------------
 

@@ -389,7 +389,7 @@ class Storage:
 
         Raises:
             DataError: DuckDB does not take the rows; nothing was written.
-            StoreError: The disk is full.
+            StoreError: The disk is full, or fails.
         """
         try:
             self._session.begin()
@@ -419,7 +419,7 @@ class Storage:
 def _refused(error: duckdb.Error, committing: bool) -> SparseqError:
     if committing:
         return not_written(error, "the store is closed", "the change was made")
-    if is_full(error):
+    if is_full(error) or isinstance(error, duckdb.IOException):  # the disk's fault, not the rows'
         return not_written(error, "nothing was changed")
     return DataError(f"the rows could not be stored: {first_line(error)}", "nothing was loaded")
 
