@@ -30,6 +30,8 @@ from sparseq.stream.step import Request
 
 LIVES = 8
 """Lives in one world, at most."""
+MOST_COPIES = 4
+"""Of a store."""
 
 
 MORE: dict[str, Any] = {
@@ -61,9 +63,11 @@ class Setting(ABC):
 
     Attributes:
         ways: What a driver may do, and how often.
+        longest: Steps of a life, at most.
     """
 
     ways: ClassVar[dict[str, int]]
+    longest: ClassVar[int] = 3000
 
     def __init__(self, world: World, made: Path, query: Query) -> None:
         self.world, self.made, self.query = world, made, query
@@ -92,6 +96,9 @@ class Setting(ABC):
     def act(self, store: Store, what: str, name: str) -> None:
         """Do what only such a store knows."""
 
+    def opened(self, place: Path) -> None:  # noqa: B027 - there is one place
+        """Know that what is there has opened."""
+
     def more(self, end: int) -> None:  # noqa: B027 - drivers are alone there
         """Begin who else lives here, until so many steps."""
 
@@ -107,7 +114,7 @@ class Setting(ABC):
         world = self.world
         until = world.steps + steps
         for _ in range(LIVES):
-            end = min(until, world.steps + world.draw.randint(100, 3000))
+            end = min(until, world.steps + world.draw.randint(100, self.longest))
             for number, place in enumerate(self.places()):
                 self._begin(f"driver{number}", place, end)
             self.more(end)
@@ -142,6 +149,7 @@ class Setting(ABC):
         except SparseqError:  # another has it, or the disk fails
             self.world.rest(300)
             return
+        self.opened(place)
         with suppress(SparseqError):
             if self.world.draw.random() < 0.5:
                 self._read(store)
@@ -339,30 +347,65 @@ class Marked(File):
     All copies have one witness: whichever opens has everything that has left.
     """
 
+    longest: ClassVar[int] = 600
+
     def prepare(self) -> None:
         """See `Setting`."""
         super().prepare()
         keep_mark(self.store, self.world.root / "far" / "s.mark")
-        self._all = [self.store]
+        self._all = self._used = [self.store]
+        self._last = self.store
 
     def places(self) -> list[Path]:
-        """See `Setting`: the store, and a copy of it."""
-        return [self.store, *self.world.draw.sample(self._all, 1)]
+        """See `Setting`: two of the store and its copies, or one."""
+        self._used = self.world.draw.sample(self._all, min(2, len(self._all)))
+        return self._used
+
+    def opened(self, place: Path) -> None:
+        """See `Setting`: that one is never written over."""
+        self._last = place
+
+    def more(self, end: int) -> None:
+        """Have somebody copy a store now and then, whoever has it open: all of it at one moment."""
+        self.world.task("copier", self.world.process(), lambda: self._copies_some(end))
+
+    def _copies_some(self, end: int) -> None:
+        while self.world.steps < end:
+            self.world.rest(200)
+            self.world.step("copy")
+            self.world.unseen(self._copy)
 
     def operate(self) -> None:
         """Copy a store with all that is beside it, or have a file rot."""
         if self.world.draw.random() < 0.3:
             self._rots()
-        if self.world.draw.random() < 0.3 or len(self._all) > 4:
-            return
-        at = self.world.draw.choice(self._all)
-        to = self.world.root / "copies" / f"c{len(self._all)}"
-        to.mkdir()
-        for beside in at.parent.glob(f"{at.name}*"):
-            shutil.copy(beside, to / beside.name)
-        self._all.append(to / at.name)
-        self.world.disk.begin()
+        if self.world.draw.random() < 0.5:
+            self._copy()
+            self.world.disk.begin()
 
+    def _copy(self) -> None:
+        """Copy a store with all that is beside it; a later copy takes the place of an earlier.
+
+        Nobody writes over the one that opened last: no other may be whole.
+        """
+        at, count = self.world.draw.choice(self._all), len(self._all)
+        free = [one for one in self._all if one not in (at, self._last, *self._used)]
+        if count <= MOST_COPIES:
+            to = self.world.root / "copies" / f"c{count}" / at.name
+            to.parent.mkdir()
+            self._all.append(to)
+        elif free:
+            to = self.world.draw.choice(free)
+        else:
+            return
+        for before in sorted(to.parent.iterdir()):
+            self.world.disk.forget(str(before))
+            before.unlink()
+        for beside in sorted(at.parent.glob(f"{at.name}*")):
+            shutil.copy(beside, to.parent / beside.name)
+            self.world.disk.flushed(str(to.parent / beside.name))
+        for folder in (to.parent, to.parent.parent):
+            self.world.disk.flushed(str(folder))
     def look(self) -> None:
         """See `Setting`: one of the copies opens."""
         self.quietly(self._look_at_all)
@@ -375,6 +418,7 @@ class Marked(File):
             except SparseqError as error:
                 refusals.append(str(error))
                 continue
+            self.opened(place)
             self._looks_at(store)
             store.close()
         if len(refusals) == len(self._all):
