@@ -58,10 +58,17 @@ class Witness:
         Raises:
             Finding: It was another before.
         """
-        data = _bits(answer)
-        number = answer.facts.release
-        if self.answers.setdefault(number, data) != data:
-            raise Finding(f"release {number} was answered twice, with other bits")
+        self.told(answer.facts.release, cells(answer), request)
+
+    def told(self, release: int | None, found: Cells, request: str = "") -> None:
+        """Take note of an answer that has left by some protocol; without its number, maybe.
+
+        Raises:
+            Finding: It was another before.
+        """
+        data = repr(found).encode()
+        if release and self.answers.setdefault(release, data) != data:
+            raise Finding(f"release {release} was answered twice, with other bits")
         if request and self.requests.setdefault(request, data) != data:
             raise Finding(f"request {request} was answered twice, with other bits")
 
@@ -78,8 +85,12 @@ class Witness:
         for number, data in self.answers.items():
             if number not in history:
                 raise Finding(f"release {number} has left, and is in no history")
-            if _bits(Answer.from_bytes(history[number].answer)) != data:
+            if _bits(history[number]) != data:
                 raise Finding(f"release {number} has left with other bits")
+        named = {str(one.request): _bits(one) for one in history.values() if one.request}
+        for request, data in self.requests.items():
+            if named.get(request) != data:
+                raise Finding(f"request {request} has left, and the history has another answer")
         accounts = store.stream.accounts
         budgets = accounts.budgets.tolist()
         paid = [0] * len(budgets)
@@ -119,14 +130,22 @@ class Witness:
         if [kind for kind, _ in shown] != [*KINDS, None]:
             raise Finding(f"release {answer.facts.release} has other groups than were declared")
         noise = tuple(n - truth[kind] for kind, n in shown)
-        data = _bits(answer)
+        data = repr((answer.facts.release, shown)).encode()
         if self.noises.setdefault(noise, data) != data:
             raise Finding(f"the noise of release {answer.facts.release} was drawn before")
         if max(map(abs, noise)) > 12 * answer.facts.sigma[0]:
             raise Finding(f"release {answer.facts.release} is not the truth and noise: {noise}")
 
 
-def _bits(answer: Answer) -> bytes:
-    """Return what tells answers apart: all that was released."""
-    facts = answer.facts
-    return repr((facts.release, answer.rows())).encode()
+Cells = list[tuple[str | None, int]]
+"""The kinds of an answer, each with its number."""
+
+
+def cells(answer: Answer) -> Cells:
+    """Return all that was released in an answer."""
+    return [(row["kind"], int(row["n"])) for row in answer.rows()]
+
+
+def _bits(release: Release) -> bytes:
+    """Return what tells answers apart."""
+    return repr(cells(Answer.from_bytes(release.answer))).encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import shutil
 import tempfile
@@ -20,6 +21,7 @@ from benchmarks.simulation.drivers import File, Lake, Marked, Setting, template
 from benchmarks.simulation.faults import PLANTED
 from benchmarks.simulation.monitors import Followed, FollowedLake
 from benchmarks.simulation.seams import Seams
+from benchmarks.simulation.servers import Served, ServedLake
 from benchmarks.simulation.world import FAULTS, World, silence
 from sparseq.sql.plan import Query
 
@@ -29,6 +31,8 @@ SETTINGS: dict[str, type[Setting]] = {
     "marked": Marked,
     "monitor": Followed,
     "monitors": FollowedLake,
+    "server": Served,
+    "servers": ServedLake,
 }
 MIX = ("lake", "lake", "lake", "file", "lake", "lake", "lake", "marked")
 """Settings of seeds, in turn: a step of a lake takes less time than one of DuckDB."""
@@ -126,6 +130,7 @@ class Runner:
 def runner() -> Iterator[Runner]:
     """Have a place for worlds: in memory, where the system has such a place."""
     silence()
+    logging.disable()  # of servers that are told of faults
     cores, readers = pa.cpu_count(), pa.io_thread_count()
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
