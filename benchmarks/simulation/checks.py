@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -46,7 +47,7 @@ class Witness:
         spent: What everybody had paid at least, when it was looked at last.
     """
 
-    takes: Callable[[Release], Collection[int]]
+    takes: Callable[[Release], Collection[int]] = lambda _: range(PEOPLE)
     answers: dict[int, bytes] = field(default_factory=dict)
     requests: dict[str, bytes] = field(default_factory=dict)
     noises: dict[tuple[int, ...], bytes] = field(default_factory=dict)
@@ -72,14 +73,13 @@ class Witness:
         if request and self.requests.setdefault(request, data) != data:
             raise Finding(f"request {request} was answered twice, with other bits")
 
-    def looks_at(self, store: Store) -> None:
-        """Compare a store with what has left, and with itself.
+    def keeps(self, store: Store) -> dict[int, Release]:
+        """Compare the history of a store with what has left; return it.
 
         Raises:
             Finding: Something does not hold.
         """
-        ledger = store.stream.ledger
-        history = {release.id: release for release in ledger.releases()}
+        history = {release.id: release for release in store.stream.ledger.releases()}
         if sorted(history) != list(range(1, len(history) + 1)):
             raise Finding("the history has a hole")
         for number, data in self.answers.items():
@@ -87,10 +87,22 @@ class Witness:
                 raise Finding(f"release {number} has left, and is in no history")
             if _bits(history[number]) != data:
                 raise Finding(f"release {number} has left with other bits")
-        named = {str(one.request): _bits(one) for one in history.values() if one.request}
+        asked = [one for one in history.values() if one.request is not None]
+        named = {str(one.request): one for one in asked}
+        if len(named) != len(asked):
+            raise Finding("the history has two answers to one request")
         for request, data in self.requests.items():
-            if named.get(request) != data:
+            if request not in named or _bits(named[request]) != data:
                 raise Finding(f"request {request} has left, and the history has another answer")
+        return history
+
+    def looks_at(self, store: Store) -> None:
+        """Compare a store with what has left, and with itself.
+
+        Raises:
+            Finding: Something does not hold.
+        """
+        ledger, history = store.stream.ledger, self.keeps(store)
         accounts = store.stream.accounts
         budgets = accounts.budgets.tolist()
         paid = [0] * len(budgets)
@@ -137,13 +149,16 @@ class Witness:
             raise Finding(f"release {answer.facts.release} is not the truth and noise: {noise}")
 
 
-Cells = list[tuple[str | None, int]]
-"""The kinds of an answer, each with its number."""
+Cells = list[tuple[Any, ...]]
+"""The rows of an answer: kinds, each with its number."""
 
 
 def cells(answer: Answer) -> Cells:
     """Return all that was released in an answer."""
-    return [(row["kind"], int(row["n"])) for row in answer.rows()]
+    return [
+        (row["kind"], int(row["n"])) if {"kind", "n"} <= row.keys() else tuple(row.values())
+        for row in answer.rows()
+    ]
 
 
 def _bits(release: Release) -> bytes:

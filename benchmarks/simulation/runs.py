@@ -20,8 +20,10 @@ from benchmarks.simulation.checks import Finding
 from benchmarks.simulation.drivers import File, Lake, Marked, Setting, template
 from benchmarks.simulation.faults import PLANTED
 from benchmarks.simulation.monitors import Followed, FollowedLake
+from benchmarks.simulation.populations import Populated
 from benchmarks.simulation.seams import Seams
 from benchmarks.simulation.servers import Served, ServedLake
+from benchmarks.simulation.upgrades import Upgraded
 from benchmarks.simulation.world import FAULTS, World, silence
 from sparseq.sql.plan import Query
 
@@ -33,6 +35,8 @@ SETTINGS: dict[str, type[Setting]] = {
     "monitors": FollowedLake,
     "server": Served,
     "servers": ServedLake,
+    "population": Populated,
+    "upgrade": Upgraded,
 }
 MIX = ("lake", "lake", "lake", "file", "lake", "lake", "lake", "marked")
 """Settings of seeds, in turn: a step of a lake takes less time than one of DuckDB."""
