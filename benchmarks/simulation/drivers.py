@@ -99,6 +99,10 @@ class Setting(ABC):
     def opened(self, place: Path) -> None:  # noqa: B027 - there is one place
         """Know that what is there has opened."""
 
+    def instead(self, place: Path) -> Path:
+        """Return what is opened after whoever had a place open was killed."""
+        return place
+
     def more(self, end: int) -> None:  # noqa: B027 - drivers are alone there
         """Begin who else lives here, until so many steps."""
 
@@ -137,7 +141,7 @@ class Setting(ABC):
                     self._drive(name, place, end)
             finally:
                 if process.dead and not self.world.lost_power and self.world.steps < end:
-                    self._begin(name, place, end)
+                    self._begin(name, self.instead(place), end)
 
         self.world.task(name, process, life)
 
@@ -153,6 +157,7 @@ class Setting(ABC):
         with suppress(SparseqError):
             if self.world.draw.random() < 0.5:
                 self._read(store)
+                self.world.step("read")
             while self.world.steps < end and self.world.draw.random() < 0.97:
                 self._act(store, name)
         with suppress(SparseqError):
@@ -360,6 +365,12 @@ class Marked(File):
         """See `Setting`: two of the store and its copies, or one."""
         self._used = self.world.draw.sample(self._all, min(2, len(self._all)))
         return self._used
+
+    def instead(self, place: Path) -> Path:
+        """See `Setting`: now and then, somebody takes a copy."""
+        other = self.world.draw.choice(self._all) if self.world.draw.random() < 0.5 else place
+        self._used = [*self._used, other]
+        return other
 
     def opened(self, place: Path) -> None:
         """See `Setting`: that one is never written over."""

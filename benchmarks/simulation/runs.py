@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import random
 import shutil
+import signal
+import sys
 import tempfile
 import time
 import traceback
@@ -12,7 +14,10 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.queues import Queue
 from pathlib import Path
+from queue import Empty
 
 import pyarrow as pa
 
@@ -38,7 +43,11 @@ SETTINGS: dict[str, type[Setting]] = {
     "population": Populated,
     "upgrade": Upgraded,
 }
-MIX = ("lake", "lake", "lake", "file", "lake", "lake", "lake", "marked")
+MIX = (
+    *("lake", "lake", "file", "lake", "lake", "monitors", "lake", "lake", "marked", "lake"),
+    *("lake", "servers", "lake", "lake", "population", "lake", "lake", "monitor", "lake", "lake"),
+    *("server", "lake", "lake", "monitors", "lake", "lake", "upgrade", "lake", "servers", "lake"),
+)
 """Settings of seeds, in turn: a step of a lake takes less time than one of DuckDB."""
 STEPS = 3000
 _REAL_LOG = 29
@@ -111,7 +120,9 @@ class Runner:
             self._made[setting] = folder, template(SETTINGS[setting], folder)
         return self._made[setting]
 
-    def runs(self, seed: int, seconds: float, steps: float, plant: str = "") -> Iterator[Run]:
+    def runs(
+        self, seed: int, seconds: float, steps: float, plant: str = "", each: int = 1
+    ) -> Iterator[Run]:
         """Run the worlds of seeds, one after the other, until the time is over, or the steps are.
 
         Args:
@@ -119,6 +130,7 @@ class Runner:
             seconds: Of time.
             steps: At most, about.
             plant: See `run`; only settings in which it can do harm are run.
+            each: Only each so many seeds: others run the rest.
         """
         until, done = time.perf_counter() + seconds, 0
         settings = PLANTED[plant].settings if plant else ()
@@ -127,7 +139,53 @@ class Runner:
             run = self.run(seed, setting, plant=plant)
             yield run
             done += run.steps
-            seed += 1
+            seed += each
+
+
+def runs_of(
+    workers: int, seed: int, seconds: float, steps: float, plant: str = ""
+) -> Iterator[Run]:
+    """Run worlds in so many processes, as `Runner.runs` does; yield each when it is over.
+
+    Whoever stops taking them ends the processes.
+    """
+    if workers == 1:
+        with runner() as worlds:
+            yield from worlds.runs(seed, seconds, steps, plant)
+        return
+    context = get_context("spawn")  # DuckDB's threads don't outlive a fork
+    found: Queue[Run | None] = context.Queue()
+    given = [(found, seed + k, seconds, steps / workers, plant, workers) for k in range(workers)]
+    begun = [context.Process(target=_work, args=one, daemon=True) for one in given]
+    try:
+        for process in begun:
+            process.start()
+        left = workers
+        while left:
+            try:
+                run = found.get(timeout=5)
+            except Empty:
+                if any(process.exitcode for process in begun):
+                    raise RuntimeError("a process of the simulation has ended by itself") from None
+                continue
+            if run is None:
+                left -= 1
+            else:
+                yield run
+    finally:
+        for process in begun:
+            process.terminate()
+            process.join()
+
+
+def _work(
+    found: Queue[Run | None], seed: int, seconds: float, steps: float, plant: str, each: int
+) -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # its folder in memory goes with it
+    with runner() as worlds:
+        for run in worlds.runs(seed, seconds, steps, plant, each):
+            found.put(run)
+        found.put(None)
 
 
 @contextmanager

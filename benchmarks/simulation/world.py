@@ -29,7 +29,7 @@ from benchmarks.simulation.disk import MOODS, Disk
 FAULTS = ("kill", "power", "full", "broken", "slow", "jump", "lost")
 """Of steps: the process dies; the machine does; no room; an error of the disk; others go first for
 a long time; the clock jumps; it was done, and nobody is told."""
-HOT = {"told": 10, "COMMIT done": 10, "fsync": 3, "pwrite": 3}
+HOT = {"told": 10, "COMMIT done": 10, "read": 10, "fsync": 5, "pwrite": 5}
 """Steps at which something is seen that is not durable yet: faults are so many times as often."""
 INFINITE = float("inf")
 _PATIENCE = 600  # seconds of this machine until a task ends
