@@ -21,7 +21,9 @@ from benchmarks.simulation.world import FAULTS
 @click.option("--setting", type=click.Choice(list(SETTINGS)), default=None, help="With --seed.")
 @click.option("--minutes", default=1.0, show_default=True, help="So long; for each planted fault.")
 @click.option("--steps", default=float("inf"), help="At most about so many.")
-@click.option("--workers", default=1, show_default=True, help="Processes, each with seeds of its own.")
+@click.option(
+    "--workers", default=1, show_default=True, help="Processes, each with seeds of its own."
+)
 @click.option("--findings", type=click.Path(file_okay=False, path_type=Path),
               help="A folder: a file for each seed that finds something.")  # fmt: skip
 @click.option("--plant", help="Have this fault in sparseq, until it is found; or all, in turn.")

@@ -242,7 +242,9 @@ class Lake(Setting):
     @classmethod
     def make(cls, folder: Path) -> Query:
         """See `Setting`."""
-        with sparseq.create(f"lake://{folder / 'lake'}", {"visits": rows()}, buckets=1, **MORE) as s:
+        with sparseq.create(
+            f"lake://{folder / 'lake'}", {"visits": rows()}, buckets=1, **MORE
+        ) as s:
             return s.lower(QUESTION)
 
     def places(self) -> list[Path]:
@@ -417,6 +419,7 @@ class Marked(File):
             self.world.disk.flushed(str(to.parent / beside.name))
         for folder in (to.parent, to.parent.parent):
             self.world.disk.flushed(str(folder))
+
     def look(self) -> None:
         """See `Setting`: one of the copies opens."""
         self.quietly(self._look_at_all)
@@ -434,4 +437,3 @@ class Marked(File):
             store.close()
         if len(refusals) == len(self._all):
             raise Finding(f"no copy opens: {refusals}")
-

@@ -225,5 +225,3 @@ class FollowedLake(Follows):
     def act(self, store: Store, what: str, name: str) -> None:
         """See `Setting`."""
         self.follow(store, name)
-
-

@@ -174,15 +174,17 @@ class World:
     def run(self) -> None:
         """Have all tasks run until they end; raise what one of them raised."""
         ended: list[Task] = []
-        while self._tasks:
-            self._next().give_turn()
-            if not self._main.acquire(timeout=_PATIENCE):
-                raise Stuck("a task waits for something that is no step")
-            ended += [task for task in self._tasks if task.done]
-            self._tasks = [task for task in self._tasks if not task.done]
-        for task in ended:
-            if task.failed is not None:
-                raise task.failed
+        try:
+            while self._tasks:
+                self._next().give_turn()
+                if not self._main.acquire(timeout=_PATIENCE):
+                    raise Stuck("a task waits for something that is no step")
+                ended += [task for task in self._tasks if task.done]
+                self._tasks = [task for task in self._tasks if not task.done]
+        finally:
+            for task in ended:
+                if task.failed is not None:
+                    raise task.failed
 
     def pass_on(self, _: Task) -> None:
         """Give the turn back: a task has ended."""
