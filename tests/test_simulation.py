@@ -294,7 +294,7 @@ def test_a_full_disk_under_a_population_is_told_in_words(
     sparseq.create_population(tmp_path / "people")
     with monkeypatch.context() as patch:
         patch.setattr(population, "Lock", full)
-        with pytest.raises(sparseq.StoreError, match="the disk is full; .* was not asked"):
+        with pytest.raises(sparseq.StoreError, match=r"the disk is full; .* was not asked"):
             sparseq.population_facts(tmp_path / "people")
     assert sparseq.population_facts(tmp_path / "people")["least_left"] == 1
 

@@ -73,10 +73,9 @@ def _fresh(workers: int, minutes: float, steps: float, findings: Path | None) ->
         runs.append(run)
     done, took = sum(run.steps for run in runs), time.perf_counter() - begun
     found = [f"{run.setting}:{run.seed}" for run in runs if run.found]
-    click.echo(
-        f"{len(runs):,} worlds from seed {first}, {done:,} steps, {done / took * 60:,.0f} a minute, "
-        f"{workers} workers, {took:.0f} s; {len(found)} found something {' '.join(found)}".rstrip()
-    )
+    each = f"{done / took * 60:,.0f} a minute, {workers} workers, {took:.0f} s"
+    said = f"{len(runs):,} worlds from seed {first}, {done:,} steps, {each}"
+    click.echo(f"{said}; {len(found)} found something {' '.join(found)}".rstrip())
     return runs
 
 

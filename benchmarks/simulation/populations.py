@@ -1,4 +1,4 @@
-"""Stores that draw on one population: nobody is above its budget, whatever is killed or put back."""
+"""Stores that draw on one population: nobody is above a budget, whatever is killed or put back."""
 
 from __future__ import annotations
 

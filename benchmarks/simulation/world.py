@@ -2,12 +2,12 @@
 
 Tasks are threads of which one at a time runs. Each operation on a file of the world, each statement
 that writes, each entry of a lake's log and each message is a *step*: there the running task may be
-killed, be told of a fault, sleep, or another task goes on; so it may where it waits for another. All
-that is drawn comes from the seed, in the order of steps; so a seed has one life, and the digest of
-its steps says so.
+killed, be told of a fault, sleep, or another task goes on; so it may where it waits for another.
+All that is drawn comes from the seed, in the order of steps; so a seed has one life, and the digest
+of its steps says so.
 
-Within tasks `os`, `open`, `secrets`, `time` and `datetime` are the world's (`Seams`), and so are the
-threads that a server begins (`threads.py`): the code under test is as it is everywhere else.
+Within tasks `os`, `open`, `secrets`, `time` and `datetime` are the world's (`Seams`), and so are
+the threads that a server begins (`threads.py`): the code under test is as it is everywhere else.
 """
 
 from __future__ import annotations

@@ -348,7 +348,8 @@ def opened(path: str | Path, id: str = "", patience: float | None = None) -> Ite
         patience: Seconds to wait while others have it open; None: `PATIENCE`.
 
     Raises:
-        StoreError: There is none, it is another, it lacks what was drawn from it, or the disk fails.
+        StoreError: There is none, it is another, it lacks what was drawn from it, or the disk is
+            full.
         StoreInUse: Others have had it open for too long.
     """
     path = Path(path)
