@@ -257,7 +257,7 @@ class Client:
                 con.execute(f"SET sparseq.request_id = '{id}'")
                 found = con.execute(asked["sql"])
                 names = [column.name for column in found.description or ()]
-                rows = [dict(zip(names, map(float, row), strict=True)) for row in found.fetchall()]
+                rows = [dict(zip(names, map(_number, row), strict=True)) for row in found]
         except psycopg.Error as error:
             if error.sqlstate and error.sqlstate[:2] not in ("40", "57", "08", "XX"):
                 raise Refused("quota" if error.sqlstate == "53400" else str(error)) from None
@@ -265,6 +265,11 @@ class Client:
         again = [int(m[1]) for text in notices if (m := re.match(r"release (\d+) again", text))]
         return {"release": again[0] if again else None, "repeat": bool(again), "rows": rows,
                 "follows": False}  # fmt: skip
+
+
+def _number(value: Any) -> float | None:
+    """Return a number of an answer; None: the group of those without a key."""
+    return None if value is None else float(value)
 
 
 # -- a life ----------------------------------------------------------------------------------------
