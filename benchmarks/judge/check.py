@@ -51,6 +51,7 @@ RULES = {
     "account": "what an account has spent is not its charges, or is more than its budget",
     "rows": "the store's rows are not those that were acknowledged",
     "quota": "more, or fewer, answers than a quota allows",
+    "lost store": "the store does not open any more",
     "promise": "the store promises something else than in the beginning",
 }
 """What can be found."""
@@ -612,4 +613,11 @@ def judged(history: Path, export: Path) -> list[Finding]:
     """Return what does not fit between the two files."""
     with history.open(encoding="utf-8") as lines:
         read = History.read(lines)
-    return Judge(read, json.loads(export.read_text("utf-8"))).judge()
+    return findings(read, json.loads(export.read_text("utf-8")))
+
+
+def findings(history: History, export: Mapping[str, Any]) -> list[Finding]:
+    """Return what does not fit between a history and an export."""
+    if "error" in export:
+        return [Finding("lost store", export["error"])]
+    return Judge(history, export).judge()

@@ -130,6 +130,10 @@ def _environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
 
 
+class Silent(RuntimeError):
+    """Nobody serves the store, or answers, any more."""
+
+
 class Server:
     """A server of a store; `url` and `pg` are "" while nobody serves."""
 
@@ -253,7 +257,7 @@ class Client:
                 con.execute(f"SET sparseq.request_id = '{id}'")
                 found = con.execute(asked["sql"])
                 names = [column.name for column in found.description or ()]
-                rows = [dict(zip(names, map(float, row), strict=True)) for row in found.fetchall()]
+                rows = [dict(zip(names, map(_number, row), strict=True)) for row in found]
         except psycopg.Error as error:
             if error.sqlstate and error.sqlstate[:2] not in ("40", "57", "08", "XX"):
                 raise Refused("quota" if error.sqlstate == "53400" else str(error)) from None
@@ -261,6 +265,11 @@ class Client:
         again = [int(m[1]) for text in notices if (m := re.match(r"release (\d+) again", text))]
         return {"release": again[0] if again else None, "repeat": bool(again), "rows": rows,
                 "follows": False}  # fmt: skip
+
+
+def _number(value: Any) -> float | None:
+    """Return a number of an answer; None: the group of those without a key."""
+    return None if value is None else float(value)
 
 
 # -- a life ----------------------------------------------------------------------------------------
@@ -287,6 +296,7 @@ class Life:
     weighted: bool = False
     program: Sequence[str] = SPARSEQ
     events: Sequence[str] = ()
+    patience: float = MOST_SECONDS
     stop: threading.Event = field(default_factory=threading.Event)
     wrong: list[BaseException] = field(default_factory=list)
 
@@ -299,17 +309,21 @@ class Life:
         self.driven = self.answers = self.most = 0
 
     def live(self) -> tuple[Path, Path]:
-        """Live; return the history and the export."""
+        """Live; return the history and the export.
+
+        Raises:
+            Silent: Nobody answers, though the store opens.
+        """
         self._make()
         self.servers = [
             Server(self.store, self.program, self.folder / f"server{i}.log")
             for i in range(2 if self.lake else 1)
         ]
-        threads = [threading.Thread(target=self._brings)]
+        threads, silent = [threading.Thread(target=self._brings)], None
         try:
             for server in self.servers:
                 if not server.start():
-                    raise RuntimeError(f"nobody serves: see {self.folder}")
+                    raise Silent(f"nobody serves: see {self.folder}")
             threads += [threading.Thread(target=self._asks, args=(c,)) for c in self._clients()]
             for thread in threads:
                 thread.start()
@@ -317,6 +331,8 @@ class Life:
                 self._wait(self.draw.randrange(5, 25))
                 self._happens(event)
             self._wait(20)
+        except Silent as error:
+            silent = error
         finally:
             self.stop.set()
             for thread in threads:
@@ -327,7 +343,10 @@ class Life:
             self.book.close()
         if self.wrong:
             raise self.wrong[0]
-        return self.folder / "history.jsonl", self._export()
+        export = self._export()
+        if silent is not None and not _cannot_be_opened(export):
+            raise silent
+        return self.folder / "history.jsonl", export
 
     def _make(self) -> None:
         rows = [(who, day, float(1 + (who + day) % 6)) for who in range(PEOPLE) for day in DAYS[:3]]
@@ -436,11 +455,11 @@ class Life:
 
     def _wait(self, answers: int) -> None:
         """Wait for so many more answers, and a moment longer."""
-        until, last = self.answers + answers, time.monotonic() + MOST_SECONDS
+        until, last = self.answers + answers, time.monotonic() + self.patience
         self.most = until + SPARE
         while self.answers < until and not self.stop.is_set():
             if time.monotonic() > last:
-                raise RuntimeError(f"nobody answers: see {self.folder}")
+                raise Silent(f"nobody answers: see {self.folder}")
             time.sleep(0.01)
         time.sleep(self.draw.uniform(0, 0.05))
 
@@ -468,7 +487,7 @@ class Life:
         server.end(signal.SIGKILL)
         meanwhile()
         if not server.start():
-            raise RuntimeError(f"nobody serves after a kill: see {self.folder}")
+            raise Silent(f"nobody serves after a kill: see {self.folder}")
         self._event("served again")
 
     def _copy(self) -> None:
@@ -542,15 +561,19 @@ class Life:
         return [Path(f"{self.path}{end}") for end in ("", ".wal", ".session")]
 
     def _export(self) -> Path:
+        """Write the curator's export; of a store that does not open, why."""
         path = self.folder / "export.json"
         done = subprocess.run(
             [sys.executable, "-m", "benchmarks.judge.export", self.store],
             capture_output=True, text=True, env=_environment(), check=False,
         )  # fmt: skip
-        if done.returncode:
-            raise RuntimeError(f"no export of {self.folder}: {done.stderr[-500:]}")
-        path.write_text(done.stdout)
+        error = json.dumps({"error": done.stderr[-500:]})
+        path.write_text(error if done.returncode else done.stdout)
         return path
+
+
+def _cannot_be_opened(export: Path) -> bool:
+    return "error" in json.loads(export.read_text())
 
 
 def lives(folder: Path, runs: int, seed: int = 1) -> Iterator[tuple[Path, Path]]:

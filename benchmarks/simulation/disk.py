@@ -185,6 +185,8 @@ class Disk:
             else:
                 now = None if at is None else Path(at).read_bytes()
                 Path(to).write_bytes(_content(child, now, draw, mood))
+                when = 0.0 if at is None else os.path.getmtime(at)
+                os.utime(to, (when, when))
 
 
 def _kept(edits: list[Edit], draw: random.Random, mood: str) -> list[Edit]:

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import duckdb
 
 import sparseq
-from benchmarks.simulation.checks import COUNTS, KINDS, QUESTION, Finding, Witness, rows
+from benchmarks.simulation.checks import COUNTS, KINDS, PEOPLE, QUESTION, Finding, Witness, rows
 from benchmarks.simulation.disk import SECTOR
 from benchmarks.simulation.seams import Seams
 from benchmarks.simulation.world import World, kind_of
 from sparseq.base.errors import SparseqError
+from sparseq.ledger.protocol import Release
 from sparseq.sql.plan import Query
 from sparseq.store._duckdb.backup import keep_mark
 from sparseq.store.answer import Answer
@@ -29,26 +30,25 @@ from sparseq.stream.step import Request
 
 LIVES = 8
 """Lives in one world, at most."""
+MOST_COPIES = 4
+"""Of a store."""
 
 
-def template(folder: Path) -> Query:
-    """Make what all worlds begin with, in a folder; return the question, lowered."""
+MORE: dict[str, Any] = {
+    "user": "who",
+    "keys": {"kind": list(KINDS)},
+    "purposes": [sparseq.Questions(in_or_out=True, counts=COUNTS)],
+}
+"""How stores are made: each answer is a `COUNTS`-th part of everybody's budget."""
+
+
+def template(setting: type[Setting], folder: Path) -> Query:
+    """Make what all worlds of a setting begin with, in a folder; return the question, lowered."""
     world = World(0, folder, {})
     world.quiet = True
-    more = {
-        "user": "who",
-        "keys": {"kind": list(KINDS)},
-        "purposes": [sparseq.Questions(in_or_out=True, counts=COUNTS)],
-    }
-    queries = []
-
-    def made() -> None:
-        with sparseq.create(folder / "s.sparseq", {"visits": rows()}, **more) as store:
-            queries.append(store.lower(QUESTION))
-        sparseq.create(f"lake://{folder / 'lake'}", {"visits": rows()}, buckets=1, **more).close()
-
+    queries: list[Query] = []
     with Seams(world, real_log=True).in_place():
-        world.task("make", world.process(), made)
+        world.task("make", world.process(), lambda: queries.append(setting.make(folder)))
         world.run()
     return queries[0]
 
@@ -63,27 +63,48 @@ class Setting(ABC):
 
     Attributes:
         ways: What a driver may do, and how often.
+        longest: Steps of a life, at most.
     """
 
     ways: ClassVar[dict[str, int]]
+    longest: ClassVar[int] = 3000
 
     def __init__(self, world: World, made: Path, query: Query) -> None:
         self.world, self.made, self.query = world, made, query
-        self.witness, self.asked = Witness(), list[str]()
+        self.witness, self.asked = Witness(self.takes), list[str]()
         self.prepare()
         world.disk.begin()
 
+    @classmethod
     @abstractmethod
+    def make(cls, folder: Path) -> Query:
+        """Make what worlds begin with, in a folder; return the question, lowered."""
+
     def prepare(self) -> None:
         """Lay out the files."""
+        shutil.copytree(self.made, self.world.root, dirs_exist_ok=True)
+
+    def takes(self, release: Release) -> Collection[int]:
+        """Return who a release is about, whether they can pay for it or not."""
+        return range(PEOPLE)
 
     @abstractmethod
     def places(self) -> list[Path]:
         """Return what drivers open in this life, one each."""
 
     @abstractmethod
-    def act(self, store: Store, what: str) -> None:
+    def act(self, store: Store, what: str, name: str) -> None:
         """Do what only such a store knows."""
+
+    def opened(self, place: Path) -> None:  # noqa: B027 - there is one place
+        """Know that what is there has opened."""
+
+    def instead(self, place: Path) -> Path:
+        """Return what is opened after whoever had a place open was killed."""
+        return place
+
+    def more(self, end: int) -> None:  # noqa: B027 - drivers are alone there
+        """Begin who else lives here, until so many steps."""
 
     def operate(self) -> None:  # noqa: B027 - nobody does anything with a lake's files
         """Do what somebody does with files while nothing runs."""
@@ -97,9 +118,10 @@ class Setting(ABC):
         world = self.world
         until = world.steps + steps
         for _ in range(LIVES):
-            end = min(until, world.steps + world.draw.randint(100, 3000))
+            end = min(until, world.steps + world.draw.randint(100, self.longest))
             for number, place in enumerate(self.places()):
                 self._begin(f"driver{number}", place, end)
+            self.more(end)
             world.run()
             if world.lost_power:
                 world.crash()
@@ -119,7 +141,7 @@ class Setting(ABC):
                     self._drive(name, place, end)
             finally:
                 if process.dead and not self.world.lost_power and self.world.steps < end:
-                    self._begin(name, place, end)
+                    self._begin(name, self.instead(place), end)
 
         self.world.task(name, process, life)
 
@@ -131,9 +153,11 @@ class Setting(ABC):
         except SparseqError:  # another has it, or the disk fails
             self.world.rest(300)
             return
+        self.opened(place)
         with suppress(SparseqError):
             if self.world.draw.random() < 0.5:
                 self._read(store)
+                self.world.step("read")
             while self.world.steps < end and self.world.draw.random() < 0.97:
                 self._act(store, name)
         with suppress(SparseqError):
@@ -162,7 +186,7 @@ class Setting(ABC):
         elif what == "fold":
             store.stream.ledger.fold(0)
         else:
-            self.act(store, what)
+            self.act(store, what, name)
 
     def _read(self, store: Store) -> None:
         for release in store.releases(last=3):
@@ -199,10 +223,13 @@ class Setting(ABC):
         except SparseqError as error:
             raise Finding(f"{place.name} does not open: {error}") from error
         try:
-            self.witness.looks_at(store)
-            self.world.tell(repr(sorted(self.witness.answers.values())))
+            self._looks_at(store)
         finally:
             store.close()
+
+    def _looks_at(self, store: Store) -> None:
+        self.witness.looks_at(store)
+        self.world.tell(repr(sorted(self.witness.answers.values())))
 
 
 class Lake(Setting):
@@ -212,15 +239,19 @@ class Lake(Setting):
         "ask": 6, "again": 4, "many": 1, "known": 1, "history": 1, "fold": 1, "note": 1,
         "sweep": 1}  # fmt: skip
 
-    def prepare(self) -> None:
+    @classmethod
+    def make(cls, folder: Path) -> Query:
         """See `Setting`."""
-        shutil.copytree(self.made / "lake", self.world.root / "lake")
+        with sparseq.create(
+            f"lake://{folder / 'lake'}", {"visits": rows()}, buckets=1, **MORE
+        ) as s:
+            return s.lower(QUESTION)
 
     def places(self) -> list[Path]:
         """See `Setting`."""
         return [self.world.root / "lake"] * self.world.draw.randint(1, 4)
 
-    def act(self, store: Store, what: str) -> None:
+    def act(self, store: Store, what: str, name: str) -> None:
         """See `Setting`."""
         store.backend.sweep()  # type: ignore[attr-defined]
 
@@ -236,19 +267,25 @@ class File(Setting):
         "ask": 8, "again": 4, "many": 1, "known": 1, "history": 2, "fold": 1, "note": 1,
         "checkpoint": 1, "backup": 1}  # fmt: skip
 
+    @classmethod
+    def make(cls, folder: Path) -> Query:
+        """See `Setting`."""
+        for name in ("here", "far", "copies"):
+            (folder / name).mkdir()
+        with sparseq.create(folder / "here" / "s.sparseq", {"visits": rows()}, **MORE) as store:
+            return store.lower(QUESTION)
+
     def prepare(self) -> None:
         """See `Setting`."""
+        super().prepare()
         self.store = self.world.root / "here" / "s.sparseq"
-        for name in ("here", "far", "copies"):
-            (self.world.root / name).mkdir()
-        shutil.copy(self.made / "s.sparseq", self.store)
         self._copies = 0
 
     def places(self) -> list[Path]:
         """See `Setting`."""
         return [self.store] * self.world.draw.randint(1, 2)
 
-    def act(self, store: Store, what: str) -> None:
+    def act(self, store: Store, what: str, name: str) -> None:
         """See `Setting`."""
         if what == "checkpoint":
             with suppress(duckdb.Error):  # of nobody's words
@@ -317,29 +354,71 @@ class Marked(File):
     All copies have one witness: whichever opens has everything that has left.
     """
 
+    longest: ClassVar[int] = 600
+
     def prepare(self) -> None:
         """See `Setting`."""
         super().prepare()
         keep_mark(self.store, self.world.root / "far" / "s.mark")
-        self._all = [self.store]
+        self._all = self._used = [self.store]
+        self._last = self.store
 
     def places(self) -> list[Path]:
-        """See `Setting`: the store, and a copy of it."""
-        return [self.store, *self.world.draw.sample(self._all, 1)]
+        """See `Setting`: two of the store and its copies, or one."""
+        self._used = self.world.draw.sample(self._all, min(2, len(self._all)))
+        return self._used
+
+    def instead(self, place: Path) -> Path:
+        """See `Setting`: now and then, somebody takes a copy."""
+        other = self.world.draw.choice(self._all) if self.world.draw.random() < 0.5 else place
+        self._used = [*self._used, other]
+        return other
+
+    def opened(self, place: Path) -> None:
+        """See `Setting`: that one is never written over."""
+        self._last = place
+
+    def more(self, end: int) -> None:
+        """Have somebody copy a store now and then, whoever has it open: all of it at one moment."""
+        self.world.task("copier", self.world.process(), lambda: self._copies_some(end))
+
+    def _copies_some(self, end: int) -> None:
+        while self.world.steps < end:
+            self.world.rest(200)
+            self.world.step("copy")
+            self.world.unseen(self._copy)
 
     def operate(self) -> None:
         """Copy a store with all that is beside it, or have a file rot."""
         if self.world.draw.random() < 0.3:
             self._rots()
-        if self.world.draw.random() < 0.3 or len(self._all) > 4:
+        if self.world.draw.random() < 0.5:
+            self._copy()
+            self.world.disk.begin()
+
+    def _copy(self) -> None:
+        """Copy a store with all that is beside it; a later copy takes the place of an earlier.
+
+        Nobody writes over the one that opened last: no other may be whole.
+        """
+        at, count = self.world.draw.choice(self._all), len(self._all)
+        free = [one for one in self._all if one not in (at, self._last, *self._used)]
+        if count <= MOST_COPIES:
+            to = self.world.root / "copies" / f"c{count}" / at.name
+            to.parent.mkdir()
+            self._all.append(to)
+        elif free:
+            to = self.world.draw.choice(free)
+        else:
             return
-        at = self.world.draw.choice(self._all)
-        to = self.world.root / "copies" / f"c{len(self._all)}"
-        to.mkdir()
-        for beside in at.parent.glob(f"{at.name}*"):
-            shutil.copy(beside, to / beside.name)
-        self._all.append(to / at.name)
-        self.world.disk.begin()
+        for before in sorted(to.parent.iterdir()):
+            self.world.disk.forget(str(before))
+            before.unlink()
+        for beside in sorted(at.parent.glob(f"{at.name}*")):
+            shutil.copy(beside, to.parent / beside.name)
+            self.world.disk.flushed(str(to.parent / beside.name))
+        for folder in (to.parent, to.parent.parent):
+            self.world.disk.flushed(str(folder))
 
     def look(self) -> None:
         """See `Setting`: one of the copies opens."""
@@ -353,11 +432,8 @@ class Marked(File):
             except SparseqError as error:
                 refusals.append(str(error))
                 continue
-            self.witness.looks_at(store)
-            self.world.tell(repr(sorted(self.witness.answers.values())))
+            self.opened(place)
+            self._looks_at(store)
             store.close()
         if len(refusals) == len(self._all):
             raise Finding(f"no copy opens: {refusals}")
-
-
-SETTINGS: dict[str, type[Setting]] = {"lake": Lake, "file": File, "marked": Marked}

@@ -7,15 +7,17 @@ says what is missing; the settings beside it are those in which it can do harm.
 from __future__ import annotations
 
 import os
+import secrets
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
 
 from sparseq.base import whole_files
 from sparseq.base.errors import StoreError
@@ -25,8 +27,16 @@ from sparseq.lake.lake_ledger import LakeLedger
 from sparseq.ledger._duckdb.journal import Journal
 from sparseq.ledger._duckdb.mark import HighWaterMark, MarkFile, Record
 from sparseq.ledger._duckdb.session import StoreSession
+from sparseq.ledger.notes import RequestId
 from sparseq.mechanisms import entropy
-from sparseq.store._duckdb import open_file
+from sparseq.series import query_series
+from sparseq.series.series_file import CsvFormat, SeriesFile
+from sparseq.server import thread
+from sparseq.server.quota_desk import QuotaTotals
+from sparseq.server.service import Service
+from sparseq.store import population
+from sparseq.store._duckdb import backup, open_file
+from sparseq.store.store import Store
 from sparseq.stream.release_charges import Bill
 from sparseq.stream.step import Stream
 
@@ -55,6 +65,7 @@ class Fault:
 
 
 LAKE, FILE, MARKED = ("lake",), ("file", "marked"), ("marked",)
+MONITORS, SERVERS = ("monitors", "monitor"), ("servers", "server")
 PLANTED: dict[str, Fault] = {}
 
 
@@ -204,7 +215,7 @@ def charges_after_the_sum_ignored() -> list[Place]:
 # -- a store in a file -----------------------------------------------------------------------------
 
 
-@plant(*MARKED)
+@plant("marked", "population")
 def mark_ignored() -> list[Place]:
     """A store opens whatever its mark says."""
     return [(open_file, "behind", lambda *_: "")]
@@ -331,3 +342,123 @@ def request_forgotten() -> list[Place]:
 def noise_from_a_constant() -> list[Place]:
     """Each answer has the same noise."""
     return [(Stream, "_entropy", lambda *_: entropy.SeededEntropy(1))]
+
+
+# -- monitors --------------------------------------------------------------------------------------
+
+
+@plant(*MONITORS)
+def tick_asked_anew() -> list[Place]:
+    """A tick has another name each time, so what it was answered is not found again."""
+    named = query_series.tick_request
+
+    def anew(series: str, tick: Any, query: Any) -> RequestId:
+        return replace(named(series, tick, query), question=secrets.token_hex(4))
+
+    return [(query_series, "tick_request", anew)]
+
+
+@plant(*MONITORS)
+def file_taken_twice() -> list[Place]:
+    """That a file was taken in is written down after its rows, in another transaction."""
+    ingest = Store.ingest
+
+    def late(self: Store, *given: Any, once: str, note: str, late: bool) -> int:
+        rows = ingest(self, *given, once=f"{once}.{secrets.token_hex(4)}", late=late)
+        self.remember(once, note)
+        return rows
+
+    return [(Store, "ingest", late)]
+
+
+@plant(*MONITORS)
+def series_written_in_place() -> list[Place]:
+    """The file of a series is written to where it is, and not flushed."""
+
+    def flush(self: SeriesFile) -> None:
+        if self._pending or not self.path.exists():
+            rows = pa.concat_tables([self._schema.empty_table(), *self._pending])
+            text = CsvFormat().text(rows, head=not self.path.exists())
+            with open(self.path, "a") as file:
+                file.write(text)
+            self._length, self._pending, self._waiting = self._length + self._waiting, [], 0
+
+    return [(SeriesFile, "flush", flush)]
+
+
+# -- servers ---------------------------------------------------------------------------------------
+
+
+@plant(*SERVERS)
+def answers_mixed_up() -> list[Place]:
+    """An asker gets the answer that the one before it was to have."""
+    last: dict[str, Any] = {}
+
+    def mixed(turn: Any, outcome: Any) -> None:
+        if outcome.refused is not None:
+            turn.done.set_exception(outcome.refused)
+        else:
+            turn.done.set_result(last.get("outcome", outcome))
+            last["outcome"] = outcome
+
+    return [(thread, "_end", mixed)]
+
+
+@plant(*SERVERS)
+def key_of_a_request_dropped() -> list[Place]:
+    """A request is asked without its name."""
+    ask = Service.ask
+
+    async def unnamed(self: Service, who: Any, statement: Any) -> Any:
+        return await ask(self, who, replace(statement, request_id=""))
+
+    return [(Service, "ask", unnamed)]
+
+
+@plant(*SERVERS)
+def quota_begins_with_the_server() -> list[Place]:
+    """What a name has had is counted anew by each server that begins."""
+    return [(QuotaTotals, "of", classmethod(lambda cls, _: cls(release=2**40)))]
+
+
+@plant(*SERVERS)
+def reply_before_the_commit() -> list[Place]:
+    """Answers leave while they wait for the commit of the next."""
+    flush = Stream.flush
+
+    def late(self: Stream) -> None:
+        if not 0 < len(self._staged) < 4:
+            flush(self)
+
+    return [(Stream, "flush", late)]
+
+
+# -- populations, upgrades -------------------------------------------------------------------------
+
+
+@plant("population")
+def draw_added_twice() -> list[Place]:
+    """A draw that is done is not noted as done, so it is added again."""
+    added = population._added
+
+    def again(stream: Any, backend: Any, drawn: Any, *given: Any) -> Any:
+        done = added(stream, backend, drawn, *given)
+        population._noted(stream.ledger, replace(done, begun=drawn.begun))
+        return done
+
+    return [(population, "_added", again)]
+
+
+@plant("upgrade")
+def upgraded_step_by_step() -> list[Place]:
+    """Each step of an upgrade is a transaction of its own."""
+
+    def apart(step: Any) -> Any:
+        def apply(connection: Any) -> None:
+            step.apply(connection)
+            connection.execute("COMMIT")
+            connection.execute("BEGIN")
+
+        return replace(step, apply=apply)
+
+    return [(backup, "STEPS", tuple(map(apart, backup.STEPS)))]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import shutil
+import signal
+import sys
 import tempfile
 import time
 import traceback
@@ -11,17 +14,40 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.queues import Queue
 from pathlib import Path
+from queue import Empty
 
 import pyarrow as pa
 
 from benchmarks.simulation.checks import Finding
-from benchmarks.simulation.drivers import SETTINGS, template
+from benchmarks.simulation.drivers import File, Lake, Marked, Setting, template
 from benchmarks.simulation.faults import PLANTED
+from benchmarks.simulation.monitors import Followed, FollowedLake
+from benchmarks.simulation.populations import Populated
 from benchmarks.simulation.seams import Seams
+from benchmarks.simulation.servers import Served, ServedLake
+from benchmarks.simulation.upgrades import Upgraded
 from benchmarks.simulation.world import FAULTS, World, silence
+from sparseq.sql.plan import Query
 
-MIX = ("lake", "lake", "lake", "file", "lake", "lake", "lake", "marked")
+SETTINGS: dict[str, type[Setting]] = {
+    "lake": Lake,
+    "file": File,
+    "marked": Marked,
+    "monitor": Followed,
+    "monitors": FollowedLake,
+    "server": Served,
+    "servers": ServedLake,
+    "population": Populated,
+    "upgrade": Upgraded,
+}
+MIX = (
+    *("lake", "lake", "file", "lake", "lake", "monitors", "lake", "lake", "marked", "lake"),
+    *("lake", "servers", "lake", "lake", "population", "lake", "lake", "monitor", "lake", "lake"),
+    *("server", "lake", "lake", "monitors", "lake", "lake", "upgrade", "lake", "servers", "lake"),
+)
 """Settings of seeds, in turn: a step of a lake takes less time than one of DuckDB."""
 STEPS = 3000
 _REAL_LOG = 29
@@ -57,10 +83,8 @@ class Runner:
     """
 
     def __init__(self, base: Path) -> None:
-        self._base, self._made = base, base / "made"
-        self._count = 0
-        self._made.mkdir()
-        self._query = template(self._made)
+        self._base, self._count = base, 0
+        self._made: dict[str, tuple[Path, Query]] = {}
 
     def run(self, seed: int, setting: str = "", steps: int = STEPS, plant: str = "") -> Run:
         """Run the world of a seed.
@@ -75,11 +99,12 @@ class Runner:
         self._count += 1  # a place of its own: this process keeps buckets open by their paths
         root = self._base / f"w{self._count}"
         root.mkdir()
+        made = self._template(setting)
         world = World(seed, root, rates(random.Random(seed)))
         fault = PLANTED[plant].planted() if plant else nullcontext()
         try:
             with Seams(world, seed % _REAL_LOG == 0).in_place(), fault:
-                SETTINGS[setting](world, self._made, self._query).live(steps)
+                SETTINGS[setting](world, *made).live(steps)
         except Finding as finding:
             found = str(finding)
         except Exception as error:  # one that is not ours, in the midst of a driver
@@ -88,7 +113,16 @@ class Runner:
             shutil.rmtree(root)
         return Run(seed, setting, world.steps, world.digest, found, world.covered)
 
-    def runs(self, seed: int, seconds: float, steps: float, plant: str = "") -> Iterator[Run]:
+    def _template(self, setting: str) -> tuple[Path, Query]:
+        if setting not in self._made:
+            folder = self._base / f"made-{setting}"
+            folder.mkdir()
+            self._made[setting] = folder, template(SETTINGS[setting], folder)
+        return self._made[setting]
+
+    def runs(
+        self, seed: int, seconds: float, steps: float, plant: str = "", each: int = 1
+    ) -> Iterator[Run]:
         """Run the worlds of seeds, one after the other, until the time is over, or the steps are.
 
         Args:
@@ -96,6 +130,7 @@ class Runner:
             seconds: Of time.
             steps: At most, about.
             plant: See `run`; only settings in which it can do harm are run.
+            each: Only each so many seeds: others run the rest.
         """
         until, done = time.perf_counter() + seconds, 0
         settings = PLANTED[plant].settings if plant else ()
@@ -104,13 +139,60 @@ class Runner:
             run = self.run(seed, setting, plant=plant)
             yield run
             done += run.steps
-            seed += 1
+            seed += each
+
+
+def runs_of(
+    workers: int, seed: int, seconds: float, steps: float, plant: str = ""
+) -> Iterator[Run]:
+    """Run worlds in so many processes, as `Runner.runs` does; yield each when it is over.
+
+    Whoever stops taking them ends the processes.
+    """
+    if workers == 1:
+        with runner() as worlds:
+            yield from worlds.runs(seed, seconds, steps, plant)
+        return
+    context = get_context("spawn")  # DuckDB's threads don't outlive a fork
+    found: Queue[Run | None] = context.Queue()
+    given = [(found, seed + k, seconds, steps / workers, plant, workers) for k in range(workers)]
+    begun = [context.Process(target=_work, args=one, daemon=True) for one in given]
+    try:
+        for process in begun:
+            process.start()
+        left = workers
+        while left:
+            try:
+                run = found.get(timeout=5)
+            except Empty:
+                if any(process.exitcode for process in begun):
+                    raise RuntimeError("a process of the simulation has ended by itself") from None
+                continue
+            if run is None:
+                left -= 1
+            else:
+                yield run
+    finally:
+        for process in begun:
+            process.terminate()
+            process.join()
+
+
+def _work(
+    found: Queue[Run | None], seed: int, seconds: float, steps: float, plant: str, each: int
+) -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # its folder in memory goes with it
+    with runner() as worlds:
+        for run in worlds.runs(seed, seconds, steps, plant, each):
+            found.put(run)
+        found.put(None)
 
 
 @contextmanager
 def runner() -> Iterator[Runner]:
     """Have a place for worlds: in memory, where the system has such a place."""
     silence()
+    logging.disable()  # of servers that are told of faults
     cores, readers = pa.cpu_count(), pa.io_thread_count()
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)

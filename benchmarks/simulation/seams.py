@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import builtins
 import datetime as dt
+import fcntl
 import importlib
 import io
 import os
 import random
 import re
+import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -25,14 +29,19 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from benchmarks.simulation import delta
+from benchmarks.simulation.threads import Threads
 from benchmarks.simulation.world import World
 from sparseq.ledger._duckdb.mark import Lock
 from sparseq.ledger._duckdb.session import StoreSession
 from sparseq.store._duckdb.open_file import Hold
 
 _CLOCKS = ("stream.draft", "lake.lake_ledger", "ledger._duckdb.notes", "ledger._duckdb.session",
-           "store._duckdb.backup", "stream.new_purpose")  # fmt: skip
-_TIMES = ("lake.fenced_log", "engine._duckdb.engine")
+           "store._duckdb.backup", "stream.new_purpose", "store.population", "server.tokens",
+           "server.audit", "server.quota_desk", "server.saved_questions")  # fmt: skip
+_TIMES = ("lake.fenced_log", "engine._duckdb.engine", "series.series_file", "store.population",
+          "store.store", "server.tokens")  # fmt: skip
+_THREADS = ("stream.step", "store.store", "server.thread", "server.tokens", "server.audit",
+            "server.quota_desk", "server.releases")  # fmt: skip
 _WRITES = re.compile(r"\s*(BEGIN|COMMIT|CHECKPOINT|INSERT|UPDATE|DELETE|CREATE|ALTER|DROP)", re.I)
 
 
@@ -69,6 +78,7 @@ class Seams:
             put(os, "urandom", self._urandom(os.urandom))
             put(random, "_urandom", self._urandom(random._urandom))  # type: ignore[attr-defined]
             self._clocks(put)
+            self._threads(put)
             self._lake(put)
             self._database(put)
             yield
@@ -179,9 +189,54 @@ class Seams:
 
         for name in _CLOCKS:
             put(_module(name), "dt", _Standing(dt, datetime=Clock))
-        times = _Standing(time, time=lambda: world.now, perf_counter=lambda: float(world.steps))
+        times = _Standing(
+            time,
+            time=lambda: world.now,
+            monotonic=lambda: world.clock,
+            perf_counter=lambda: float(world.steps),
+            sleep=lambda seconds: world.wait(lambda: False, seconds),
+        )
         for name in _TIMES:
             put(_module(name), "time", times)
+
+    def _threads(self, put: Callable[[Any, str, Any], None]) -> None:
+        """Have threads, locks and clocks of a server be the world's; nothing times out in it."""
+        world, threads = self.world, Threads(self.world)
+        standing = _Standing(threading, **threads.names())
+        for name in _THREADS:
+            put(_module(name), "threading", standing)
+        service, thread, cancellation = map(
+            _module, ("server.service", "server.thread", "base.cancellation")
+        )
+        put(service, "ThreadPoolExecutor", threads.pool)
+        put(service, "Desk", partial(service.Desk, seconds=lambda: world.clock))
+        put(service, "Door", partial(service.Door, clock=lambda: world.clock))
+        put(thread, "Health", partial(thread.Health, seconds=lambda: world.clock))
+        put(thread, "monotonic", lambda: world.clock)
+        put(thread, "stand_behind", lambda: None)
+        put(cancellation, "_watcher", _NobodyWatches())
+        put(_module("server.audit"), "fcntl", _Standing(fcntl, flock=self._flock(fcntl.flock)))
+        connected = _Standing(sqlite3, connect=self._side_file(sqlite3.connect))
+        put(_module("server.tokens"), "sqlite3", connected)
+
+    def _flock(self, real: Any) -> Any:
+        def call(file: int, how: int) -> None:
+            while self.world.opened(file):
+                try:
+                    return real(file, how | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    self.world.wait(lambda: False, 0.001)
+            return real(file, how)
+
+        return call
+
+    def _side_file(self, real: Any) -> Any:
+        def call(path: Any, *given: Any, **more: Any) -> Any:
+            at = self.world.inside(path)
+            made = real(path, *given, **more)
+            return made if at is None else SideConnection(made, self.world, at)
+
+        return call
 
     # -- what writes files by itself: delta-rs, DuckDB ---------------------------------------------
 
@@ -282,6 +337,36 @@ class Connection:
         """Undo a transaction."""
         self._within = False
         self._real.rollback()
+
+
+class SideConnection:
+    """A connection to an SQLite file of the world: what it has committed is durable."""
+
+    def __init__(self, real: sqlite3.Connection, world: World, path: str) -> None:
+        self._real, self._world, self._path = real, world, path
+        world.held(real.close)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def execute(self, sql: str, *given: Any) -> Any:
+        """Run a statement; each COMMIT is a step."""
+        if sql == "COMMIT":
+            self._world.step("COMMIT", self._path)
+        done = self._real.execute(sql, *given)
+        if sql == "COMMIT":
+            self._world.unseen(self._world.disk.flushed, self._path)
+        return done
+
+
+class _NobodyWatches:
+    """Stands for the thread that ends what takes too long."""
+
+    def look(self, *_: Any) -> None:
+        """Do nothing."""
+
+    def forget(self, *_: Any) -> None:
+        """Do nothing."""
 
 
 class _Standing:

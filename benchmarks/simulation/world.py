@@ -2,11 +2,12 @@
 
 Tasks are threads of which one at a time runs. Each operation on a file of the world, each statement
 that writes, each entry of a lake's log and each message is a *step*: there the running task may be
-killed, be told of a fault, sleep, or another task goes on. All that is drawn comes from the seed,
-in the order of steps; so a seed has one life, and the digest of its steps says so.
+killed, be told of a fault, sleep, or another task goes on; so it may where it waits for another.
+All that is drawn comes from the seed, in the order of steps; so a seed has one life, and the digest
+of its steps says so.
 
-Within tasks `os`, `open`, `secrets`, `time` and `datetime` are the world's (`Seams`): the code
-under test is as it is everywhere else.
+Within tasks `os`, `open`, `secrets`, `time` and `datetime` are the world's (`Seams`), and so are
+the threads that a server begins (`threads.py`): the code under test is as it is everywhere else.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ from benchmarks.simulation.disk import MOODS, Disk
 FAULTS = ("kill", "power", "full", "broken", "slow", "jump", "lost")
 """Of steps: the process dies; the machine does; no room; an error of the disk; others go first for
 a long time; the clock jumps; it was done, and nobody is told."""
-HOT = {"told": 10, "COMMIT done": 10, "fsync": 3, "pwrite": 3}
+HOT = {"told": 10, "COMMIT done": 10, "read": 10, "fsync": 5, "pwrite": 5}
 """Steps at which something is seen that is not durable yet: faults are so many times as often."""
-_PATIENCE = 60  # seconds of this machine for one step
+INFINITE = float("inf")
+_PATIENCE = 600  # seconds of this machine until a task ends
 
 
 class Dead(BaseException):
@@ -46,13 +48,22 @@ class Process:
 
     Attributes:
         number: Its number, as `os.getpid` tells it.
-        dead: It was killed.
+        dead: It was killed, or its first thread has ended.
         held: Lets go of what it has open, as the system does for it.
+        threads: Those that have not ended.
     """
 
     def __init__(self, number: int) -> None:
         self.number, self.dead = number, False
         self.held: list[Callable[[], Any]] = []
+        self.threads: list[Task] = []
+
+    def ended(self, task: Task) -> None:
+        """Know that a thread has ended: all others end with the first one."""
+        self.dead = self.dead or task is self.threads[0]
+        self.threads.remove(task)
+        if not self.threads:
+            self.put_down()
 
     def put_down(self) -> None:
         """Close its files and databases, and let go of its locks."""
@@ -61,11 +72,20 @@ class Process:
 
 
 class Task:
-    """A thread of the world, and what it does until it ends."""
+    """A thread of the world, and what it does until it ends.
+
+    Attributes:
+        sleeps: So often others go first.
+        ready: Tells whether it may go on; None: it may.
+        until: Then it goes on anyhow, by the world's `clock`.
+    """
 
     def __init__(self, world: World, name: str, process: Process, work: Callable[[], None]) -> None:
         self.name, self.process = name, process
         self.sleeps, self.done = 0, False
+        self.ready: Callable[[], bool] | None = None
+        self.until = INFINITE
+        process.threads.append(self)
         self.failed: BaseException | None = None
         self._world, self._work = world, work
         self._turn = threading.Lock()
@@ -79,8 +99,7 @@ class Task:
 
     def wait(self) -> None:
         """Wait until it may go on."""
-        if not self._turn.acquire(timeout=_PATIENCE):
-            raise Stuck(self.name)
+        self._turn.acquire()
 
     def _run(self) -> None:
         self._turn.acquire()
@@ -90,8 +109,9 @@ class Task:
         except Dead:
             pass
         except BaseException as error:
-            self.failed = error
-        self.process.put_down()
+            if not self.process.dead:
+                self.failed = error
+        self.process.ended(self)
         self.done = True
         self._world.pass_on(self)
 
@@ -108,14 +128,15 @@ class World:
         draw: All that is random, besides what the code under test draws.
         steps: So many so far.
         covered: How often each fault has met each kind of step.
-        now: Seconds since 1970.
+        clock: Seconds, by a clock that nobody sets.
+        set: How far the machine's clock is before it.
     """
 
     def __init__(self, seed: int, root: Path, rates: dict[str, float]) -> None:
         self.seed, self.root, self.rates = seed, root, rates
         self.draw, self._bytes = random.Random(seed), random.Random(-seed - 1)
         self.disk = Disk(root)
-        self.steps, self.now = 0, 1.7e9
+        self.steps, self.clock, self.set = 0, 0.0, 1.7e9
         self.covered: Counter[tuple[str, str]] = Counter()
         self.here = threading.local()
         self.quiet = False  # no faults: what goes on is looked at
@@ -131,6 +152,11 @@ class World:
     def digest(self) -> str:
         """Return what stands for all steps so far."""
         return self._trace.hexdigest()
+
+    @property
+    def now(self) -> float:
+        """Return what the machine's clock says, in seconds since 1970."""
+        return self.clock + self.set
 
     # -- tasks -------------------------------------------------------------------------------------
 
@@ -148,25 +174,42 @@ class World:
     def run(self) -> None:
         """Have all tasks run until they end; raise what one of them raised."""
         ended: list[Task] = []
-        while self._tasks:
-            self._next().give_turn()
-            if not self._main.acquire(timeout=10 * _PATIENCE):
-                raise Stuck("all")
-            ended += [task for task in self._tasks if task.done]
-            self._tasks = [task for task in self._tasks if not task.done]
-        for task in ended:
-            if task.failed is not None:
-                raise task.failed
+        try:
+            while self._tasks:
+                self._next().give_turn()
+                if not self._main.acquire(timeout=_PATIENCE):
+                    raise Stuck("a task waits for something that is no step")
+                ended += [task for task in self._tasks if task.done]
+                self._tasks = [task for task in self._tasks if not task.done]
+        finally:
+            for task in ended:
+                if task.failed is not None:
+                    raise task.failed
 
     def pass_on(self, _: Task) -> None:
         """Give the turn back: a task has ended."""
         self._main.release()
 
     def _next(self) -> Task:
-        awake = [task for task in self._tasks if not task.done and task.sleeps <= 0]
+        """Return who goes on: what is dead ends first."""
+        able = []
+        for task in self._tasks:
+            if not task.done:
+                if task.process.dead:
+                    return task
+                if task.ready is None or self.clock >= task.until or task.ready():
+                    able.append(task)
+        awake = [task for task in able if task.sleeps <= 0]
         for task in self._tasks:
             task.sleeps = task.sleeps - 1 if awake else 0
-        return self.draw.choice(awake or self._tasks)
+        if not able:
+            at = min(task.until for task in self._tasks)
+            if at == INFINITE:
+                waiting = ", ".join(task.name for task in self._tasks)
+                raise Stuck(f"all wait for each other: {waiting}")
+            self.clock = at
+            return self._next()
+        return self.draw.choice(awake or able)
 
     # -- steps -------------------------------------------------------------------------------------
 
@@ -197,7 +240,7 @@ class World:
         if self.quiet:
             return
         self.steps += 1
-        self.now += 0.001
+        self.clock += 0.001
         state = f"{what} {kind_of(of)}".strip()
         self.covered["", state] += 1
         fault = self._fault(may, HOT.get(what, 1))
@@ -216,6 +259,25 @@ class World:
         if task is not None:
             task.sleeps = self.draw.randint(1, most)
             self.step("rest")
+
+    def wait(self, ready: Callable[[], bool], seconds: float = INFINITE) -> bool:
+        """Let others go on until something is so, or for some seconds; return whether it is so."""
+        task = self.current()
+        if task is None:
+            return ready()
+        if task.process.dead:
+            raise Dead
+        task.ready, task.until = ready, self.clock + seconds
+        while not ready() and self.clock < task.until:
+            self._give(task, self._next())
+        task.ready, task.until = None, INFINITE
+        return ready()
+
+    def may_go_first(self) -> None:
+        """Let another thread of the same process go first: it is no step, as nothing is done."""
+        task = self.current()
+        if task is not None and len(task.process.threads) > 1 and not self.quiet:
+            self._switch(task)
 
     def tell(self, fact: str) -> None:
         """Have the digest depend on a fact too."""
@@ -242,17 +304,20 @@ class World:
         if fault == "slow":
             task.sleeps = self.draw.randint(3, 300)
         if fault == "jump":
-            self.now += self.draw.choice([-1, 1]) * 10 ** self.draw.uniform(0, 7)
+            self.set += self.draw.choice([-1, 1]) * 10 ** self.draw.uniform(0, 7)
 
     def _switch(self, task: Task) -> None:
         if task.sleeps <= 0 and self.draw.random() < 0.6:
             return
-        other = self._next()
+        self._give(task, self._next())
+
+    @staticmethod
+    def _give(task: Task, other: Task) -> None:
         if other is not task:
             other.give_turn()
             task.wait()
-            if task.process.dead:
-                raise Dead
+        if task.process.dead:
+            raise Dead
 
     def crash(self) -> str:
         """Lose power: all processes are dead, and the disk has what it may have; return how."""

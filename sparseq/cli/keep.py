@@ -14,7 +14,6 @@ from sparseq.cli.text import labelled, say
 from sparseq.lake.doctor import examined, examined_file, swept
 from sparseq.server.audit import AuditLog
 from sparseq.server.quota_desk import tell_losses
-from sparseq.server.serve import served_backup
 from sparseq.store._duckdb.backup import backup as back_up
 from sparseq.store._duckdb.backup import keep_mark
 from sparseq.store._duckdb.backup import upgrade as up
@@ -40,6 +39,8 @@ def backup(store: Path, dest: Path) -> None:
         with open_store(store) as opened:
             made = back_up(opened, dest)
     except StoreInUse:
+        from sparseq.server.serve import served_backup  # most stores are not served
+
         by_server = served_backup(store, dest)
         if by_server is None:
             raise

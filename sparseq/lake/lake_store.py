@@ -300,7 +300,8 @@ class LakeBackend:
     def _anew(self, bucket: int, change: Callable[[DuckBackend], None]) -> Laid:
         """Write a bucket anew with a change, which a commit may make current."""
         assert self.path is not None
-        return rewritten(self.path / "buckets", self._key, bucket, self._files[bucket], change)
+        with told_where_not_written("nothing was changed"):
+            return rewritten(self.path / "buckets", self._key, bucket, self._files[bucket], change)
 
     def _lay_out(self, laid: Sequence[Laid], also: Callable[[], None], keys: str = "") -> None:
         """Make buckets current, and write what else there is to write, in one commit.

@@ -56,6 +56,7 @@ from sparseq.base.defaults import CONFIDENCE, DELTA, KAPPA
 from sparseq.base.errors import ParameterError, StoreError, StoreInUse
 from sparseq.engine._duckdb.people import kind_of
 from sparseq.ledger._duckdb.mark import Lock
+from sparseq.ledger._duckdb.notes import told_where_not_written
 from sparseq.ledger.accounts import Index, Ints, pack, pack_set
 from sparseq.ledger.notes import Asker, Fact, RequestId
 from sparseq.ledger.protocol import DRAWN, Begun, Drawn, Entry, Ledger, Release, forget_taken, held
@@ -347,7 +348,8 @@ def opened(path: str | Path, id: str = "", patience: float | None = None) -> Ite
         patience: Seconds to wait while others have it open; None: `PATIENCE`.
 
     Raises:
-        StoreError: There is none, it is another, or it lacks what was drawn from it.
+        StoreError: There is none, it is another, it lacks what was drawn from it, or the disk is
+            full.
         StoreInUse: Others have had it open for too long.
     """
     path = Path(path)
@@ -395,7 +397,8 @@ def _locked(path: Path, patience: float) -> Lock:
     until = time.monotonic() + patience
     while True:
         try:
-            return Lock(Path(f"{path}.lock"), _CREATE)
+            with told_where_not_written(f"the population {path} was not asked"):
+                return Lock(Path(f"{path}.lock"), _CREATE)
         except StoreInUse:
             if time.monotonic() > until:
                 raise StoreInUse(

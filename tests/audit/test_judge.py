@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.judge.check import RULES, UNITS, History, Judge, repeated
+from benchmarks.judge.check import RULES, UNITS, History, findings, repeated
 
 COUNT, SUM = "SELECT count(*) AS n FROM t", "SELECT sum(x) AS s FROM t"
 PARTS = {
@@ -90,7 +90,7 @@ EXPORT: Facts = {
 
 def rules(history: list[Facts], export: Facts) -> set[str]:
     read = History.read(json.dumps(line) for line in history)
-    return {finding.rule for finding in Judge(read, export).judge()}
+    return {finding.rule for finding in findings(read, export)}
 
 
 def test_a_history_that_fits() -> None:
@@ -187,6 +187,10 @@ def hole(history: list[Facts], export: Facts) -> None:
     export["budget"]["losses"] = [{"after": 2}]
 
 
+def not_opened(history: list[Facts], export: Facts) -> None:
+    export["error"] = "the ledger lacks a release"
+
+
 CASES: list[tuple[Callable[[list[Facts], Facts], None], set[str]]] = [
     (lost, {"lost answer"}),
     (changed, {"two values"}),
@@ -208,6 +212,7 @@ CASES: list[tuple[Callable[[list[Facts], Facts], None], set[str]]] = [
     (too_few, {"quota"}),
     (weaker, {"promise"}),
     (hole, {"promise"}),
+    (not_opened, {"lost store"}),
 ]
 
 

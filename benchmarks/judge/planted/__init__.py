@@ -44,13 +44,19 @@ FAULTS = (
           events=("copy", "put_back")),
     Fault("a quota that forgets", ("quota",), events=("kill", "kill")),
     Fault("a lake without its fence", ("lost answer", "two values", "two answers", "not covered",
-                                       "promise", "account", "stale"), lake=True,
+                                       "promise", "account", "stale", "lost store"), lake=True,
           events=("nothing", "nothing", "nothing")),
 )  # fmt: skip
+
+
+PATIENCE = 60.0
+"""Seconds without an answer, after which a life with a fault ends."""
 
 
 def found_in(fault: Fault, folder: Path, seed: int = 1) -> list[Finding]:
     """Return what the judge finds of a fault in one life, by the rules that it is found as."""
     program = (sys.executable, "-m", "benchmarks.judge.planted", fault.name)
-    life = Life(folder, seed, lake=fault.lake, program=program, events=fault.events)
+    life = Life(
+        folder, seed, lake=fault.lake, program=program, events=fault.events, patience=PATIENCE
+    )
     return [one for one in judged(*life.live()) if one.rule in fault.rules]

@@ -53,7 +53,7 @@ from sparseq.engine._duckdb.tables import dictionary_table, orders, table_sql, w
 from sparseq.engine.protocol import USER, first_line, quote
 from sparseq.language.types import Family, type_named
 from sparseq.ledger._duckdb import notes
-from sparseq.ledger._duckdb.notes import CuratorLog, is_full, not_written
+from sparseq.ledger._duckdb.notes import CuratorLog, cannot_write, not_written
 from sparseq.ledger._duckdb.session import StoreSession
 from sparseq.load.convert import MOST_TEXT
 from sparseq.load.read_schema import MOST_DIGITS, NAME, Schema, schema_of
@@ -392,7 +392,7 @@ class Storage:
 
         Raises:
             DataError: DuckDB does not take the rows; nothing was written.
-            StoreError: The disk is full.
+            StoreError: The disk is full, or fails.
         """
         try:
             self._session.begin()
@@ -422,7 +422,7 @@ class Storage:
 def _refused(error: duckdb.Error, committing: bool) -> SparseqError:
     if committing:
         return not_written(error, "the store is closed", "the change was made")
-    if is_full(error):
+    if cannot_write(error):  # it is the disk's fault, not the rows'
         return not_written(error, "nothing was changed")
     return DataError(f"the rows could not be stored: {first_line(error)}", "nothing was loaded")
 

@@ -20,7 +20,6 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
 from sparseq.accounting import UNITS_PER_NORM, Budget, Price, budget_units, round_up
 from sparseq.accounting.strategies import BITS as STRATEGY_BITS
@@ -102,6 +101,8 @@ class Simulation:
         Raises:
             ValueError: There is a cut-off; `corrected` has it.
         """
+        from scipy.signal import lfilter  # it takes half a second, of servers that plan nothing
+
         if post.non_negative:
             raise ValueError("a cut-off has no errors in closed form")
         variance = np.full(self.active.shape, self.sigma**2)
@@ -153,6 +154,8 @@ class Simulation:
 @lru_cache(maxsize=8)
 def _gathered(ticks: int, smoothing: float) -> Floats:
     """Return the variance of S at every tick, to that of a row: (ticks,)."""
+    from scipy.signal import lfilter
+
     weights = lfilter([smoothing], [1.0, smoothing - 1.0], np.ldexp(decoder(ticks), BITS))
     return np.asarray(np.cumsum(weights**2))
 
