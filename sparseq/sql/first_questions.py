@@ -80,7 +80,8 @@ def standing_in(query: Query, size: float) -> list[Number]:
     for name in columns_of(table):
         value = next(iter(table[name].to_pylist()), None)
         noised = name + ERROR_SUFFIX in table.column_names
-        found.append(_constant(*([-size, size] if noised else [value, value]), stands_in=True))
+        low, high = (-size, size) if noised else (value, value)
+        found.append(_constant(low, high, stands_in=True))
     return found
 
 
