@@ -233,6 +233,8 @@ class PublicValues:
                     return False
         if isinstance(e, exp.Column):
             return not self._is_refuted(e)
+        if isinstance(e, exp.Filter):  # of no rows that pass
+            return not isinstance(e.this, _NEVER_NULL)
         if isinstance(e, _NEVER_NULL) or not isinstance(e, exp.Condition | exp.AtTimeZone):
             return False
         if is_constant(e):

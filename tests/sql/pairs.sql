@@ -748,6 +748,10 @@ SELECT c, count(*) n, countif(d > 0) s FROM (SELECT coalesce(e.who, v.who) AS wh
 -- people among any of rows
 SELECT count(*) n FROM events e WHERE e.who = ANY (SELECT who FROM visits v WHERE v.pages > 5);
 
+-- a greatest value of no rows
+SELECT g, count(*) n FROM (SELECT who, max(shop_id) FILTER (WHERE qty > 100) AS g FROM events GROUP
+  BY who) WHERE g IS NULL OR g = 1 GROUP BY g;
+
 -- who is missing
 SELECT count(DISTINCT e.who) n FROM events e LEFT JOIN visits v ON e.who = v.who WHERE v.who IS
   NULL;
