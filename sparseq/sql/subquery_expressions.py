@@ -116,7 +116,8 @@ def _join(select: exp.Select, found: exp.Select, alias: str) -> exp.Expr:
         value = exp.alias_(found.expressions[0].unalias().copy(), "v", quoted=True)
         rows, pairs = _grouped(found, correlation, [value])
         column = exp.column("v", alias, quoted=True)
-        counts = isinstance(value.this, exp.Count | exp.CountIf)
+        what = value.this.this if isinstance(value.this, exp.Filter) else value.this
+        counts = isinstance(what, exp.Count)  # countif of nothing is NULL
         there = exp.Coalesce(this=column, expressions=[exp.Literal.number(0)]) if counts else column
         if isinstance(holder, exp.Subquery) and holder.alias:
             there = exp.alias_(there, holder.alias, quoted=True)
