@@ -630,7 +630,9 @@ def _inside() -> Iterator[str]:
         if n % 2:
             missing = f"SELECT who FROM e GROUP BY who HAVING {aggregate} IS NULL"
             yield f"SELECT count(*) AS n FROM e WHERE e.who IN ({missing})"
-        later = " AND o.r > e.r" if n % 5 == 0 or aggregate.startswith("count") else ""
+        later = " AND o.r > e.r" if n % 5 == 0 else ""
+        if aggregate.startswith("count"):
+            later = " AND o.i = e.j"
         other = f"SELECT {aggregate} FROM e o WHERE o.who = e.who{later}"
         yield f"SELECT count(x) AS n FROM (SELECT e.who, ({other}) AS x FROM e) AS g"
 
