@@ -47,7 +47,7 @@ from numpy.typing import NDArray
 
 from sparseq.accounting._numbers import in_range
 from sparseq.base.errors import DataError, ParameterError
-from sparseq.compiled import SHARED, THREADS, bits_as, compiled, pool, worthwhile
+from sparseq.compiled import SHARED, THREADS, compiled, pool, worthwhile
 from sparseq.released.outputs import OutputColumn, Outputs, key, measure
 from sparseq.sql.plan import MAX_COORDINATES, Cell, Domain, Kind, Measure, Plan, Query, Relation
 
@@ -356,10 +356,6 @@ def combine_positions(
     """
     if not positions:
         return None
-    if len(positions) == 1:
-        (only,) = positions
-        outside = bits_as(only, np.signedinteger, f"u{only.itemsize}") >= sizes[0]
-        return np.where(outside, only.dtype.type(-1), only) if outside.any() else only
     index = np.zeros(len(positions[0]), np.int32)
     inside = np.ones(len(positions[0]), bool)
     for position, size in zip(positions, sizes, strict=True):

@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sparseq.compiled import halves, looked_up
+from sparseq.compiled import SHARED, bits_as, halves, looked_up
 from sparseq.engine._duckdb.tables import dictionary_table
 from sparseq.engine.contributions import binned, combine_positions, lattice, quantise
 from sparseq.engine.protocol import quote
@@ -319,7 +319,6 @@ class Scans:
 # -- a plan's rows ---------------------------------------------------------------------------------
 
 _MOST_CAPS = 1024  # a query has 64 at most
-_MANY_CHUNKS = 4
 _FINITE = -sys.float_info.max, sys.float_info.max
 _TYPES_OF = {1: "TINYINT", 2: "SMALLINT", 4: "INTEGER"}
 
@@ -353,7 +352,7 @@ class Column:
             for i in range(some.start, some.stop):
                 self.fill(_numbers(read.chunk(i), self.missing), out[ends[i] : ends[i + 1]])
 
-        halves(read.num_chunks, part, _MANY_CHUNKS)
+        halves(read.num_chunks, part, 0 if len(read) >= SHARED else read.num_chunks + 1)
         return out
 
 
@@ -397,14 +396,11 @@ class Reader:
         times = [_numbers(chunk) for chunk in fetched.pop().chunks] if at is not None else []
         read = dict(zip(texts, fetched, strict=True))
         found = {column: column.array(read[column.sql]) for column in columns}
-        sizes = [len(d.values) for d in query.domains]
-        groups = combine_positions([found[place] for place in places], sizes)
+        positions, sizes = [found[c] for c in places], [len(d.values) for d in query.domains]
+        groups = positions[0] if len(positions) == 1 else combine_positions(positions, sizes)
         measures = [
-            (
-                None if bin is None else combine_positions([found[bin]], [m.bins]),
-                None if value is None else found[value],
-            )
-            for m, bin, value in zip(query.measures, bins, values, strict=True)
+            (None if bin is None else found[bin], None if value is None else found[value])
+            for bin, value in zip(bins, values, strict=True)
         ]
         return np.concatenate([np.zeros(0, np.int64), *times]), PlanRows(
             found[user], groups, measures
@@ -479,10 +475,17 @@ def _copied(values: NDArray[Any], out: NDArray[Any]) -> None:
     out[:] = values
 
 
+def _placed(size: int, values: NDArray[Any], out: NDArray[Any]) -> None:
+    """Put places into an array, those that are in none of so many as -1."""
+    out[:] = values
+    np.copyto(out, -1, where=bits_as(out, np.signedinteger, f"u{out.itemsize}") >= size)
+
+
 def _whole(sql: str, size: int) -> Column:
     """Return a place among so many, in the narrowest type; what is NULL or beyond it as none."""
     kind = np.min_scalar_type(-size - 1)
-    return Column(f"TRY_CAST({sql} AS {_TYPES_OF[kind.itemsize]})", -1, _copied, kind)
+    type = _TYPES_OF[kind.itemsize]
+    return Column(f"TRY_CAST({sql} AS {type})", -1, partial(_placed, size), kind)
 
 
 def _bin(cell: Cell, size: int) -> Column:
