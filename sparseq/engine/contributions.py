@@ -419,13 +419,6 @@ class Weights:
         at = np.searchsorted(self.users, owners)
         return self.mantissa[at], self.exponent[at]
 
-    def between(self, first: int, last: int) -> Weights:
-        """Return the weights of users `first` to `last`."""
-        part = slice(*np.searchsorted(self.users, [first, last + 1]))
-        return replace(
-            self, users=self.users[part], mantissa=self.mantissa[part], exponent=self.exponent[part]
-        )
-
 
 Weigh = Callable[[Weights], list[Ints]]
 """The parts of the sums that weights take, one array a measure, each on its finer lattice."""

@@ -378,7 +378,7 @@ class Reader:
             TooManyRows: There are more.
         """
         query = plan.query
-        user = Column(query.relation.user, -1, _copied)
+        user = Column(query.relation.user, -1, lambda users, out: np.copyto(out, users))
         places = [self._place(domain) for domain in query.domains]
         bins = [None if m.bin is None else _bin(m.bin, m.bins) for m in query.measures]
         values = [_value(m, n.granularity) for m, n in zip(query.measures, plan.noise, strict=True)]
@@ -471,21 +471,15 @@ def _numbers(chunk: pa.Array, missing: float = 0) -> NDArray[Any]:
     return np.where(bits[some], numbers, numbers.dtype.type(missing))
 
 
-def _copied(values: NDArray[Any], out: NDArray[Any]) -> None:
-    out[:] = values
-
-
-def _placed(size: int, values: NDArray[Any], out: NDArray[Any]) -> None:
-    """Put places into an array, those that are in none of so many as -1."""
-    out[:] = values
-    np.copyto(out, -1, where=bits_as(out, np.signedinteger, f"u{out.itemsize}") >= size)
-
-
 def _whole(sql: str, size: int) -> Column:
     """Return a place among so many, in the narrowest type; what is NULL or beyond it as none."""
     kind = np.min_scalar_type(-size - 1)
-    type = _TYPES_OF[kind.itemsize]
-    return Column(f"TRY_CAST({sql} AS {type})", -1, partial(_placed, size), kind)
+
+    def fill(places: NDArray[Any], out: NDArray[Any]) -> None:
+        out[:] = places
+        np.copyto(out, -1, where=bits_as(out, np.signedinteger, f"u{out.itemsize}") >= size)
+
+    return Column(f"TRY_CAST({sql} AS {_TYPES_OF[kind.itemsize]})", -1, fill, kind)
 
 
 def _bin(cell: Cell, size: int) -> Column:
