@@ -169,7 +169,7 @@ _NUMPY: tuple[Setting, ...] = (
     (sparseq.compiled, "COLD", HUGE), (sparseq.compiled, "WARM", HUGE),
 )  # fmt: skip
 _SHARED: tuple[Setting, ...] = (
-    (sparseq.engine.contributions, "SHARED", 0), (sparseq.engine._duckdb.reader, "_MANY_CHUNKS", 0),
+    (sparseq.engine.contributions, "SHARED", 0), (sparseq.engine._duckdb.reader, "SHARED", 0),
 )  # fmt: skip
 _ROOM = sparseq.engine._duckdb.backstop.Room
 

@@ -47,7 +47,7 @@ from numpy.typing import NDArray
 
 from sparseq.accounting._numbers import in_range
 from sparseq.base.errors import DataError, ParameterError
-from sparseq.compiled import SHARED, THREADS, bits_as, compiled, pool, worthwhile
+from sparseq.compiled import SHARED, THREADS, compiled, pool, worthwhile
 from sparseq.released.outputs import OutputColumn, Outputs, key, measure
 from sparseq.sql.plan import MAX_COORDINATES, Cell, Domain, Kind, Measure, Plan, Query, Relation
 
@@ -356,10 +356,6 @@ def combine_positions(
     """
     if not positions:
         return None
-    if len(positions) == 1:
-        (only,) = positions
-        outside = bits_as(only, np.signedinteger, f"u{only.itemsize}") >= sizes[0]
-        return np.where(outside, only.dtype.type(-1), only) if outside.any() else only
     index = np.zeros(len(positions[0]), np.int32)
     inside = np.ones(len(positions[0]), bool)
     for position, size in zip(positions, sizes, strict=True):
@@ -422,13 +418,6 @@ class Weights:
             return self.mantissa, self.exponent
         at = np.searchsorted(self.users, owners)
         return self.mantissa[at], self.exponent[at]
-
-    def between(self, first: int, last: int) -> Weights:
-        """Return the weights of users `first` to `last`."""
-        part = slice(*np.searchsorted(self.users, [first, last + 1]))
-        return replace(
-            self, users=self.users[part], mantissa=self.mantissa[part], exponent=self.exponent[part]
-        )
 
 
 Weigh = Callable[[Weights], list[Ints]]

@@ -544,7 +544,7 @@ class Stream:
         self._check_alone()
 
     def _check_alone(self) -> None:
-        """Have a few people's rows evaluated by the other way, and tell the curator of differences.
+        """Have a few people's rows evaluated alone, and tell the curator of differences.
 
         Answers are durable already, and nothing of them changes; so it raises nothing.
         """

@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sparseq.compiled import halves, looked_up
+from sparseq.compiled import SHARED, bits_as, halves, looked_up
 from sparseq.engine._duckdb.tables import dictionary_table
 from sparseq.engine.contributions import binned, combine_positions, lattice, quantise
 from sparseq.engine.protocol import quote
@@ -319,7 +319,6 @@ class Scans:
 # -- a plan's rows ---------------------------------------------------------------------------------
 
 _MOST_CAPS = 1024  # a query has 64 at most
-_MANY_CHUNKS = 4
 _FINITE = -sys.float_info.max, sys.float_info.max
 _TYPES_OF = {1: "TINYINT", 2: "SMALLINT", 4: "INTEGER"}
 
@@ -353,7 +352,7 @@ class Column:
             for i in range(some.start, some.stop):
                 self.fill(_numbers(read.chunk(i), self.missing), out[ends[i] : ends[i + 1]])
 
-        halves(read.num_chunks, part, _MANY_CHUNKS)
+        halves(read.num_chunks, part, 0 if len(read) >= SHARED else read.num_chunks + 1)
         return out
 
 
@@ -379,7 +378,7 @@ class Reader:
             TooManyRows: There are more.
         """
         query = plan.query
-        user = Column(query.relation.user, -1, _copied)
+        user = Column(query.relation.user, -1, lambda users, out: np.copyto(out, users))
         places = [self._place(domain) for domain in query.domains]
         bins = [None if m.bin is None else _bin(m.bin, m.bins) for m in query.measures]
         values = [_value(m, n.granularity) for m, n in zip(query.measures, plan.noise, strict=True)]
@@ -397,14 +396,11 @@ class Reader:
         times = [_numbers(chunk) for chunk in fetched.pop().chunks] if at is not None else []
         read = dict(zip(texts, fetched, strict=True))
         found = {column: column.array(read[column.sql]) for column in columns}
-        sizes = [len(d.values) for d in query.domains]
-        groups = combine_positions([found[place] for place in places], sizes)
+        positions, sizes = [found[c] for c in places], [len(d.values) for d in query.domains]
+        groups = positions[0] if len(positions) == 1 else combine_positions(positions, sizes)
         measures = [
-            (
-                None if bin is None else combine_positions([found[bin]], [m.bins]),
-                None if value is None else found[value],
-            )
-            for m, bin, value in zip(query.measures, bins, values, strict=True)
+            (None if bin is None else found[bin], None if value is None else found[value])
+            for bin, value in zip(bins, values, strict=True)
         ]
         return np.concatenate([np.zeros(0, np.int64), *times]), PlanRows(
             found[user], groups, measures
@@ -475,14 +471,15 @@ def _numbers(chunk: pa.Array, missing: float = 0) -> NDArray[Any]:
     return np.where(bits[some], numbers, numbers.dtype.type(missing))
 
 
-def _copied(values: NDArray[Any], out: NDArray[Any]) -> None:
-    out[:] = values
-
-
 def _whole(sql: str, size: int) -> Column:
     """Return a place among so many, in the narrowest type; what is NULL or beyond it as none."""
     kind = np.min_scalar_type(-size - 1)
-    return Column(f"TRY_CAST({sql} AS {_TYPES_OF[kind.itemsize]})", -1, _copied, kind)
+
+    def fill(places: NDArray[Any], out: NDArray[Any]) -> None:
+        out[:] = places
+        np.copyto(out, -1, where=bits_as(out, np.signedinteger, f"u{out.itemsize}") >= size)
+
+    return Column(f"TRY_CAST({sql} AS {_TYPES_OF[kind.itemsize]})", -1, fill, kind)
 
 
 def _bin(cell: Cell, size: int) -> Column:
