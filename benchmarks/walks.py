@@ -50,12 +50,12 @@ COUNT = "SELECT count(*) AS n FROM t WHERE x > 30"
 GROUP = "SELECT kind, sum(x) AS s, avg(x) AS a FROM t WHERE x > 20 GROUP BY kind"
 TICK = "SELECT count(*) AS n FROM t WHERE day = :day"
 LIMITS = {
-    "count": (66, 805),
-    "group": (70, 920),
+    "count": (66, 806),
+    "group": (70, 921),
     "repeat": (24, 150),
     "tick": (52, 535),
-    "http": (82, 984),
-    "command": (88, 1104),
+    "http": (82, 985),
+    "command": (88, 1105),
 }
 """Most files and functions: what was reached; whoever makes it less writes it here."""
 STOPS: Mapping[str, str] = {
