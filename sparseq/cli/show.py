@@ -113,7 +113,7 @@ def brief_text(answer: Answer, width: int | None = None) -> str:
     again = ", from which this follows (free)" if answer.facts.follows else again
     first, *others = interval_lines(answer)
     release = f"release {answer.facts.release}{again}: " if answer.facts.release else ""
-    lines = [f"{release}{first}", *others, *footnote(texts)]
+    lines = [f"{release}{first}", *others, *answer.facts.asked_first, *footnote(texts)]
     dim = (click.style(line, dim=True) for line in lines)
     return "\n".join([format_table(*texts, max_width=width), *loud, *dim])
 

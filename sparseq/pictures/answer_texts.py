@@ -140,7 +140,7 @@ def terminal_text(
     shown, more = first_rows(table)
     texts = answer_table(shown, columns)
     values = format_table(*texts, max_width=width)
-    return "\n".join([values, *more, *footnote(texts), *said(table, facts)])
+    return "\n".join([values, *more, *footnote(texts), *facts.asked_first, *said(table, facts)])
 
 
 def first_rows(table: pa.Table) -> tuple[pa.Table, list[str]]:

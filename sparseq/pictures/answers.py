@@ -65,6 +65,7 @@ def html_table(table: pa.Table, facts: Facts) -> str:
         for line in (
             *more,
             *footnote(texts),
+            *facts.asked_first,
             *said(table, facts),
             guarantee(budget_of(facts), facts.unit),
         )

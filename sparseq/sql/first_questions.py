@@ -36,7 +36,7 @@ from sparseq.released.render import ERROR_SUFFIX, columns_of, key_columns, rende
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.parse import RELEASED, STANDS_IN, written
 from sparseq.sql.parsed_expressions import conjuncts, constant_sql
-from sparseq.sql.plan import FirstAnswer, Plan, Query
+from sparseq.sql.plan import ASKED_FIRST, FirstAnswer, Plan, Query
 from sparseq.sql.split_question import (
     PLAIN_JOINS,
     KnownRows,
@@ -208,7 +208,7 @@ class FirstQuestions:
         around = holder.parent
         if listed or isinstance(around, exp.Exists | exp.Any | exp.All) or is_correlated(inner):
             return
-        if len(inner.expressions) != 1 or not has_one_row(inner, known):
+        if len(inner.expressions) != 1 or not has_one_row(inner, known | self._named(inner, known)):
             return
         if self._separator.query(inner.copy(), known)[1].rows is RowKind.RELEASED:
             (number,) = self._asked(inner, known)
@@ -233,7 +233,7 @@ class FirstQuestions:
             select.set("from_", exp.From(this=join.this))
         for condition in conjuncts(join.args.get("on")):
             select.where(condition, copy=False)
-        columns = [c for c in select.find_all(exp.Column) if c.table == alias]
+        columns = [c for c in select.find_all(exp.Column) if _names(c, select, alias)]
         group = select.args.get("group")
         if group is not None:
             kept = [k for k in group.expressions if not any(k.unnest() is c for c in columns)]
@@ -248,6 +248,17 @@ class FirstQuestions:
         named_for(question, known)
         self._found = True
         return self._numbers(question)
+
+
+def _names(column: exp.Column, select: exp.Select, alias: str) -> bool:
+    """Tell whether a column is of an item of a SELECT's FROM, and not of one inside that has its
+    name."""
+    at = column.parent_select
+    while at is not None and at is not select:
+        if alias in (item.alias_or_name for item in items_of(at)):
+            return False
+        at = at.parent_select
+    return column.table == alias
 
 
 # -- what is known of them -------------------------------------------------------------------------
@@ -288,8 +299,8 @@ class Before:
     def told(self) -> tuple[str, ...]:
         """The answers that stand in the question, in words."""
         return tuple(
-            f"{one.text} was asked first: {answer.said}; the intervals are of the question with "
-            "this noised answer in it"
+            f"{one.text}{ASKED_FIRST}{answer.said}; the intervals are of the question with this "
+            "noised answer in it"
             for one, answer in zip(self._queries, self._first, strict=False)
         )
 

@@ -435,6 +435,10 @@ class BoundSearch:
         return 2.0 * len(self.columns)
 
 
+ASKED_FIRST = " was asked first: "
+"""Stands in the notes of an answer between a question that was asked before it and its answer."""
+
+
 @dataclass(frozen=True)
 class FirstAnswer:
     """The released answer to a question that another one needs: one row, which is public.

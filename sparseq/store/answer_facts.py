@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sparseq.base.defaults import PRICE
 from sparseq.pictures.tables import percent
+from sparseq.sql.plan import ASKED_FIRST
 
 # -- public facts of one answer, beside its values -------------------------------------------------
 
@@ -49,7 +50,7 @@ class Facts:
         parts: The releases that its groups were joined from, where there are several; if it does
             not follow, the last of them was paid for.
         keys_delta: Of the store (see `Budget`).
-        notes: Which rows are in no group, in words.
+        notes: Which rows are in no group, and what was asked before it, in words.
         series: Whose part of the budget paid; "": that of questions, or what is set aside.
     """
 
@@ -78,6 +79,11 @@ class Facts:
     keys_delta: float = 0.0
     notes: tuple[str, ...] = ()
     series: str = ""
+
+    @property
+    def asked_first(self) -> tuple[str, ...]:
+        """The notes of what was asked before it, and whose answer stands in it."""
+        return tuple(note for note in self.notes if ASKED_FIRST in note)
 
     @property
     def reach(self) -> tuple[float, ...]:

@@ -391,6 +391,11 @@ class Stream:
         shown: Callable[[], pa.Table] | None = None,
     ) -> Answer:
         """Answer one query whose contributions the caller computes: see `Store.step`."""
+        if query.first:
+            raise QueryRefused(
+                f"another question has to be asked before this one: {query.first[0].text}",
+                "ask it first, and write its number into this one",
+            )
         with self.lock:
             self.flush()  # what an interrupt left
             request = requested(request_id)

@@ -1459,3 +1459,6 @@ SELECT count(*) n FROM events WHERE qty = (SELECT qty FROM events WHERE qty IS N
 
 -- compared with nothing
 SELECT count(*) n FROM events WHERE amount > (SELECT CASE WHEN count(*) < 0 THEN 1 END FROM events);
+
+-- with a name of its own, beside a person's own rows of that name
+SELECT count(*) n FROM events, (SELECT avg(amount) AS a FROM events) m WHERE amount > m.a AND EXISTS (SELECT 1 FROM events m WHERE m.who = events.who AND m.qty > 3) AND amount > (WITH z AS (SELECT 0.5 * avg(amount) a FROM events) SELECT a FROM z);
