@@ -361,7 +361,7 @@ class Marked(File):
         super().prepare()
         keep_mark(self.store, self.world.root / "far" / "s.mark")
         self._all = self._used = [self.store]
-        self._last = self.store
+        self._last = self._latest = self.store
 
     def places(self) -> list[Path]:
         """See `Setting`: two of the store and its copies, or one."""
@@ -369,8 +369,8 @@ class Marked(File):
         return self._used
 
     def instead(self, place: Path) -> Path:
-        """See `Setting`: now and then, somebody takes a copy."""
-        other = self.world.draw.choice(self._all) if self.world.draw.random() < 0.5 else place
+        """See `Setting`: now and then, somebody takes a copy, and often the latest one."""
+        other = self.world.draw.choice([place, place, self._latest, *self._all])
         self._used = [*self._used, other]
         return other
 
@@ -384,7 +384,7 @@ class Marked(File):
 
     def _copies_some(self, end: int) -> None:
         while self.world.steps < end:
-            self.world.rest(200)
+            self.world.rest(40)
             self.world.step("copy")
             self.world.unseen(self._copy)
 
@@ -401,7 +401,7 @@ class Marked(File):
 
         Nobody writes over the one that opened last: no other may be whole.
         """
-        at, count = self.world.draw.choice(self._all), len(self._all)
+        at, count = self.world.draw.choice([*self._used, *self._all]), len(self._all)
         free = [one for one in self._all if one not in (at, self._last, *self._used)]
         if count <= MOST_COPIES:
             to = self.world.root / "copies" / f"c{count}" / at.name
@@ -411,6 +411,7 @@ class Marked(File):
             to = self.world.draw.choice(free)
         else:
             return
+        self._latest = to
         for before in sorted(to.parent.iterdir()):
             self.world.disk.forget(str(before))
             before.unlink()

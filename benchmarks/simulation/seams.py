@@ -59,6 +59,7 @@ class Seams:
     @contextmanager
     def in_place(self) -> Iterator[None]:
         """Stand in the places of what they are the seams of."""
+        _READ.clear()
         with ExitStack() as stack:
 
             def put(of: Any, name: str, value: Any) -> None:

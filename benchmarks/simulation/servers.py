@@ -58,6 +58,7 @@ class Front:
         self._world, self.process, self._loop = world, process, loop
         self.service, self._app = service, application(service)
         self._catalogue: Catalogue | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def there(self) -> bool:
         """Tell whether it takes messages."""
@@ -78,10 +79,9 @@ class Front:
                 if self._world.draw.random() >= self._world.rates.get("lost", 0):
                     box.append(reply)
 
-        self.tasks.add(task := asyncio.ensure_future(done()))
-        task.add_done_callback(self.tasks.discard)
-
-    tasks: ClassVar[set[asyncio.Task[None]]] = set()
+        task = asyncio.ensure_future(done())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def http(
         self, gone: list[bool], method: str, path: str, body: bytes, headers: dict[str, str]
@@ -120,6 +120,7 @@ class Front:
         if self._catalogue is None:
             of = self.service
             self._catalogue = Catalogue(of.catalog, of.name, of.public_rows)
+            self._world.held(self._catalogue.close)
         state = State(Settings(name))
         look = self._catalogue.look(name, state.settings)
         who = self.service.named(name, "postgresql 10.0.0.1")

@@ -123,7 +123,7 @@ class Thread:
 
 
 class Pool:
-    """See `concurrent.futures.ThreadPoolExecutor`: a thread for each call, one after the other."""
+    """See `concurrent.futures.ThreadPoolExecutor`: threads that do calls in their order."""
 
     def __init__(self, world: World, threads: int = 1, name: str = "pool") -> None:
         self._world, self._name = world, name
