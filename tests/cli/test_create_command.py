@@ -38,7 +38,7 @@ def test_says_what_was_made(
 
 
 def test_columns_of_no_usable_type_are_named(tmp_path: Path) -> None:
-    table = pa.table({"who": [1, 2], "tags": [["a"], ["b"]], "n": [3, 4]})
+    table = pa.table({"who": [1, 2], "tags": [[["a"]], [["b"]]], "n": [3, 4]})
     pq.write_table(table, tmp_path / "t.parquet")
     made = run("create", tmp_path / "s.sparseq", tmp_path / "t.parquet", "--user", "who")
     (line,) = [line for line in made.stderr.splitlines() if line.startswith("tags ")]
