@@ -33,7 +33,6 @@ from sparseq.series import query_series
 from sparseq.series.series_file import CsvFormat, SeriesFile
 from sparseq.server import thread
 from sparseq.server.quota_desk import QuotaTotals
-from sparseq.server.service import Service
 from sparseq.store import population
 from sparseq.store._duckdb import backup, open_file
 from sparseq.store.store import Store
@@ -402,17 +401,6 @@ def answers_mixed_up() -> list[Place]:
             last["outcome"] = outcome
 
     return [(thread, "_end", mixed)]
-
-
-@plant(*SERVERS)
-def key_of_a_request_dropped() -> list[Place]:
-    """A request is asked without its name."""
-    ask = Service.ask
-
-    async def unnamed(self: Service, who: Any, statement: Any) -> Any:
-        return await ask(self, who, replace(statement, request_id=""))
-
-    return [(Service, "ask", unnamed)]
 
 
 @plant(*SERVERS)
