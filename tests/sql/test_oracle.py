@@ -120,7 +120,7 @@ def test_a_written_query_is_the_oracle_s(
     with_loops(monkeypatch, by_loops)
     found = [compare(con, plan) for plan in plans(con, text)]
     assert found
-    assert all(found) is not ("stddev" in text or " JOIN " in text)
+    assert all(found) is (" JOIN " not in text)
 
 
 @pytest.mark.parametrize(("text", "by_loops"), CASES)
@@ -168,11 +168,11 @@ def test_a_random_query_is_the_oracle_s(con: sparseq.Store, pair: Pair) -> None:
 
 
 @pytest.mark.deep
-def test_thousands_of_random_queries_are_the_oracle_s(con: sparseq.Store) -> None:
-    """Many more, of which it has hundreds at least."""
+def test_a_thousand_random_queries_are_the_oracle_s(con: sparseq.Store) -> None:
+    """Many more, of which it has a hundred at least."""
     compared = 0
 
-    @settings(quickly, max_examples=3000)
+    @settings(quickly, max_examples=1000)
     @given(pair=queries())
     def one(pair: Pair) -> None:
         nonlocal compared
@@ -180,7 +180,7 @@ def test_thousands_of_random_queries_are_the_oracle_s(con: sparseq.Store) -> Non
             compared += compare(con, plan)
 
     one()
-    assert compared > 300
+    assert compared > 100
 
 
 @pytest.fixture(scope="module")

@@ -328,7 +328,7 @@ class TooManyRows(Exception):
 
 
 @dataclass(frozen=True)
-class Column:
+class ReadColumn:
     """Something that is read of every row, as whole numbers.
 
     Attributes:
@@ -378,7 +378,7 @@ class Reader:
             TooManyRows: There are more.
         """
         query = plan.query
-        user = Column(query.relation.user, -1, lambda users, out: np.copyto(out, users))
+        user = ReadColumn(query.relation.user, -1, lambda users, out: np.copyto(out, users))
         places = [self._place(domain) for domain in query.domains]
         bins = [None if m.bin is None else _bin(m.bin, m.bins) for m in query.measures]
         values = [_value(m, n.granularity) for m, n in zip(query.measures, plan.noise, strict=True)]
@@ -417,7 +417,7 @@ class Reader:
         ((rows,),) = self._con.execute(sql).fetchall()
         return int(rows)
 
-    def _place(self, domain: Domain) -> Column:
+    def _place(self, domain: Domain) -> ReadColumn:
         """Return a row's place in a domain; -1 or beyond its end: in none."""
         if domain.dictionary is None:
             return _whole(_place_sql(domain), len(domain.values))
@@ -428,7 +428,7 @@ class Reader:
         places = np.full(last + 1, -1, kind)
         places[codes] = [place.get(text, -1) for text in texts]
         places[last] = place.get(None, -1)  # of no string
-        return Column(domain.position.sql, last, partial(looked_up, places), kind)
+        return ReadColumn(domain.position.sql, last, partial(looked_up, places), kind)
 
     def have(self, caps: Iterable[Cap]) -> None:
         """Have the tables of those who are taken out of joins; those inside come first."""
@@ -471,7 +471,7 @@ def _numbers(chunk: pa.Array, missing: float = 0) -> NDArray[Any]:
     return np.where(bits[some], numbers, numbers.dtype.type(missing))
 
 
-def _whole(sql: str, size: int) -> Column:
+def _whole(sql: str, size: int) -> ReadColumn:
     """Return a place among so many, in the narrowest type; what is NULL or beyond it as none."""
     kind = np.min_scalar_type(-size - 1)
 
@@ -479,10 +479,10 @@ def _whole(sql: str, size: int) -> Column:
         out[:] = places
         np.copyto(out, -1, where=bits_as(out, np.signedinteger, f"u{out.itemsize}") >= size)
 
-    return Column(f"TRY_CAST({sql} AS {_TYPES_OF[kind.itemsize]})", -1, fill, kind)
+    return ReadColumn(f"TRY_CAST({sql} AS {_TYPES_OF[kind.itemsize]})", -1, fill, kind)
 
 
-def _bin(cell: Cell, size: int) -> Column:
+def _bin(cell: Cell, size: int) -> ReadColumn:
     """Return a row's bin; of edges that are written out, found here: a CASE of many is slow."""
     term = cell.term
     if term is None or term.function not in ("bin", "nearest bin"):
@@ -491,7 +491,7 @@ def _bin(cell: Cell, size: int) -> Column:
     edges = np.array([edge.value for edge in written], np.float64)
     kind = np.min_scalar_type(-size - 1)
     ends = _FINITE if term.function == "nearest bin" else (edges[0], edges[-1])
-    return Column(number.sql, np.nan, partial(binned, edges[1:-1], ends), kind)
+    return ReadColumn(number.sql, np.nan, partial(binned, edges[1:-1], ends), kind)
 
 
 def _place_sql(domain: Domain) -> str:
@@ -517,14 +517,16 @@ def _place_sql(domain: Domain) -> str:
     return f"CASE {' '.join(when)} ELSE {last} END"
 
 
-def _value(measure: Measure, granularity: float) -> Column | None:
+def _value(measure: Measure, granularity: float) -> ReadColumn | None:
     """Return a row's value on its lattice; None: it is 1."""
     step = lattice(measure, granularity)
     if measure.kind is Kind.SUM and measure.value is not None:
         number = f"TRY_CAST({measure.value.sql} AS DOUBLE)"
-        return Column(number, 0, lambda values, out: quantise(values, step, out))
+        return ReadColumn(number, 0, lambda values, out: quantise(values, step, out))
     if measure.value is None and step == 1.0:
         return None
     truth = "true" if measure.value is None else measure.value.sql
     one = quantise(np.ones(1), step)
-    return Column(f"({truth})::UTINYINT", 0, lambda values, out: np.multiply(values, one, out=out))
+    return ReadColumn(
+        f"({truth})::UTINYINT", 0, lambda values, out: np.multiply(values, one, out=out)
+    )
