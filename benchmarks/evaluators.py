@@ -123,7 +123,7 @@ def in_ranges(case: Case) -> Contributions:
     """Evaluate by SQL, a statement for each half of the people."""
     engine, people = case.store.stream.engine, case.store.stream.people
     many = Failure(TooManyRows())
-    return engine._joined(case.plan, lambda: engine._parts(case.plan, 0, people - 1, many))
+    return engine._join(case.plan, lambda: engine._parts(case.plan, 0, people - 1, many))
 
 
 def read_ahead(case: Case) -> Contributions:
@@ -144,7 +144,7 @@ def in_backstop(case: Case) -> Contributions:
     engine, people = case.store.stream.engine, case.store.stream.people
     work, failures = engine._work(case.plan), list[Any]()
     try:
-        return engine._joined(
+        return engine._join(
             case.plan, lambda: engine._backstop.parts(work, 0, people - 1, failures)
         )
     finally:

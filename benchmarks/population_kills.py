@@ -41,7 +41,7 @@ from sparseq.accounting.charge import UNITS_PER_NORM
 from sparseq.base.errors import StoreError
 from sparseq.ledger.accounts import unpack, unpack_set
 from sparseq.ledger.purposes import DRAWS, Pot
-from sparseq.store.population import UNITS, opened
+from sparseq.store.population import UNITS, open_population
 
 NAMES = ("a", "b", "c")
 PEOPLE, KAPPA, MOST, SHARE = 40, 0.5, 0.3, 0.002
@@ -161,7 +161,7 @@ def audited(population: Path, stores: Sequence[sparseq.Store]) -> None:
                     moved = con.stream.pots.moved(user) if pot is Pot.QUERIES else 0
                     held[str(name)] += each * (int(accounts.budgets[user]) - moved)
         reserved(con)
-    with opened(population) as people:
+    with open_population(population) as people:
         ledger, kappa = people.ledger, Fraction(people.kappa)
         again = np.zeros(people.people, np.int64)
         for release in ledger.releases():

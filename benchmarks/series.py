@@ -50,7 +50,7 @@ from sparseq.series import Monitor, QueryText, Ticks, series_of
 from sparseq.series.derive import NoisySeries
 from sparseq.series.planning.known_stream import KnownStream
 from sparseq.series.planning.plan_strategies import targets_of
-from sparseq.series.planning.simulate import summed
+from sparseq.series.planning.simulate import window_sums
 from sparseq.series.planning.verdict import Method, verdict
 
 RUNS = 5
@@ -144,8 +144,8 @@ def sums(
             table["value"].to_numpy(), measured(sigma, strategy), 0.95, strategy, lacking
         )
         done = rows.filtered(rows.values, np.ones(width))
-        truth = summed(stream.truth, width)[:, 0]
-        off.append(summed(rows.values[:, None], width)[:, 0] - truth)
+        truth = window_sums(stream.truth, width)[:, 0]
+        off.append(window_sums(rows.values[:, None], width)[:, 0] - truth)
         held.append(np.abs(off[-1]) <= done.error)
     yield figure(f"series.{name}.{target}", rms(np.array(off)), best.purpose.strategy, most)
     yield _coverage(f"series.{name}.{target}.coverage", np.array(held))

@@ -7,7 +7,7 @@ from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
 from sparseq.language.expression_tree import Term
-from sparseq.language.types import type_named
+from sparseq.language.types import find_type
 from sparseq.sql.bind_expressions import ExpressionReader
 from sparseq.sql.parse import Dialect
 from sparseq.store.store import Store
@@ -35,7 +35,7 @@ class TermReader:
             return None
 
     def _column(self, column: exp.Column) -> Term:
-        type = type_named(self._table.column(column.name).type)
+        type = find_type(self._table.column(column.name).type)
         assert type is not None
         return Term(type, f'"{self._table.name}"."{column.name}"', column=column.name)
 

@@ -38,7 +38,7 @@ from benchmarks.language import (
     functions,
 )
 from sparseq.base.errors import QueryRefused
-from sparseq.engine._duckdb.connection import connected
+from sparseq.engine._duckdb.connection import connect
 from sparseq.language import types as T
 from sparseq.language.expression_tree import Term
 from sparseq.language.functions import FUNCTIONS, Function
@@ -73,11 +73,11 @@ def _column(name: str, type: Type | None, values: Iterable[str]) -> Column:
 
 COLUMNS = (
     _column("b1", T.BOOLEAN, ("true", "false")),
-    _column("i1", T.type_named("BIGINT"),
+    _column("i1", T.find_type("BIGINT"),
             ("0", "1", "-1", f"{2**63 - 1}", f"{-(2**63)}", "12", "29", "2024", "10000000")),
-    _column("i2", T.type_named("TINYINT"), ("0", "1", "-1", "127", "-128", "2")),
-    _column("i3", T.type_named("UBIGINT"), ("0", "1", f"{2**64 - 1}", f"{2**63}")),
-    _column("i4", T.type_named("INTEGER"), ("0", "-1", "7", f"{2**31 - 1}", f"{-(2**31)}")),
+    _column("i2", T.find_type("TINYINT"), ("0", "1", "-1", "127", "-128", "2")),
+    _column("i3", T.find_type("UBIGINT"), ("0", "1", f"{2**64 - 1}", f"{2**63}")),
+    _column("i4", T.find_type("INTEGER"), ("0", "-1", "7", f"{2**31 - 1}", f"{-(2**31)}")),
     _column("c1", T.decimal(18, 3), ("0", "0.5", "-2.5", "999999999999999.999",
                                      "-999999999999999.999")),
     _column("c2", T.decimal(4, 1), ("0", "999.9", "-999.9", "0.1")),
@@ -86,7 +86,7 @@ COLUMNS = (
     _column("n1", T.DOUBLE, ("0", "'-0.0'", "1", "-1", "0.5", "2.5", "1.7976931348623157e308",
                              "-1.7976931348623157e308", "5e-324", "9.3e18", "'nan'", "'inf'",
                              "'-inf'")),
-    _column("n2", T.type_named("FLOAT"), ("0", "1.5", "3.4e38", "-3.4e38", "1e-45", "'nan'")),
+    _column("n2", T.find_type("FLOAT"), ("0", "1.5", "3.4e38", "-3.4e38", "1e-45", "'nan'")),
     _column("x1", T.TEXT, ("''", "'a'", "'1'", "'1e400'", "'infinity'", "'2024-01-01'", "'é'",
                            "'9223372036854775808'", "'5881580-07-10'", "chr(0)", "'👩‍👩‍👧'", "'ß'",
                            "'%'", "'-infinity'", "'290309-12-22 (BC) 00:00:00'", "'\\'", *_LONG)),
@@ -100,11 +100,11 @@ COLUMNS = (
     _column("m1", T.TIME, ("'00:00:00'", "'23:59:59.999999'", "'12:34:56'")),
     _column("u1", T.UUID, ("'00000000-0000-0000-0000-000000000000'",
                            "'ffffffff-ffff-ffff-ffff-ffffffffffff'")),
-    _column("l1", T.type_named("VARCHAR[]"), ("[]", "['a']", "[NULL, 'a', '']", "[NULL]")),
-    _column("l2", T.type_named("BIGINT[]"), ("[]", f"[{2**63 - 1}, {-(2**63)}, 0]", "range(1000)")),
-    _column("l3", T.type_named("DOUBLE[]"), ("['nan', '-0.0', 'inf', NULL]", "[1e308, 5e-324]")),
-    _column("l4", T.type_named("BOOLEAN[]"), ("[true, NULL]",)),
-    _column("l5", T.type_named("DATE[]"), ("['0001-01-01', '9999-12-31']",)),
+    _column("l1", T.find_type("VARCHAR[]"), ("[]", "['a']", "[NULL, 'a', '']", "[NULL]")),
+    _column("l2", T.find_type("BIGINT[]"), ("[]", f"[{2**63 - 1}, {-(2**63)}, 0]", "range(1000)")),
+    _column("l3", T.find_type("DOUBLE[]"), ("['nan', '-0.0', 'inf', NULL]", "[1e308, 5e-324]")),
+    _column("l4", T.find_type("BOOLEAN[]"), ("[true, NULL]",)),
+    _column("l5", T.find_type("DATE[]"), ("['0001-01-01', '9999-12-31']",)),
 )  # fmt: skip
 _BY_NAME = {c.name: c for c in COLUMNS}
 FORMS: tuple[tuple[Family, str, str], ...] = (
@@ -166,8 +166,8 @@ class Bench:
     def __init__(self, report: Report, *judges: Judge) -> None:
         self.report, self.judges = report, judges
         self.reader = ExpressionReader(self._of, self._constant)
-        self._con = connected()
-        self.databases = [duckdb.connect(), connected()]
+        self._con = connect()
+        self.databases = [duckdb.connect(), connect()]
         self._known: dict[str, object] = {}
 
     def _of(self, column: exp.Column) -> Term:

@@ -86,7 +86,7 @@ _KINDS: tuple[tuple[type[errors.SparseqError], type[Error]], ...] = (
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translate() -> Iterator[None]:
     try:
         yield
     except errors.SparseqError as error:
@@ -155,7 +155,7 @@ def connect(database: str | PathLike[str] | Store | Remote, token: str | None = 
         (['n', 'n_error', 'n_low', 'n_high'], 1)
     """
     if isinstance(database, (str, PathLike)):
-        with _translated():
+        with _translate():
             path = database if isinstance(database, str) else str(database)
             opened = sparseq.connect(path) if token is None else sparseq.connect(path, token=token)
         return Connection(opened, True)
@@ -248,7 +248,7 @@ class Cursor:
         """
         store = self._open()
         self.answer = self._rows = self.rownumber = None
-        with _translated():
+        with _translate():
             self.answer = store.sql(operation, parameters)
         columns = (column.to_pylist() for column in self.answer.arrow().columns)
         self._rows, self.rownumber = list(zip(*columns, strict=True)), 0
@@ -263,18 +263,18 @@ class Cursor:
 
     def fetchone(self) -> tuple[Any, ...] | None:
         """Return the next row, None after the last."""
-        found = self._fetched(1)
+        found = self._fetch(1)
         return found[0] if found else None
 
     def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
         """Return the next rows, at most `size` (`arraysize`)."""
-        return self._fetched(self.arraysize if size is None else size)
+        return self._fetch(self.arraysize if size is None else size)
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """Return the rows that are left."""
-        return self._fetched(None)
+        return self._fetch(None)
 
-    def _fetched(self, size: int | None) -> list[tuple[Any, ...]]:
+    def _fetch(self, size: int | None) -> list[tuple[Any, ...]]:
         self._open()
         if self._rows is None or self.rownumber is None:
             raise ProgrammingError("nothing was executed")

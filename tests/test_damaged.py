@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import sparseq
 from sparseq.base.errors import StoreError
 from sparseq.cli.app import sparseq as command
-from sparseq.engine._duckdb.connection import connected, is_damage
+from sparseq.engine._duckdb.connection import connect, is_damage
 from sparseq.ledger._duckdb.notes import DuckNotes
 from sparseq.stream.partition_selection import DELTAS
 
@@ -104,7 +104,7 @@ def test_the_command_line_says_it_wherever_it_comes_up(
 
 @pytest.mark.parametrize("sql", ["SELECT CAST(s AS INTEGER)", "SELECT error(s)"])
 def test_no_row_can_say_it(sql: str) -> None:
-    con = connected()
+    con = connect()
     with pytest.raises(duckdb.Error, match="Corrupt database file") as caught:
         con.execute(f"{sql} FROM (SELECT 'Corrupt database file: x' AS s)").fetchall()
     assert not is_damage(caught.value)

@@ -28,10 +28,10 @@ from sparseq.stream.partition_selection import (
     DELTAS,
     STEPS,
     UNITS_PER_DELTA,
-    encoded,
-    lifted,
-    picked,
-    tallied,
+    chance_above,
+    count_rows,
+    encode_keys,
+    pick_keys,
     threshold_for,
     units_of_delta,
     weight_of,
@@ -224,7 +224,7 @@ def test_no_two_keys_have_one_text_and_each_is_read_back() -> None:
         for _ in range(3000)
     ]
     columns = [pa.array(column) for column in zip(*rows, strict=True)]
-    keys = encoded(columns).to_pylist()
+    keys = encode_keys(columns).to_pylist()
     assert len(set(keys)) == len(set(rows)) == len(set(zip(keys, rows, strict=True)))
     of = FoundColumns(("a", "b", "c", "d"), ("VARCHAR", "BIGINT", "VARCHAR", "DATE"))
     assert [of.decoded(key) for key in keys] == rows
@@ -268,7 +268,7 @@ def test_a_delta_is_never_below_the_chance_that_it_pays_for(delta: float) -> Non
         assert exact * UNITS_PER_DELTA <= units <= units_of_delta(delta)
         assert units <= exact * UNITS_PER_DELTA * (1 + mpf(10) ** -10) + 3 * m
         assert m * weight_of(m) ** 2 <= STEPS**2
-    tighter = [m * lifted(weight_of(m), found.steps - 1, sigma) for m in range(1, 17)]
+    tighter = [m * chance_above(weight_of(m), found.steps - 1, sigma) for m in range(1, 17)]
     assert max(tighter) > units_of_delta(delta), "no lower threshold would do"
 
 
@@ -295,7 +295,7 @@ def mass(keys: int, seed: int) -> tuple[float, float]:
     users = np.sort(random_.integers(0, people, rows)).astype(np.int32)
     texts = [f"/page/{i}" for i in names]
     batch = pa.record_batch({USER: users, "page": texts})
-    sums = picked([tallied([batch])], [], 16)
+    sums = pick_keys([count_rows([batch])], [], 16)
     (measure,) = sums.contributions().measures
     sigma = 5.0 * STEPS
     found = threshold_for(sigma, 16, 1e-6 / 8)
@@ -331,7 +331,7 @@ def one_stream(seed: int) -> tuple[int, int]:
         seed=seed,
         purposes=[sparseq.Questions(in_or_out=True, counts=norm_budget, keys_delta=whole)],
     )
-    names = con.stream.engine.by_people(con.catalog.table("t"), ["page"], tallied, people)
+    names = con.stream.engine.by_people(con.catalog.table("t"), ["page"], count_rows, people)
     tallies = list(names)
     reference = Algorithm2(8.0, norm_budget)
     for user in range(len(con.stream.accounts)):
@@ -347,7 +347,7 @@ def one_stream(seed: int) -> tuple[int, int]:
         sigma = answer.facts.sigma[0]
         vectors, due = {}, {}
         steps = threshold_for(sigma * STEPS, most, delta)
-        sums = picked(tallies, known, most)
+        sums = pick_keys(tallies, known, most)
         for user in set(sums.users.tolist()):
             own = sums.places[sums.users == user].tolist()
             if spent[user] + steps.deltas[len(own)] <= budget:

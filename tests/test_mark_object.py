@@ -29,7 +29,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Any:
     from obstore.store import MemoryStore
 
     bucket = MemoryStore()
-    monkeypatch.setattr(mark, "_opened", lambda _: bucket)
+    monkeypatch.setattr(mark, "_open", lambda _: bucket)
     return bucket
 
 

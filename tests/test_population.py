@@ -26,7 +26,7 @@ from sparseq.ledger._duckdb.mark import Lock
 from sparseq.ledger.purposes import Pot, Purpose
 from sparseq.store import population as populations
 from sparseq.store.curator import forget
-from sparseq.store.population import UNITS, Population, newcomers, opened
+from sparseq.store.population import UNITS, Population, newcomers, open_population
 from sparseq.store.receipt import publish_root, published_roots, receipt
 from sparseq.stream.new_purpose import add_purpose
 from sparseq.training import ClosedForm, PrivateGD, family
@@ -73,7 +73,7 @@ def test_what_is_public_does_not_tell_whether_anybody_came(place: Path) -> None:
 
 
 def given(place: Path) -> dict[str, int]:
-    with opened(place / "people") as population:
+    with open_population(place / "people") as population:
         names = population.ledger.identifiers(range(population.people))
         return {n: int(population.spent[u]) for u, n in names.items()}
 
@@ -139,8 +139,8 @@ SEAMS: dict[str, tuple[Any, str, Any]] = {
     "begun, and not asked": (Population, "give", before),
     "accounts are there, and not charged": (Journal, "commit", before),
     "charged, and not told": (Population, "give", after),
-    "told, and not added": (populations, "_added", before),
-    "added, and not in memory": (populations, "_added", after),
+    "told, and not added": (populations, "_add", before),
+    "added, and not in memory": (populations, "_add", after),
 }
 
 

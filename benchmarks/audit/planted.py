@@ -385,7 +385,7 @@ def sniffed_type() -> AbstractContextManager[None]:
 
     return (
         _set(IncomingRows, "__init__", sniffed)
-        if hasattr(IncomingRows, "_guessed")
+        if hasattr(IncomingRows, "_guess")
         else nullcontext()
     )
 

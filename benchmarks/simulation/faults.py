@@ -111,7 +111,7 @@ def fence_out() -> list[Place]:
     """Whoever is late puts its entry on top of what it has not read."""
 
     def extend(log: FencedLog, new: Any, old: Any, number: str) -> None:
-        table = fenced_log.opened(log.folder)
+        table = fenced_log.open_table(log.folder)
         parts = [[(f.path, f.kind, f.size) for f in some] for some in (new, old)]
         fenced_log.extend(table, *parts, {"commit": number}, retries=15)
 
@@ -190,7 +190,7 @@ def checkpoint_not_flushed() -> list[Place]:
 @plant(*LAKE)
 def lost_reply_is_a_yes() -> list[Place]:
     """A commit of which nobody knows whether it happened is taken to have happened."""
-    return [(FencedLog, "_happened", lambda *_: True)]
+    return [(FencedLog, "_did_happen", lambda *_: True)]
 
 
 @plant(*LAKE)
@@ -427,14 +427,14 @@ def reply_before_the_commit() -> list[Place]:
 @plant("population")
 def draw_added_twice() -> list[Place]:
     """A draw that is done is not noted as done, so it is added again."""
-    added = population._added
+    added = population._add
 
     def again(stream: Any, backend: Any, drawn: Any, *given: Any) -> Any:
         done = added(stream, backend, drawn, *given)
-        population._noted(stream.ledger, replace(done, begun=drawn.begun))
+        population._note(stream.ledger, replace(done, begun=drawn.begun))
         return done
 
-    return [(population, "_added", again)]
+    return [(population, "_add", again)]
 
 
 @plant("upgrade")

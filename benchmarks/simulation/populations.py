@@ -16,7 +16,7 @@ from benchmarks.simulation.drivers import Setting
 from sparseq.base.errors import SparseqError
 from sparseq.sql.plan import Query
 from sparseq.store.answer import Answer
-from sparseq.store.population import opened
+from sparseq.store.population import open_population
 from sparseq.store.store import Store
 
 STORES = ("a", "b")
@@ -117,7 +117,7 @@ class Populated(Setting):
         with ExitStack() as stack:
             try:
                 stores = [stack.enter_context(sparseq.connect(place)) for place in self.places()]
-                with opened(self.people) as population:
+                with open_population(self.people) as population:
                     self.world.tell(repr(population.spent.tolist()))
                 audited(self.people, stores)
             except SparseqError as error:
@@ -158,7 +158,7 @@ class Populated(Setting):
                 store.backend.abandon()
 
     def _gave_all(self) -> None:
-        with opened(self.people) as population:
+        with open_population(self.people) as population:
             stores = [sparseq.connect(self.world.root / one) for one in STORES]
             try:
                 given = population.facts()["stores"]

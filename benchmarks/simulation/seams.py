@@ -271,7 +271,7 @@ class Seams:
         return _READ[key]
 
     def _database(self, put: Callable[[Any, str, Any], None]) -> None:
-        connected = _module("engine._duckdb.connection").connected
+        connected = _module("engine._duckdb.connection").connect
 
         def connecting(database: Any = ":memory:", *given: Any, **more: Any) -> Any:
             at = self.world.inside(database)

@@ -154,11 +154,11 @@ def deviations(response: Floats, sigma: Floats) -> Floats:
     return np.sqrt(np.convolve(response[:n] ** 2, sigma**2)[:n])
 
 
-def decoded(measured: Floats, strategy: Strategy) -> Floats:
+def decode(measured: Floats, strategy: Strategy) -> Floats:
     """Return C^-1 of what was measured, (ticks, d): free, as it looks at released numbers alone.
 
     Example:
-        >>> decoded(np.array([[2.0], [0.0]]), Strategy.of("1,-0.5")).ravel().tolist()
+        >>> decode(np.array([[2.0], [0.0]]), Strategy.of("1,-0.5")).ravel().tolist()
         [2.0, 1.0]
     """
     taps, found = strategy.numbers, np.array(measured, np.float64)

@@ -33,7 +33,7 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
 }
 
 
-def checked(function: F) -> F:
+def check_arguments(function: F) -> F:
     """Refuse arguments that are not of the types that a signature names.
 
     Only plain types are looked at: texts, numbers, truths, dates and None, alone or one of several.
@@ -43,7 +43,7 @@ def checked(function: F) -> F:
         ParameterError: An argument is of another type.
 
     Example:
-        >>> @checked
+        >>> @check_arguments
         ... def double(number: int, name: str = "") -> int:
         ...     return 2 * number
         >>> double(4)

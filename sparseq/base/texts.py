@@ -41,11 +41,11 @@ def shown(text: object, most: int | None = MOST_SHOWN) -> str:
     if most is not None:
         text = text[: most + 1]  # each character gives at least one
     if not (text.isascii() and text.isprintable()):
-        text = "".join(map(_spelled, text))
+        text = "".join(map(_spell, text))
     return text if most is None or len(text) <= most else text[: max(most - 1, 0)] + "…"
 
 
-def _spelled(character: str) -> str:
+def _spell(character: str) -> str:
     if "\udc80" <= character <= "\udcff":  # a byte that Python could not decode (PEP 383)
         return f"\\x{ord(character) - 0xDC00:02x}"
     if unicodedata.category(character) in _UNSEEN:

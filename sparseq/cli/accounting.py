@@ -20,7 +20,7 @@ from sparseq.base.defaults import DELTA, DELTA_TEXT
 from sparseq.base.errors import ParameterError
 from sparseq.base.texts import json_text
 from sparseq.cli.options import Group, facts_format_option, file_option
-from sparseq.cli.text import labelled, say, terminal_width
+from sparseq.cli.text import label_lines, say, terminal_width
 from sparseq.papers import filters, odometers
 from sparseq.papers.odometers import ODOMETER_START, LecuyerOdometer
 from sparseq.pictures.figure import COLORS, Axis, Figure, Series, Sheet
@@ -249,7 +249,7 @@ def convert_text(facts: Facts) -> str:
         lines.append(("", f"for that epsilon by zCDP alone, kappa is {facts['kappa_zcdp']:.5g}"))
     guess = percent(round(facts["right_guess"], 3))
     lines.append(("guess", f"whether somebody is in the data: {guess} are right, of a coin 50 %"))
-    return labelled(lines)
+    return label_lines(lines)
 
 
 @accounting.command(short_help="Epsilon of training that may stop at any time.")
@@ -385,7 +385,7 @@ def odometer_text(facts: Facts) -> str:
             "conversion)",
         ),
     ]
-    return labelled(lines)
+    return label_lines(lines)
 
 
 @accounting.command(short_help="Draw Rényi budget curves.")

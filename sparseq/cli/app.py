@@ -12,7 +12,7 @@ import click
 from sparseq.base.errors import SparseqError
 from sparseq.base.texts import shown
 from sparseq.cli.stop_signals import INTERRUPTED
-from sparseq.cli.text import error_text, say, unexpected
+from sparseq.cli.text import error_text, say, unexpected_error
 
 __all__ = ["sparseq"]
 
@@ -89,7 +89,7 @@ class Commands(click.Group):
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise
-            failure = unexpected(error)
+            failure = unexpected_error(error)
         say(error_text(failure), err=True)
         raise click.exceptions.Exit(failure.exit_code)
 

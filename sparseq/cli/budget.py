@@ -11,9 +11,9 @@ from sparseq.base.errors import ParameterError
 from sparseq.base.texts import json_text, shown
 from sparseq.cli.options import command, facts_format_option, output_option, store_argument
 from sparseq.cli.output import Output
-from sparseq.cli.text import course_text, labelled, loud_lines, say, windows_line
+from sparseq.cli.text import course_text, label_lines, loud_lines, say, windows_line
 from sparseq.pictures.tables import format_table, number, percent, upper
-from sparseq.store.store_promise import NOTES, promised
+from sparseq.store.store_promise import NOTES, open_promise
 
 
 @command(short_help="Show the guarantee, and what it buys.")
@@ -27,7 +27,7 @@ def budget(store: Path, format: str) -> None:
       sparseq budget shop.sparseq
       sparseq budget shop.sparseq --format json
     """
-    with promised(store) as promise:
+    with open_promise(store) as promise:
         facts = promise.facts()
     say(json_text(facts) if format == "json" else budget_text(facts))
 
@@ -82,7 +82,7 @@ def budget_text(facts: dict[str, Any]) -> str:
         ),
     ]
     loud = loud_lines(facts["seeded"], len(facts["losses"]))
-    return "\n".join([*loud, labelled(lines)])
+    return "\n".join([*loud, label_lines(lines)])
 
 
 def aside_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
@@ -190,7 +190,7 @@ def card(store: Path, notes: tuple[str, ...], format: str, output: Path | None) 
       sparseq card shop.sparseq --format json
     """
     said = dict(map(_note, notes))
-    with promised(store) as promise:
+    with open_promise(store) as promise:
         facts = promise.card(said)
     with Output(output, format) as out:
         out.write(json_text(facts) if format == "json" else card_text(facts, store.name))

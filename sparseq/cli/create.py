@@ -56,7 +56,7 @@ from sparseq.cli.purpose import PurposeText, purposes_of
 from sparseq.cli.text import (
     banner,
     course_text,
-    labelled,
+    label_lines,
     one_line,
     say,
     terminal_width,
@@ -587,7 +587,7 @@ def made_text(store: Store) -> str:
             catalog_text(store.catalog),
             "",
             *loud,
-            labelled([*lines, ("try", f"sparseq sql {address(store.path)} {asked}")]),
+            label_lines([*lines, ("try", f"sparseq sql {address(store.path)} {asked}")]),
         ]
     )
 

@@ -27,7 +27,7 @@ from sparseq.cli.output import LISTS, Output, chosen_format
 from sparseq.cli.text import (
     PRIVATE,
     banner,
-    labelled,
+    label_lines,
     one_line,
     put_out,
     say,
@@ -132,7 +132,7 @@ def summary(store: Path, format: str) -> None:
         say(json_text(asdict(spent) | {"rows": made.rows, "aside": pots}))
         return
     say(
-        labelled(
+        label_lines(
             [
                 ("people", f"{made.users:,}"),
                 *((f"rows of {name}", f"{rows:,}") for name, rows in made.rows.items()),
@@ -247,7 +247,7 @@ def account_text(found: Account) -> str:
     """Return an account in words."""
     paid = ", ".join(f"{release} ({charge:.4g})" for release, charge in found.releases[-20:])
     earlier = "… " if len(found.releases) > 20 else ""
-    return labelled(
+    return label_lines(
         [
             ("person", _name(found.id)),
             *((f"rows of {name}", f"{rows:,}") for name, rows in found.rows.items()),
@@ -322,7 +322,7 @@ def receipt_text(found: dict[str, Any]) -> str:
         *population_lines(found["population"]),
         *_meaning_lines(means, promise),
     ]
-    texts = [labelled(lines)]
+    texts = [label_lines(lines)]
     texts += [_account_of(each, len(accounts) > 1 or bool(found["unit"])) for each in accounts]
     return "\n\n".join(texts)
 
@@ -365,7 +365,7 @@ def _account_of(account: dict[str, Any], named: bool) -> str:
     ]
     header = ["part, in 2^-24", "had", "spent", "held", "left", "left, as a norm"]
     table = format_table(header, rows_of, ["l", "r", "r", "r", "r", "r"])
-    return "\n\n".join([labelled(lines), table, *map(_charge_text, account["charges"])])
+    return "\n\n".join([label_lines(lines), table, *map(_charge_text, account["charges"])])
 
 
 def _charge_text(one: dict[str, Any]) -> str:

@@ -24,7 +24,7 @@ from sparseq.base.texts import json_text
 from sparseq.base.whole_files import how_to_mend
 from sparseq.cli.options import FilePath, command, facts_format_option, seed_option
 from sparseq.cli.progress import progress_bar
-from sparseq.cli.text import banner, labelled, say
+from sparseq.cli.text import banner, label_lines, say
 from sparseq.ledger.purposes import Purpose
 from sparseq.pictures.figure import Figure, Floats, Sheet
 from sparseq.pictures.figures import demo_figure
@@ -210,7 +210,7 @@ def demo(
             seed=seed,
         ) as store:
             days = [FIRST + dt.timedelta(days=k) for k in range((LAST - FIRST).days + 1)]
-            seen = _monitored(store, days)
+            seen = _monitor(store, days)
             answers = ask_questions(store, seen)
             budget, (part,) = store.guarantee, store.promise.purposes
         values, bounds = np.array(seen.values), np.array(seen.bounds)
@@ -261,7 +261,7 @@ def fresh_folder(wanted: Path) -> Path:
     return folder
 
 
-def _monitored(store: Any, days: list[dt.date]) -> Findings:
+def _monitor(store: Any, days: list[dt.date]) -> Findings:
     """Ask all queries, with a progress bar on a terminal's standard error."""
 
     with progress_bar() as progress:
@@ -329,7 +329,7 @@ def show(figure: Figure, results: Results, seed: int | None, keep: bool) -> None
     say()
     if seed is not None:
         say(banner(NOT_PRIVATE))
-    say(labelled(closing_lines(results, keep), wrap=width))
+    say(label_lines(closing_lines(results, keep), wrap=width))
 
 
 def _question_text(question: dict[str, Any]) -> str:

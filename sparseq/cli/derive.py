@@ -70,22 +70,24 @@ def derive(series: Path, output: Path | None, title: str | None, confidence: flo
     if title and kind is None:
         raise click.UsageError("--title is of a document: add --output FILE.html, .md or .xlsx")
     if output is None:
-        put_out(CsvFormat().text(derived(series_table(series), confidence), head=True), nl=False)
+        put_out(
+            CsvFormat().text(derive_rows(series_table(series), confidence), head=True), nl=False
+        )
     elif kind is not None:
         with Output(output, kind) as out:
-            made = derived(series_table(series), confidence)
+            made = derive_rows(series_table(series), confidence)
             out.write(derived_document(made, kind, title or "", confidence))
     else:
         format = series_format(output)
         with whole_file(output) as working, writing(output):
-            format.write(None, derived(series_table(series), confidence), working)
+            format.write(None, derive_rows(series_table(series), confidence), working)
 
 
 def derived_document(rows: pa.Table, kind: str, title: str, confidence: float) -> str | bytes:
     """Return derived rows as one of `DOCUMENTS`: a workbook has every number, a text each value ±.
 
     Args:
-        rows: Of `derived`.
+        rows: Of `derive_rows`.
         kind: "html", "markdown" or "xlsx".
         title: Of the document; "": it says what it is.
         confidence: That the ± were made for.
@@ -131,7 +133,7 @@ def measured(sigma: Floats, strategy: Strategy) -> Floats:
     return white
 
 
-def derived(rows: pa.Table, confidence: float) -> pa.Table:
+def derive_rows(rows: pa.Table, confidence: float) -> pa.Table:
     """Return the derived rows of a series file: those of answers that are one noised number."""
 
     names = rows.column_names

@@ -15,7 +15,7 @@ from sparseq.base.texts import json_text
 from sparseq.cli.options import command, format_option, open_store, output_option, store_argument
 from sparseq.cli.output import LISTS, Output, chosen_format
 from sparseq.cli.show import encode, warn_if_seeded
-from sparseq.cli.text import course_text, labelled, loud_lines, one_line, terminal_width
+from sparseq.cli.text import course_text, label_lines, loud_lines, one_line, terminal_width
 from sparseq.pictures.tables import format_bound, format_table, number
 from sparseq.store.store_promise import RELEASE_FACTS, release_facts
 
@@ -126,7 +126,7 @@ def history_text(store: Store, last: int | None, format: str, width: int | None)
     root = releases[-1]["root"]
     facts = [("budget", course_text(course))] if course else []
     facts += [("root", f"{root} after release {releases[-1]['release']}")] if root else []
-    so_far = ["", labelled(facts)] if facts else []
+    so_far = ["", label_lines(facts)] if facts else []
     return "\n".join([*loud, _table(releases, width), *more, *so_far])
 
 

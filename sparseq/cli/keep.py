@@ -10,8 +10,8 @@ import sparseq
 from sparseq.base.errors import ParameterError, StoreError, StoreInUse
 from sparseq.base.texts import shown
 from sparseq.cli.options import FilePath, command, open_store, store_argument
-from sparseq.cli.text import labelled, say
-from sparseq.lake.doctor import examined, examined_file, swept
+from sparseq.cli.text import label_lines, say
+from sparseq.lake.doctor import examine, examined_file, swept
 from sparseq.server.audit import AuditLog
 from sparseq.server.quota_desk import tell_losses
 from sparseq.store._duckdb.backup import backup as back_up
@@ -153,8 +153,8 @@ def doctor(store: Path, deep: bool, sweep: bool) -> None:
     folder = lake_folder(store)
     if folder is None and (deep or sweep):
         raise ParameterError("--deep and --sweep are for lakes", "leave them out")
-    found = list(examined_file(store) if folder is None else examined(folder, deep))
-    say(labelled([(one.of, f"{'!! ' * one.wrong}{shown(one.said)}") for one in found]))
+    found = list(examined_file(store) if folder is None else examine(folder, deep))
+    say(label_lines([(one.of, f"{'!! ' * one.wrong}{shown(one.said)}") for one in found]))
     for one in found:
         if one.wrong:
             raise StoreError(f"{address(store)} is not in order", one.hint)

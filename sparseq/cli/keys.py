@@ -10,7 +10,7 @@ import click
 
 from sparseq.base.texts import json_text, shown
 from sparseq.cli.options import Group, facts_format_option, open_store, store_argument
-from sparseq.cli.text import banner, guarantee_line, labelled, say
+from sparseq.cli.text import banner, guarantee_line, label_lines, say
 from sparseq.pictures.answer_texts import plain_text
 from sparseq.pictures.tables import NOT_PRIVATE
 from sparseq.store.found_keys import PICKS, PRICE, Keys
@@ -73,7 +73,7 @@ def discover(
         if opened.seed is not None:
             say(banner(NOT_PRIVATE))
         say(
-            labelled(
+            label_lines(
                 [
                     ("found", _key_lines(found) or "no new key"),
                     ("private", guarantee_line(opened.guarantee, opened.catalog.unit)),
@@ -109,4 +109,4 @@ def list_(store: Path, format: str) -> None:
         for table, columns in found.items()
         for column, some in columns.items()
     ]
-    say(labelled(lines) if lines else "no keys have been looked for")
+    say(label_lines(lines) if lines else "no keys have been looked for")

@@ -41,7 +41,7 @@ from sparseq.pictures.image import picture_kind, write_picture
 from sparseq.pictures.tables import NOT_PRIVATE, format_bound
 from sparseq.pictures.terminal import terminal_chart
 from sparseq.series import Monitor, QueryText, Ticks
-from sparseq.series.companions import Beside, alarming
+from sparseq.series.companions import Beside, sounds_alarm
 from sparseq.series.folder import Folder, Inbox
 from sparseq.series.query_series import QuerySeries
 from sparseq.series.series_file import CsvFormat, as_table
@@ -322,7 +322,7 @@ def monitor(store: Path, **options: Any) -> None:
           --output buyers.parquet --plot buyers.html
     """
     wanted = MonitorOptions(**options)
-    with open_store(store) as opened, stopping() as stop:
+    with open_store(store) as opened, catch_stop() as stop:
         code = run(opened, wanted, stop)
     if stop.signal:
         wanted.say("stopped; the next run goes on from here")
@@ -354,7 +354,7 @@ def run(store: Store, wanted: MonitorOptions, stop: Stop) -> int:
             for ticked in steps:
                 show(ticked)
                 advance(ticked)
-                if alarming(ticked.rows):
+                if sounds_alarm(ticked.rows):
                     alarm = True
                     wanted.say(banner(f"{ticked.tick.label}: {ALARM_WORDS}"))
                 for said in ticked.unlike:
@@ -486,7 +486,7 @@ class Stop:
 
 
 @contextmanager
-def stopping() -> Iterator[Stop]:
+def catch_stop() -> Iterator[Stop]:
     """Turn the first SIGINT or SIGTERM into a wish to stop; the second is as ever."""
     stop = Stop()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -39,7 +39,7 @@ from sparseq.pictures.figures import plan_sheet
 from sparseq.pictures.image import picture_kind, write_picture
 from sparseq.pictures.tables import format_number, format_table
 from sparseq.series import QuerySeries, QueryText, Ticks
-from sparseq.series.planning.charged_plan import charged_ranks, charged_verdict, most_charged
+from sparseq.series.planning.charged_plan import charged_ranks, charged_verdict, highest_norm
 from sparseq.series.planning.known_stream import KnownStream
 from sparseq.series.planning.plan_strategies import PlanTarget, targets_of
 from sparseq.series.planning.verdict import Method, Verdict, verdict
@@ -181,14 +181,14 @@ def plan(
     if not _is_store(source):
         with _made(source, user, table, time, keys, bounds, dates) as store:
             say(banner(EXACT_PLAN), err=True)
-            verdicts = _planned(store, wanted)
+            verdicts = _plan(store, wanted)
         _show(verdicts, wanted)
     elif charged is not None:
         with open_store(source) as store:
             say(_told(store, wanted, charged), err=True)
             with late_bar() as bar:
                 streams = streams_of(store, wanted, bar)
-            done = _charged(store, streams, charged, wanted)
+            done = _charge(store, streams, charged, wanted)
         _show(done, wanted, "")
     else:
         raise ParameterError(
@@ -213,7 +213,7 @@ def curator_plan(store: Path, /, **options: Any) -> None:
     wanted = PlanOptions(**options)
     say(banner(EXACT_PLAN), err=True)
     with open_store(store) as opened:
-        verdicts = _planned(opened, wanted)
+        verdicts = _plan(opened, wanted)
     _show(verdicts, wanted)
 
 
@@ -228,7 +228,7 @@ def _share(wanted: PlanOptions) -> float:
     return wanted.share / len(wanted.queries)
 
 
-def _planned(store: Store, wanted: PlanOptions) -> list[Verdict]:
+def _plan(store: Store, wanted: PlanOptions) -> list[Verdict]:
     targets, budget = targets_of(wanted.targets), _budget(store, wanted)
     if wanted.plot is not None and not _of_ticks(targets):
         raise ParameterError("--plot draws the errors of single ticks", "--target day")
@@ -261,7 +261,7 @@ def _show(verdicts: list[Verdict], wanted: PlanOptions, warning: str = EXACT_PLA
         say("\n\n".join([*map(as_text, verdicts), ADDS_UP]))
 
 
-def _charged(
+def _charge(
     store: Store, streams: dict[str, KnownStream], sigma: float, asked: PlanOptions
 ) -> list[Verdict]:
     """Release the totals, and plan on them."""
@@ -277,7 +277,7 @@ def _charged(
 
 def _told(store: Store, asked: PlanOptions, sigma: float) -> str:
     """Return what planning on a store costs, in words; public."""
-    most, whole = most_charged(store, len(_ticks(asked)), sigma), store.guarantee.norm_budget
+    most, whole = highest_norm(store, len(_ticks(asked)), sigma), store.guarantee.norm_budget
     return (
         f"Planning is charged, once: whoever is in the series pays up to {most:.3g} of a budget of "
         f"{whole:g} ({most / whole:.1%}), as for {most:.3g} counts at full weight, and has so much "

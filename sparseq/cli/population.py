@@ -19,10 +19,10 @@ from sparseq.cli.options import (
     open_store,
     store_argument,
 )
-from sparseq.cli.text import labelled, say
+from sparseq.cli.text import label_lines, say
 from sparseq.pictures.tables import format_table, number, percent, upper
 from sparseq.store.address import address, backend_at
-from sparseq.store.population import create_population, move, opened
+from sparseq.store.population import create_population, move, open_population
 from sparseq.store.store import Store
 
 population_argument = click.argument("population", type=FilePath(), metavar="POPULATION")
@@ -107,7 +107,7 @@ def _text(facts: dict[str, Any]) -> str:
         ("left", f"{_share(facts['least_left'])} of everybody's, if somebody is in all stores"),
     ]
     if not facts["stores"]:
-        return labelled([*lines, ("stores", "none yet")])
+        return label_lines([*lines, ("stores", "none yet")])
     rows = [
         [
             shown(one["name"]),
@@ -118,7 +118,7 @@ def _text(facts: dict[str, Any]) -> str:
         for one in facts["stores"]
     ]
     columns = ["store", "has drawn at most", "draws", "the last one (UTC)"]
-    return f"{labelled(lines)}\n\n{format_table(columns, rows, ['l', 'r', 'r', 'l'])}"
+    return f"{label_lines(lines)}\n\n{format_table(columns, rows, ['l', 'r', 'r', 'l'])}"
 
 
 def _share(share: float) -> str:
@@ -177,6 +177,6 @@ def forget(population: Path, ids: tuple[str, ...]) -> None:
     Examples:
       sparseq population forget people.population 4711
     """
-    with opened(population) as found:
+    with open_population(population) as found:
         erased = found.forget(ids)
     say(f"erased {erased:,} identifiers; what was given to stores stays")

@@ -12,10 +12,10 @@ import click
 
 from sparseq.base.texts import json_text
 from sparseq.cli.options import Group, Share, facts_format_option, open_store, store_argument
-from sparseq.cli.text import course_text, labelled, say
+from sparseq.cli.text import course_text, label_lines, say
 from sparseq.ledger.purposes import QUESTIONS, ROUNDED, Purpose, Questions, kept
 from sparseq.pictures.tables import format_table, number, percent
-from sparseq.store.store_promise import promised
+from sparseq.store.store_promise import open_promise
 from sparseq.stream.new_purpose import add_purpose
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def add(store: Path, series: SaidPurpose) -> None:
     ]
     if before is not None and after is not None:
         lines.append(("questions", course_text(after)))
-    say(labelled(lines))
+    say(label_lines(lines))
 
 
 @purpose.command("list", short_help="List the series that have a part of their own.")
@@ -249,7 +249,7 @@ def list_purposes(store: Path, format: str) -> None:
     Examples:
       sparseq purpose list shop.sparseq
     """
-    with promised(store) as promise:
+    with open_promise(store) as promise:
         found = promise.purposes
     if format == "json":
         say(json_text(kept(found)))

@@ -25,7 +25,7 @@ from sparseq.cli.options import (
 )
 from sparseq.cli.output import Output
 from sparseq.cli.progress import progress_bar
-from sparseq.cli.text import PRIVATE, banner, course_text, labelled, say
+from sparseq.cli.text import PRIVATE, banner, course_text, label_lines, say
 from sparseq.pictures.figures import replay_sheet, summary_table
 from sparseq.pictures.page import html_page
 from sparseq.pictures.tables import NOT_PRIVATE, format_table
@@ -92,7 +92,7 @@ def replay(
         return
     with open_store(store) as opened:
         if dry_run:
-            say(checked(opened, lines, format, quiet))
+            say(check(opened, lines, format, quiet))
             return
         assert output is not None
         if opened.seed is not None and not quiet:
@@ -111,7 +111,7 @@ def replay(
         return
     say(summary_text(summary))
     if course:
-        say(labelled([("budget", course_text(course))]))
+        say(label_lines([("budget", course_text(course))]))
 
 
 @command("compare", short_help="Run a log of queries under several ways of accounting.")
@@ -208,7 +208,7 @@ def compared(store: Store, log: Log, modes: list[str], out: Path, format: str, q
     )
 
 
-def checked(store: Store, log: Log, format: str, quiet: bool) -> str:
+def check(store: Store, log: Log, format: str, quiet: bool) -> str:
     """Return what a replay would do, by kind of outcome, and what it would cost at most."""
 
     with progress(log, 0, quiet) as advance:

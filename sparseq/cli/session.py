@@ -21,8 +21,8 @@ from sparseq.cli.options import open_store
 from sparseq.cli.output import EXACT, FORMATS, WHOLE, Output
 from sparseq.cli.show import answer_text, brief_text, encode, warn_if_seeded
 from sparseq.cli.sql import of_no_use
-from sparseq.cli.stop_signals import standing, stoppable, stopped_text, unstoppable
-from sparseq.cli.text import error_text, say, terminal_width, unexpected
+from sparseq.cli.stop_signals import count_released, stoppable, stopped_text, unstoppable
+from sparseq.cli.text import error_text, say, terminal_width, unexpected_error
 from sparseq.pictures.tables import format_table, percent
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.plan import Options
@@ -152,7 +152,7 @@ class ShellSession:
         Raises:
             KeyboardInterrupt: The user stopped it; what it cost is said, and the store open again.
         """
-        before = standing(self.store)
+        before = count_released(self.store)
         try:
             if is_command(item):
                 self._command(item)
@@ -171,7 +171,7 @@ class ShellSession:
         except BrokenPipeError:
             raise
         except Exception as error:
-            self._fail(unexpected(error))
+            self._fail(unexpected_error(error))
 
     def close(self) -> None:
         """Let go of the store."""
@@ -188,7 +188,7 @@ class ShellSession:
         options = self._options()
         with Output(self.output if self.mode in WHOLE else None, self.mode) as out:
             query = self.store.lower(text)
-            if not self._confirmed(text):
+            if not self._confirm(text):
                 say("not asked, nothing charged", err=True)
                 return
             with stoppable():
@@ -211,7 +211,7 @@ class ShellSession:
     def _options(self) -> Options:
         return Options(confidence=self.confidence)
 
-    def _confirmed(self, query: str) -> bool:
+    def _confirm(self, query: str) -> bool:
         """Tell whether to ask: after its price with .confirm, or what is expected of no use."""
         if self._agreed is None:
             if self.confirms:
@@ -228,7 +228,7 @@ class ShellSession:
         """Write text to the end of the file that answers go to."""
         assert self.output is not None
         assert isinstance(text, str)
-        with _opened(self.output, "a") as file:
+        with _open(self.output, "a") as file:
             file.write((text if self.mode in EXACT else click.unstyle(text)) + "\n")
 
     def _command(self, line: str) -> None:
@@ -275,7 +275,7 @@ class ShellSession:
     def explain(self, argument: str) -> None:
         """Show what a query would be; or do that from now on, for every query."""
         if argument.lower() in ("", "on", "off"):
-            self.explains = _switched(argument, self.explains)
+            self.explains = _switch(argument, self.explains)
             said = "explained, and not asked" if self.explains else "asked"
             say(f"queries are {said}", err=True)
         else:
@@ -286,7 +286,7 @@ class ShellSession:
 
     def confirm(self, argument: str) -> None:
         """Show each query's price before it is asked, or stop doing so."""
-        self.confirms = _switched(argument, self.confirms)
+        self.confirms = _switch(argument, self.confirms)
         said = "only if you agree to its price" if self.confirms else "at once"
         say(f"a query is asked {said}", err=True)
 
@@ -314,7 +314,7 @@ class ShellSession:
         """Send answers to a file, or back to the screen."""
         path = Path(name).expanduser() if name else None
         if path is not None:
-            _opened(path, "w").close()
+            _open(path, "w").close()
         self.output = path
         say(f"answers go to {shown(path or 'the screen')}", err=True)
 
@@ -322,7 +322,7 @@ class ShellSession:
         """Run a file."""
         if self._depth >= DEEPEST:
             raise ParameterError(f".read {name}: files are included {DEEPEST} deep already")
-        with _opened(Path(name).expanduser(), "r") as file:
+        with _open(Path(name).expanduser(), "r") as file:
             try:
                 lines = file.read().splitlines()
             except UnicodeDecodeError:
@@ -350,7 +350,7 @@ def _whole(text: str, example: str) -> int:
     return int(text)
 
 
-def _switched(argument: str, now: bool) -> bool:
+def _switch(argument: str, now: bool) -> bool:
     """Return what on or off says, or nothing; raises `ParameterError` for anything else."""
     found = {"": now, "on": True, "off": False}.get(argument.lower())
     if found is None:
@@ -358,7 +358,7 @@ def _switched(argument: str, now: bool) -> bool:
     return found
 
 
-def _opened(path: Path, mode: str) -> TextIO:
+def _open(path: Path, mode: str) -> TextIO:
     """Open a text file; raises `ParameterError` where that fails."""
     try:
         file = open(path, mode, encoding="utf-8")  # noqa: SIM115 - the caller closes it

@@ -72,16 +72,16 @@ class Words(Completer):
         if is_command(before) or before.strip() == ".":
             name, space, argument = before.lstrip().partition(" ")
             if not space:
-                return _matching(name, _COMMAND_NAMES, "command")
+                return _complete(name, _COMMAND_NAMES, "command")
             if name in _FILES:
                 return PathCompleter(expanduser=True).get_completions(Document(argument), event)
             if name != ".explain" or " " not in argument.lstrip():
                 names = self._tables if name in (".schema", "\\d") else _ARGUMENTS.get(name, ())
-                return _matching(argument, names, "")
+                return _complete(argument, names, "")
             before = argument
         string = _open_string(before)
         if string is not None:
-            return _matching(string, self._keys, "key")
+            return _complete(string, self._keys, "key")
         return self._words(before, document.text_after_cursor)
 
     def _words(self, before: str, after: str) -> Iterator[Completion]:
@@ -90,9 +90,9 @@ class Words(Completer):
         if dotted := _AFTER_DOT.search(before):
             names = {name.lower(): name for name in self._tables} | self._meant(before + after)
             table = names.get(dotted[1].lower(), "")
-            yield from _matching(word, self._tables.get(table, []), table)
+            yield from _complete(word, self._tables.get(table, []), table)
         elif _AFTER_TABLE_WORD.search(before):
-            yield from _matching(word, self._tables, "table")
+            yield from _complete(word, self._tables, "table")
         elif word:
             read = self._meant(before + after).values()
             columns: dict[str, str] = {}
@@ -100,10 +100,10 @@ class Words(Completer):
                 for column in self._tables[table]:
                     columns.setdefault(column, table)
             for column, table in columns.items():
-                yield from _matching(word, [column], f"column of {table}")
-            yield from _matching(word, self._tables, "table")
-            yield from _matching(word, self._functions, "function")
-            yield from _matching(word, KEYWORDS, "")
+                yield from _complete(word, [column], f"column of {table}")
+            yield from _complete(word, self._tables, "table")
+            yield from _complete(word, self._functions, "function")
+            yield from _complete(word, KEYWORDS, "")
 
     def _meant(self, query: str) -> dict[str, str]:
         """Return the tables that a query reads, by the names that they have in it."""
@@ -122,7 +122,7 @@ def _open_string(before: str) -> str | None:
     return found[1] if found else None
 
 
-def _matching(start: str, words: Iterable[str], kind: str) -> Iterator[Completion]:
+def _complete(start: str, words: Iterable[str], kind: str) -> Iterator[Completion]:
     for word in words:
         if word.lower().startswith(start.lower()):
             yield Completion(word, start_position=-len(start), display_meta=kind)
@@ -149,7 +149,7 @@ def shell(ctx: click.Context, store: Path) -> None:
     """
 
     typed = sys.stdin.isatty()
-    session = ShellSession(store, _agreed if typed else None)
+    session = ShellSession(store, _agree if typed else None)
     try:
         if typed:
             _talk(session)
@@ -163,7 +163,7 @@ def shell(ctx: click.Context, store: Path) -> None:
         session.close()
 
 
-def _agreed(question: str) -> bool:
+def _agree(question: str) -> bool:
     """Ask the user; only yes is yes."""
     try:
         return prompt(question).strip().lower() in ("y", "yes")

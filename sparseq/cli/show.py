@@ -16,7 +16,7 @@ import click
 import pyarrow as pa
 
 from sparseq.base.texts import json_text
-from sparseq.cli.text import guarantee_line, labelled, loud_lines, say
+from sparseq.cli.text import guarantee_line, label_lines, loud_lines, say
 from sparseq.pictures.answer_texts import (
     answer_csv,
     answer_markdown,
@@ -75,7 +75,7 @@ def answer_text(answer: Answer, width: int | None = None, recorded: bool = False
     """Return the values with their intervals, and under them what those are about."""
     texts = answer.texts()
     loud = loud_lines(answer.facts.seeded, answer.facts.losses)
-    about = labelled(_footer(answer, footnote(texts), recorded))
+    about = label_lines(_footer(answer, footnote(texts), recorded))
     return "\n".join([format_table(*texts, max_width=width), "", *loud, about])
 
 

@@ -26,7 +26,13 @@ from sparseq.cli.options import (
 )
 from sparseq.cli.output import TITLED, Clipboard, Output, chosen_format
 from sparseq.cli.show import encode, warn_if_seeded
-from sparseq.cli.stop_signals import INTERRUPTED, standing, stoppable, stopped_text, unstoppable
+from sparseq.cli.stop_signals import (
+    INTERRUPTED,
+    count_released,
+    stoppable,
+    stopped_text,
+    unstoppable,
+)
 from sparseq.cli.text import say, terminal_width
 from sparseq.pictures.answer_texts import answer_cells
 from sparseq.pictures.image import picture_kind
@@ -134,15 +140,15 @@ def sql(
     found: Answer | None = None
     try:
         with (
-            _opened(store, server) as opened,
+            _open(store, server) as opened,
             Output(output, shown.format) as out,
         ):
             if explain:
                 out.write(explanation(opened, text, options, shown.format))
-            elif not confirmed(opened, text, options):
+            elif not confirm(opened, text, options):
                 say("not asked, nothing charged", err=True)
             else:
-                before = standing(opened) if isinstance(opened, Asking) else None
+                before = count_released(opened) if isinstance(opened, Asking) else None
                 with stoppable(), Cancellation(checked_seconds(timeout)):
                     found, recorded = asked(opened, text, options, request_id, fresh, timeout)
                 warn_if_seeded(found, shown.format)
@@ -204,7 +210,7 @@ class Shown:
             answer.plot(self.title).save(self.plot)
 
 
-def confirmed(store: Store | Remote, text: str, options: Options) -> bool:
+def confirm(store: Store | Remote, text: str, options: Options) -> bool:
     """Tell whether to ask: on a terminal, what is expected to be of no use is asked for twice."""
     if options.at_least_useful or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
@@ -218,7 +224,7 @@ def of_no_use(plan: Explanation) -> str:
     return "" if known else str(plan.facts.get("doubt", ""))
 
 
-def _opened(store: str | None, server: str | None) -> Store | Remote:
+def _open(store: str | None, server: str | None) -> Store | Remote:
     if server is not None:
         return sparseq.connect(server, token="")
     return open_store(Path(str(store).removeprefix(LAKE)))

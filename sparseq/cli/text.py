@@ -14,7 +14,7 @@ from sparseq.base.defaults import DELTA, DELTA_TEXT
 from sparseq.base.errors import SparseqError, without_query
 from sparseq.base.texts import shown
 from sparseq.pictures.tables import NOT_PRIVATE, number, percent, upper
-from sparseq.pictures.tables import labelled as labelled
+from sparseq.pictures.tables import label_lines as label_lines
 from sparseq.pictures.tables import one_line as one_line
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def say(text: object = "", err: bool = False, nl: bool = True) -> None:
     """Write text for a person: all that sparseq says on a terminal goes through here.
 
     Texts that come from data are escaped where they are put into it (`shown`, `format_table`,
-    `one_line`, `labelled`), so that not even a colour of theirs gets here. Whatever is forgotten
+    `one_line`, `label_lines`), so that not even a colour of theirs gets here. Whatever is forgotten
     there can't do more than that: of what a terminal obeys, only colours pass.
     """
     click.echo(visible(str(text)), err=err, nl=nl)
@@ -78,7 +78,7 @@ def error_text(error: SparseqError) -> str:
     return text + (f"\n  {word}{one_line(query)}" if query else "")
 
 
-def unexpected(error: Exception) -> SparseqError:
+def unexpected_error(error: Exception) -> SparseqError:
     """Return an error that says no more than the type of one that we did not foresee.
 
     Its text might hold a row's value. With SPARSEQ_DEBUG set, the error itself is raised.

@@ -34,9 +34,9 @@ from sparseq.cli.options import (
 )
 from sparseq.cli.output import Output
 from sparseq.cli.progress import progress_bar
-from sparseq.cli.text import banner, labelled, say
+from sparseq.cli.text import banner, label_lines, say
 from sparseq.pictures.figures import training_sheet
-from sparseq.pictures.image import picture_kind, rendered
+from sparseq.pictures.image import picture_kind, render_file
 from sparseq.pictures.tables import NOT_PRIVATE, Table, number, upper
 from sparseq.training import PrivateGD
 from sparseq.training.features import engine_for, features_of, target_of
@@ -295,7 +295,7 @@ def run_training(
             table_of = Table(["", ""], [list(row) for row in summary_rows(facts, None)], ["l", "l"])
             exact = report_of(opened, how, made.run, trained)
             sheet = training_sheet(exact, trained, f"Training run {made.run}", table_of)
-            report_file.write(rendered(sheet, picture))
+            report_file.write(render_file(sheet, picture))
             say(banner(f"{report} has exact facts about people. Curator only."), err=True)
     if trained.seeded:
         say(banner(NOT_PRIVATE), err=True)
@@ -407,7 +407,7 @@ def training_bar(steps: int) -> Iterator[Callable[[TrainingStep], None]]:
         seen: dict[str, str] = {}
 
         def tick(step: TrainingStep) -> None:
-            seen.update(noised(step))
+            seen.update(show_noisy(step))
             told = ", ".join(f"{name} about {value}" for name, value in seen.items())
             worst = f"budget: {100 * step.worst_case:.0f} % at most"
             shown = f"training ({worst}{', ' if told else ''}{told})"
@@ -416,7 +416,7 @@ def training_bar(steps: int) -> Iterator[Callable[[TrainingStep], None]]:
         yield tick
 
 
-def noised(step: TrainingStep) -> dict[str, str]:
+def show_noisy(step: TrainingStep) -> dict[str, str]:
     """Return what was asked about people after a step, noised, as texts."""
     texts = {}
     if step.accuracy is not None:
@@ -479,7 +479,7 @@ def _coefficients(model: Model) -> dict[str, Any]:
 
 def summary(facts: dict[str, Any], out: Path | None) -> str:
     """Return the facts as a person reads them."""
-    return labelled(summary_rows(facts, out))
+    return label_lines(summary_rows(facts, out))
 
 
 def summary_rows(facts: dict[str, Any], output: Path | None) -> list[tuple[str, str]]:

@@ -72,7 +72,7 @@ def bits_as(array: NDArray[Any], of: Any, kind: Any) -> NDArray[Any]:
     return array.view(kind)
 
 
-def selected(values: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[Any]:
+def select(values: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[Any]:
     """Return `values[mask]`."""
     as_mask(mask)
     few = 16 * np.count_nonzero(mask) < len(values)

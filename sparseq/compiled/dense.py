@@ -67,7 +67,7 @@ def _add_rows(x, k, out):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
-def weighted(residual, weights, factor, squares, unit, limit, k, charged):  # type: ignore[no-untyped-def]
+def weigh(residual, weights, factor, squares, unit, limit, k, charged):  # type: ignore[no-untyped-def]
     """Fill k with residuals times weights in lattice steps, towards 0, and charged with squares.
 
     What costs `limit` or more counts for nothing.
@@ -120,7 +120,7 @@ def _weights(residual, lengths, limits, huge, out):  # type: ignore[no-untyped-d
 
 
 @numba.njit(nogil=True, cache=True)
-def clipped(  # type: ignore[no-untyped-def]
+def clip(  # type: ignore[no-untyped-def]
     x,
     y,
     lengths,
@@ -149,7 +149,7 @@ def clipped(  # type: ignore[no-untyped-def]
         dots(x[p], params, z[some])
         residuals(z[some], y[p], param_unit, logistic)
         _weights(z[some], lengths[p], own, huge, w[some])
-        weighted(z[some], w[some], factor, squares[p], unit, limit, k[some], charged[p])
+        weigh(z[some], w[some], factor, squares[p], unit, limit, k[some], charged[p])
         _add_block(x[p], k[some], block, totals)
 
 

@@ -37,7 +37,7 @@ def add_squares(norms, factor, total):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, inline="always")
-def _settled(due, left, owed, most, bits):  # type: ignore[no-untyped-def]
+def _settle(due, left, owed, most, bits):  # type: ignore[no-untyped-def]
     """Return what is owed with one part more, or -1 for who can't pay it."""
     with_it = min(owed, most - due) + due
     return with_it if rounded_up(with_it, bits) <= left else np.int64(-1)
@@ -67,7 +67,7 @@ def pilot(  # type: ignore[no-untyped-def]
         high = np.int64(math.floor(a[i] * t * step))
         low = np.int64(math.floor(a[i] * (1.0 - t) * step)) if k > start else np.int64(0)
         due = charged(low * low + high * high, upper, lower, shift, most, 63)
-        owes = _settled(due, left[i], owed[i], most, bits)
+        owes = _settle(due, left[i], owed[i], most, bits)
         if owes >= 0:
             owed[i] = owes
             totals[k] += high
@@ -134,7 +134,7 @@ def add_dues(norms, mantissa, exponent, finer, price, due):  # type: ignore[no-u
 def settle(due, most, bits, left, owed, mantissa):  # type: ignore[no-untyped-def]
     """Add what is due to what is owed; take the weight of who can't pay."""
     for i in range(len(due)):
-        owes = _settled(due[i], left[i], owed[i], most, bits)
+        owes = _settle(due[i], left[i], owed[i], most, bits)
         if owes >= 0:
             owed[i] = owes
         else:
@@ -177,7 +177,7 @@ def add_columns(ahead, slots, values, turned):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
-def measured(row, slots, rest, last, oldest, values, gone):  # type: ignore[no-untyped-def]
+def take_row(row, slots, rest, last, oldest, values, gone):  # type: ignore[no-untyped-def]
     """Take a row of the ring out into values; gone: whose last tick is not after the oldest."""
     for i in range(len(slots)):
         slot = slots[i]

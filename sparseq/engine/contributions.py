@@ -255,10 +255,10 @@ def reduce_compiled(
     def part(users: slice, totals: Ints) -> None:
         loop(runs.first[users], runs.stop[users], coordinates, values, size, norms[users], totals)
 
-    return Reduction(runs.owners, norms, _shared(runs, size, part))
+    return Reduction(runs.owners, norms, _share(runs, size, part))
 
 
-def _shared(runs: Runs, size: int, part: Callable[[slice, Ints], object]) -> Ints:
+def _share(runs: Runs, size: int, part: Callable[[slice, Ints], object]) -> Ints:
     """Return totals that a loop adds to, one part of the users a thread."""
 
     def totals(users: slice) -> Ints:
@@ -458,7 +458,7 @@ def weight_losses(
         own = mantissa[users], exponent[users]
         loop(*ends, coordinates, values, distinct, *own, shift, totals)
 
-    return _shared(runs, size, part)
+    return _share(runs, size, part)
 
 
 def weight_losses_numpy(

@@ -18,7 +18,7 @@ from sparseq.engine._duckdb.connection import JUDGED, not_judged
 from sparseq.lake import lake_ledger as rows
 from sparseq.lake.fenced_log import FencedLog, Overtaken
 from sparseq.lake.lake_store import LakeBackend
-from sparseq.ledger._duckdb.session import read_reached
+from sparseq.ledger._duckdb.session import read_progress
 from sparseq.ledger.notes import DIFFERENT, LoggedLine
 from sparseq.store._duckdb.open_file import open_backend
 from sparseq.version import __version__
@@ -41,7 +41,7 @@ class Finding:
     hint: str = ""
 
 
-def examined(folder: Path, deep: bool = False) -> Iterator[Finding]:
+def examine(folder: Path, deep: bool = False) -> Iterator[Finding]:
     """Check a lake; what can only be seen in a lake that opens is not checked in another.
 
     Args:
@@ -53,11 +53,11 @@ def examined(folder: Path, deep: bool = False) -> Iterator[Finding]:
         >>> folder = tempfile.mkdtemp()
         >>> people = pa.table({"who": [1, 2, 3]})
         >>> sparseq.create(f"lake://{folder}/l", {"t": people}, user="who", buckets=2).close()
-        >>> [(f.of, f.wrong) for f in examined(Path(folder, "l"))][:3]
+        >>> [(f.of, f.wrong) for f in examine(Path(folder, "l"))][:3]
         [('lake', False), ('buckets', False), ('accounts', False)]
     """
     opened: list[LakeBackend] = []
-    yield _found("lake", lambda: _opened(folder, opened))
+    yield _found("lake", lambda: _open(folder, opened))
     for lake in opened:
         yield _found("buckets", partial(_buckets, lake, deep))
         yield _found("accounts", partial(_accounts, lake))
@@ -106,7 +106,7 @@ def _found(of: str, check: Callable[[], str]) -> Finding:
         return Finding(of, f"can't be read ({type(error).__name__})", True, "restore a copy")
 
 
-def _opened(folder: Path, opened: list[Any]) -> str:
+def _open(folder: Path, opened: list[Any]) -> str:
     lake = LakeBackend(folder)
     opened.append(lake)
     return f"opens, at version {lake.ledger.version:,} of its log"
@@ -114,7 +114,7 @@ def _opened(folder: Path, opened: list[Any]) -> str:
 
 def _opened_file(path: Path, log: list[LoggedLine]) -> str:
     backend = open_backend(path)
-    reached = read_reached(backend.database)
+    reached = read_progress(backend.database)
     log += backend.curator_log()
     backend.abandon()
     return f"opens, at release {reached.releases:,}"

@@ -43,7 +43,7 @@ def create(folder: Path, columns: pa.Schema) -> None:
     _deltalake().DeltaTable.create(str(folder), schema, mode="error", partition_by=[KIND])
 
 
-def opened(folder: Path, version: int | None = None) -> Any:
+def open_table(folder: Path, version: int | None = None) -> Any:
     """Return a table; raises `StoreError` if there is none, or it can't be read."""
     try:
         try:
@@ -262,7 +262,7 @@ class FencedLog:
     def __init__(self, folder: Path, key: bytes, mark: LogMark | None = None) -> None:
         self.folder, self._key, self._mark = folder, key, mark
         self._named: set[Path] = set()  # folders in it whose own names are durable
-        self._table = opened(folder)
+        self._table = open_table(folder)
         current = sorted(files(self._table))
         self.head = LogHead(self._table.version(), tuple(LogFile(*one) for one in current))
         try:
@@ -310,14 +310,14 @@ class FencedLog:
         except (Unknown, Overtaken):
             raise
         except Exception as error:
-            if not self._happened(wanted, number, error):
+            if not self._did_happen(wanted, number, error):
                 raise Overtaken(str(error)) from None
         gone = {file.path for file in old}
         kept = [file for file in self.head.files if file.path not in gone]
         self.head = LogHead(wanted, (*kept, *new))
         self._table.update_incremental()
         if self._table.version() != wanted:  # another has gone on from there already
-            self._table = opened(self.folder, wanted)
+            self._table = open_table(self.folder, wanted)
         if self._mark is not None:
             self._tell(self._mark)
 
@@ -435,7 +435,7 @@ class FencedLog:
             raise Overtaken("the entry that was read last has been removed since")
         make_durable(self._entry(self.head.version + 1))
 
-    def _happened(self, wanted: int, number: str, error: Exception) -> bool:
+    def _did_happen(self, wanted: int, number: str, error: Exception) -> bool:
         """Tell whether a commit that has failed is in the log all the same."""
         try:
             if not self._entry(self.head.version).exists():

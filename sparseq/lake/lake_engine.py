@@ -18,7 +18,7 @@ from sparseq.base.errors import StoreError
 from sparseq.engine.contributions import Cells, Contributions, Index, Reduction, Weights
 from sparseq.engine.protocol import USER, Difference, EngineFailure, SideReader
 from sparseq.lake.fleets import Fleet
-from sparseq.lake.task import framed, plan_document, unframed
+from sparseq.lake.task import pack_frame, plan_document, unpack_frame
 from sparseq.sql.catalog import Table
 from sparseq.sql.plan import Plan
 
@@ -70,11 +70,11 @@ class LakeEngine:
         count = len(self._buckets())
 
         def measures() -> list[Reduction]:
-            return [_joined(parts, count) for parts in zip(*map(_by_measure, found), strict=True)]
+            return [_join(parts, count) for parts in zip(*map(_by_measure, found), strict=True)]
 
         def pull(only: Index) -> Arrays:
             inner = [[(only[only % count == b] // count).astype(np.int32)] for b in range(count)]
-            return self._added("pull", plan, {}, inner)
+            return self._add("pull", plan, {}, inner)
 
         def weigh(weights: Weights) -> Arrays:
             inner: list[Arrays] = []
@@ -82,7 +82,7 @@ class LakeEngine:
                 at = np.flatnonzero(weights.users % count == b)
                 places = (weights.users[at] // count).astype(np.int32)
                 inner.append([places, weights.mantissa[at], weights.exponent[at]])
-            return self._added("weigh", plan, {"shifts": list(weights.shifts)}, inner)
+            return self._add("weigh", plan, {"shifts": list(weights.shifts)}, inner)
 
         return Contributions(measures, pull, weigh=weigh)
 
@@ -105,7 +105,7 @@ class LakeEngine:
             at += size
         return self._ahead.pop(key)
 
-    def _added(self, do: str, plan: Plan, more: dict[str, Any], inner: list[Arrays]) -> Arrays:
+    def _add(self, do: str, plan: Plan, more: dict[str, Any], inner: list[Arrays]) -> Arrays:
         """Return sums over the buckets that have somebody, one array a measure."""
         head = {"plans": [plan_document(plan)], **more}
         which = [b for b, arrays in enumerate(inner) if len(arrays[0])]
@@ -128,13 +128,13 @@ class LakeEngine:
         which = range(len(paths)) if which is None else which
         arrays = [[]] * len(which) if inner is None else inner
         tasks = [
-            framed({"do": do, "bucket": paths[b], "place": b, **head}, some)
+            pack_frame({"do": do, "bucket": paths[b], "place": b, **head}, some)
             for b, some in zip(which, arrays, strict=True)
         ]
         found: dict[int, Arrays] = {}
         for answer in self._fleet.run(tasks) if tasks else ():
             check()
-            said, its = unframed(answer)
+            said, its = unpack_frame(answer)
             if said["place"] in found:
                 raise StoreError("a bucket came twice")
             found[said["place"]] = its
@@ -207,7 +207,7 @@ def _by_measure(arrays: Arrays) -> list[Arrays]:
     return [arrays[k : k + 3] for k in range(0, len(arrays), 3)]
 
 
-def _joined(parts: Sequence[Arrays], count: int) -> Reduction:
+def _join(parts: Sequence[Arrays], count: int) -> Reduction:
     """Return one measure of all buckets, in order of person."""
     users = np.concatenate([_numbers(some[0], b, count) for b, some in enumerate(parts)])
     order = np.argsort(users, kind="stable")

@@ -259,7 +259,7 @@ def people_of(row: dict[str, Any], buckets: int) -> Index:
     return numbers_in(row["bucket"], unpack_set(row["users"]), buckets)
 
 
-def joined(parts: list[tuple[Index, Ints]]) -> tuple[Index, Ints]:
+def join_charges(parts: list[tuple[Index, Ints]]) -> tuple[Index, Ints]:
     """Return charges of several buckets, in order of person."""
     if not parts:
         return np.zeros(0, np.int32), np.zeros(0, np.int64)
@@ -483,7 +483,7 @@ class LakeLedger:
             )
             if len(small) > _FILES:
                 old += small
-                written[kind] = self._merged(kind, small)
+                written[kind] = self._merge(kind, small)
         if not written:
             return
         files = self._extend(written, old)
@@ -493,7 +493,7 @@ class LakeLedger:
         if "spent" in files:
             self._unfolded = 0
 
-    def _merged(self, kind: str, files: Sequence[LogFile]) -> pa.Table | list[list[Any]]:
+    def _merge(self, kind: str, files: Sequence[LogFile]) -> pa.Table | list[list[Any]]:
         """Return the rows of many files as those of one."""
         if kind == "notes":
             return self._notes.rows(self._log.head.version + 1)
@@ -608,7 +608,7 @@ class LakeLedger:
             )
             for row in some.to_pylist()
         ]
-        return joined(parts)
+        return join_charges(parts)
 
     def identifiers(self, users: Iterable[int]) -> dict[int, Any]:
         """See `Ledger`."""

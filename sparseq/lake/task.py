@@ -147,11 +147,11 @@ def _read(value: Any, made: Sequence[Any]) -> Any:
     return _TEXTS[name][2](inner)
 
 
-def framed(head: Mapping[str, Any], arrays: Sequence[NDArray[Any]] = ()) -> bytes:
+def pack_frame(head: Mapping[str, Any], arrays: Sequence[NDArray[Any]] = ()) -> bytes:
     """Return plain data and one-dimensional arrays as bytes.
 
     Example:
-        >>> head, (numbers,) = unframed(framed({"do": "add"}, [np.array([1, 2])]))
+        >>> head, (numbers,) = unpack_frame(pack_frame({"do": "add"}, [np.array([1, 2])]))
         >>> head, numbers.tolist()
         ({'do': 'add'}, [1, 2])
     """
@@ -161,8 +161,8 @@ def framed(head: Mapping[str, Any], arrays: Sequence[NDArray[Any]] = ()) -> byte
     return b"".join(parts)
 
 
-def unframed(data: bytes) -> tuple[dict[str, Any], list[NDArray[Any]]]:
-    """Return what `framed` was given.
+def unpack_frame(data: bytes) -> tuple[dict[str, Any], list[NDArray[Any]]]:
+    """Return what `pack_frame` was given.
 
     Raises:
         StoreError: It is of another version, or cut short.
@@ -220,7 +220,7 @@ def done(task: bytes) -> bytes:
     Raises:
         StoreError: The driver is of another version, or asks for what no task does.
     """
-    head, arrays = unframed(task)
+    head, arrays = unpack_frame(task)
     bucket = bucket_at(head["bucket"])
     if head["do"] not in _KINDS:
         raise StoreError(f"no task does {head['do']!r}")
@@ -228,7 +228,7 @@ def done(task: bytes) -> bytes:
         bucket.engine.take_failures()  # of a task that was stopped
         found = _KINDS[head["do"]](bucket, head, arrays)
         failures = [[f.user, f.error] for f in bucket.engine.take_failures()]
-    return framed({"place": head["place"], "failures": failures}, found)
+    return pack_frame({"place": head["place"], "failures": failures}, found)
 
 
 def _measures(bucket: Bucket, head: dict[str, Any], _: Arrays) -> Arrays:

@@ -36,7 +36,7 @@ from sparseq.language.value_sets import (
     Values,
     common,
     image,
-    nested,
+    is_within,
     nothing,
     place_of,
     step_of,
@@ -108,29 +108,29 @@ def read(condition: Term) -> TruthSets:
             value, low, *other, high = arguments
             if other:
                 return _together(
-                    "and", (_compared(">=", value, low), _compared("<=", other[0], high))
+                    "and", (_compare(">=", value, low), _compare("<=", other[0], high))
                 )
-            return _both("and", value, [_decided(">=", value, low), _decided("<=", value, high)])
+            return _both("and", value, [_decide(">=", value, low), _decide("<=", value, high)])
         case "in":
-            return _listed(arguments[0], arguments[1:])
+            return _list(arguments[0], arguments[1:])
         case "is null":
             null = place_of(arguments[0].type, None)
             return _NOT_KNOWN if null is None else _about(arguments[0], null, null.others())
         case operator if operator in FLIPPED and len(arguments) == 2:
             left, right = arguments
             if left.constant:
-                return _compared(FLIPPED[operator], right, left)
-            return _compared(operator, left, right)
+                return _compare(FLIPPED[operator], right, left)
+            return _compare(operator, left, right)
     is_truth = condition.type.family is Family.BOOLEAN and not condition.constant
     if is_truth and (not condition.function or step_of(condition) is not None):
-        return _compared("=", condition, constant(True, BOOLEAN))
+        return _compare("=", condition, constant(True, BOOLEAN))
     return _NOT_KNOWN
 
 
 _LOGIC = {"not", "is true", "is false", "and", "or", "between", "in", "is null", *FLIPPED}
 
 
-def passing(conditions: Iterable[Term], of: Term) -> Values | None:
+def values_where(conditions: Iterable[Term], of: Term) -> Values | None:
     """Return the values that an expression may have where all conditions are true.
 
     None: its type has no order. The expression has no functions above it that are known.
@@ -142,9 +142,9 @@ def passing(conditions: Iterable[Term], of: Term) -> Values | None:
     return common([none.others(), *(s.true for s in said if s is not None)])
 
 
-def allowed(term: Term, conditions: Sequence[Term]) -> Values | None:
+def values_of_any(term: Term, conditions: Sequence[Term]) -> Values | None:
     """Return the values that any expression may have where all conditions are true; None: any."""
-    return image(term, lambda of: passing(conditions, of))
+    return image(term, lambda of: values_where(conditions, of))
 
 
 def _each(reading: TruthSets, swap: Callable[[Said], tuple[Values, Values]]) -> TruthSets:
@@ -195,9 +195,9 @@ def _together(name: str, parts: Sequence[TruthSets], constants: Sequence[Any] = 
     return TruthSets(together, len(found) == 1 and all(part.exact for part in parts))
 
 
-def _compared(operator: str, subject: Term, value: Term) -> TruthSets:
+def _compare(operator: str, subject: Term, value: Term) -> TruthSets:
     """Return what a comparison with a constant says."""
-    return _both("and", subject, [_decided(operator, subject, value)])
+    return _both("and", subject, [_decide(operator, subject, value)])
 
 
 def _both(name: str, subject: Term, decided: Sequence[tuple[Values, Values] | None]) -> TruthSets:
@@ -211,7 +211,7 @@ def _both(name: str, subject: Term, decided: Sequence[tuple[Values, Values] | No
     return _together(name, [said, *rest]) if rest else said
 
 
-def _decided(operator: str, subject: Term, value: Term) -> tuple[Values, Values] | None:
+def _decide(operator: str, subject: Term, value: Term) -> tuple[Values, Values] | None:
     """Return where a comparison is true and where false; of NULL it is neither. None: not known."""
     none = nothing(subject.type)
     written = value.is_written and value.type.stored != "FLOAT" and not subject.constant
@@ -242,13 +242,13 @@ def _decided(operator: str, subject: Term, value: Term) -> tuple[Values, Values]
     return Values(known), Values(known.others())
 
 
-def _listed(subject: Term, listed: Sequence[Term]) -> TruthSets:
+def _list(subject: Term, listed: Sequence[Term]) -> TruthSets:
     """Return what IN says of a list: with NULL in it, it is never false."""
     known = all(t.is_written and t.type.stored != "FLOAT" for t in listed) and not subject.constant
     places = [place_of(subject.type, t.value) for t in listed] if known else [None]
     found = [place for place in places if place is not None]
     if len(found) < len(places):
-        return _both("or", subject, [_decided("=", subject, value) for value in listed])
+        return _both("or", subject, [_decide("=", subject, value) for value in listed])
     values = union(found)
     return _about(
         subject,
@@ -318,7 +318,7 @@ def cells(term: Term, of: Term) -> str:
             return ""
     if not inner or not own:
         return ""
-    return own if nested(inner, own) else inner if nested(own, inner) else ""
+    return own if is_within(inner, own) else inner if is_within(own, inner) else ""
 
 
 _PARTS = {
@@ -375,7 +375,7 @@ def fineness(term: Term, of: Term, zone: Callable[[str], str] = lambda _: "") ->
             own = rest.split(" ")[1]
         case "strftime":
             own = _format(str(term.arguments[1].value))
-    own = "day" if own in UNITS and not nested(own, "hour") else own
+    own = "day" if own in UNITS and not is_within(own, "hour") else own
     units = []
     for a in term.arguments:
         shift = "year" if _is_same(of, a) else _shift_of(a, of, zone)

@@ -96,10 +96,10 @@ def call(name: str, template: str, type: Type, *arguments: Term) -> Term:
     if type.family is Family.TIMESTAMP and name.partition(" ")[0] not in _OWN_ZONE:
         type = replace(type, zoned=type.zoned or any(a.type.zoned for a in arguments))
     constant = all(a.constant for a in arguments)
-    return bounded(Term(type, sql, constant, None, size, name, arguments))
+    return bound_time(Term(type, sql, constant, None, size, name, arguments))
 
 
-def bounded(term: Term) -> Term:
+def bound_time(term: Term) -> Term:
     """Return a date or timestamp that stays where every function of it has a value."""
     if term.type.is_time and not term.type.within(-T.SAFE_DAYS, T.SAFE_DAYS):
         return in_range(term)

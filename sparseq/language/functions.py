@@ -120,11 +120,11 @@ def _added(t: Types) -> tuple[int, int]:
     return t[0].low + t[1].low, t[0].high + t[1].high
 
 
-def _subtracted(t: Types) -> tuple[int, int]:
+def _subtract(t: Types) -> tuple[int, int]:
     return t[0].low - t[1].high, t[0].high - t[1].low
 
 
-def _multiplied(t: Types) -> tuple[int, int]:
+def _multiply(t: Types) -> tuple[int, int]:
     return _corners(t[0], t[1], lambda x, y: x * y)
 
 
@@ -145,7 +145,7 @@ def _of_span(span: Callable[[Types], tuple[int, int]]) -> Callable[[Types], Type
     return lambda t: T.integer(*span(t))
 
 
-for _op, _span in (("+", _added), ("-", _subtracted), ("*", _multiplied)):
+for _op, _span in (("+", _added), ("-", _subtract), ("*", _multiply)):
     _add(
         _op,
         f"({{0}} {_op} {{1}})",
@@ -189,7 +189,7 @@ _add(
 )
 
 
-def _sized(t: Types) -> tuple[int, int]:
+def _size(t: Types) -> tuple[int, int]:
     low, high = t[0].low, t[0].high
     return 0 if low <= 0 <= high else min(abs(low), abs(high)), max(abs(low), abs(high))
 
@@ -204,7 +204,7 @@ def _one(function: str, span: Callable[[Types], tuple[int, int]]) -> Callable[[T
     return sql
 
 
-def _negated(t: Types) -> tuple[int, int]:
+def _negate(t: Types) -> tuple[int, int]:
     return -t[0].high, -t[0].low
 
 
@@ -212,13 +212,11 @@ _add(
     "abs",
     "abs({0})",
     (Z,),
-    lambda t: T.integer(*_sized(t)),
-    _one("abs", _sized),
+    lambda t: T.integer(*_size(t)),
+    _one("abs", _size),
     "without its sign; NULL for -2^63",
 )
-_add(
-    "neg", "(-{0})", (Z,), lambda t: T.integer(*_negated(t)), _one("-", _negated), "NULL for -2^63"
-)
+_add("neg", "(-{0})", (Z,), lambda t: T.integer(*_negate(t)), _one("-", _negate), "NULL for -2^63")
 _add("sign", "sign({0})", (Z,), T.integer(-1, 1), "CAST(sign({0}) AS BIGINT)", "-1, 0 or 1")
 for _name in ("floor", "ceil", "trunc", "round"):
     _add(_name, f"{_name}({{0}})", (Z,), lambda t: t[0], "{0}", "the number itself")
@@ -279,17 +277,17 @@ for _name, _function in {
 # -- decimals: exact where 38 digits hold the result, else numbers ---------------------------------
 
 
-def _fitting(width: int, scale: int) -> Type | None:
+def _fit(width: int, scale: int) -> Type | None:
     return T.decimal(width, scale) if width <= T.MAX_DIGITS else None
 
 
 def _sum_type(t: Types) -> Type | None:
     scale = max(a.scale for a in t)
-    return _fitting(max(a.digits for a in t) + scale + 1, scale)
+    return _fit(max(a.digits for a in t) + scale + 1, scale)
 
 
 def _product_type(t: Types) -> Type | None:
-    return _fitting(t[0].width + t[1].width, t[0].scale + t[1].scale)
+    return _fit(t[0].width + t[1].width, t[0].scale + t[1].scale)
 
 
 def _product(t: Types) -> str:
@@ -357,10 +355,10 @@ def _to_decimals(name: str, value: str, digits: int, t: Types) -> str:
 
 def _rounded_type(t: Types) -> Type | None:
     scale = min(max(_decimals(t), 0), t[0].scale)
-    return _fitting(t[0].digits + 1 + scale, scale) if t[0].width < T.MAX_DIGITS else None
+    return _fit(t[0].digits + 1 + scale, scale) if t[0].width < T.MAX_DIGITS else None
 
 
-def _rounded(name: str) -> Callable[[Types], str]:
+def _round(name: str) -> Callable[[Types], str]:
     def sql(t: Types) -> str:
         kind = _rounded_type(t)
         assert kind is not None
@@ -375,7 +373,7 @@ for _name in ("trunc", "round"):
         f"{_name}({{0}}, {{1}})",
         (C, Z),
         _rounded_type,
-        _rounded(_name),
+        _round(_name),
         "to so many decimals, a constant, exactly",
         fixed=(1,),
     )
@@ -383,7 +381,7 @@ _add("sign", "sign({0})", (C,), T.integer(-1, 1), "CAST(sign({0}) AS BIGINT)", "
 
 
 def _whole_type(t: Types) -> Type | None:
-    return _fitting(t[0].digits + 1, 0) if t[0].width < T.MAX_DIGITS else None
+    return _fit(t[0].digits + 1, 0) if t[0].width < T.MAX_DIGITS else None
 
 
 def _to_whole(name: str) -> Callable[[Types], str]:
@@ -638,7 +636,7 @@ for _unit in UNITS:
             f"date_trunc {_unit}",
             f"date_trunc('{_unit}', {{0}})",
             (_kind,),
-            lambda t: T.moved(T.Type(S, t[0].low, t[0].high), 366, 0),
+            lambda t: T.shift_type(T.Type(S, t[0].low, t[0].high), 366, 0),
             f"CAST(date_trunc('{_unit}', {{0}}) AS TIMESTAMP)",
             f"the first moment of the {_unit}",
         )
@@ -733,7 +731,7 @@ _add(
     "timezone",
     "({0} AT TIME ZONE {1})",
     (S, X),
-    lambda t: replace(T.moved(t[0], 1, 1), zoned=not t[0].zoned),
+    lambda t: replace(T.shift_type(t[0], 1, 1), zoned=not t[0].zoned),
     _by_zone,
     "a moment (TIMESTAMPTZ) as clocks show it there; of another time, the moment when they do: "
     "of two the later; of none, when they would if they had not just been changed",
@@ -764,7 +762,7 @@ for _op in "+-":
         _op,
         f"({{0}} {_op} {{1}})",
         (D, Z),
-        lambda t: T.moved(t[0], _MOST_DAYS, _MOST_DAYS),
+        lambda t: T.shift_type(t[0], _MOST_DAYS, _MOST_DAYS),
         f"({{0}} {_op} {_FEW})",
         "so many days later or earlier; NULL from 10^7 days on",
     )
@@ -782,7 +780,7 @@ INTERVALS = {
 
 
 def _shifted_by(days: int) -> Callable[[Types], Type]:
-    return lambda t: T.moved(T.Type(S, t[0].low, t[0].high), days, days)
+    return lambda t: T.shift_type(T.Type(S, t[0].low, t[0].high), days, days)
 
 
 for _unit, (_digits, _sql, _days) in INTERVALS.items():
@@ -802,7 +800,7 @@ for _kind in (D, S):
         "last_day",
         "last_day({0})",
         (_kind,),
-        lambda t: T.moved(T.Type(D, t[0].low, t[0].high), 0, 31),
+        lambda t: T.shift_type(T.Type(D, t[0].low, t[0].high), 0, 31),
         "last_day({0})",
         "of the month",
     )
@@ -827,7 +825,7 @@ _add(
     "make_timestamp",
     "make_timestamp({0}, {1}, {2}, {3}, {4}, {5})",
     (Z, Z, Z, Z, Z, N),
-    T.moved(T.Type(S, -366 * 10**4 + T.FIRST_DAY, T.LAST_DAY), 0, 1),
+    T.shift_type(T.Type(S, -366 * 10**4 + T.FIRST_DAY, T.LAST_DAY), 0, 1),
     f"(CAST(TRY_CAST({_YEAR} || '-' || {{1}} || '-' || {{2}} AS DATE) AS TIMESTAMP) + "
     f"to_microseconds({_CLOCK_US} + "
     "CAST(round(CASE WHEN {5} >= 0 AND {5} < 60 THEN {5} END * 1e6) AS BIGINT)))",

@@ -66,7 +66,7 @@ def page() -> str:
 def _row(f: Function) -> str:
     form = f.form.format(*"abcdef").replace("|", "\\|") if "||" not in f.form else "(a || b)"
     held = _EXAMPLES.get(f.takes[-1], T.TEXT)  # of a list: what it is held against
-    lists = T.type_named(f"{held.sql}[]") or T.NULL
+    lists = T.find_type(f"{held.sql}[]") or T.NULL
     types = [lists if k is Family.LIST else _EXAMPLES[k] for k in f.takes]
     gives = f.gives(types)
     assert gives is not None

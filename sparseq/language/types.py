@@ -83,7 +83,7 @@ class Type:
     @property
     def inside(self) -> Type:
         """The type of a list's values."""
-        return type_named(self.stored.removesuffix("[]")) or NULL
+        return find_type(self.stored.removesuffix("[]")) or NULL
 
     @property
     def digits(self) -> int:
@@ -163,16 +163,16 @@ def decimal(width: int, scale: int) -> Type:
     return Type(Family.DECIMAL, width=width, scale=scale)
 
 
-def moved(type: Type, before: int, after: int) -> Type:
+def shift_type(type: Type, before: int, after: int) -> Type:
     """Return a date's or timestamp's type when it may lie so many days earlier or later."""
     return replace(type, low=type.low - before, high=type.high + after)
 
 
-def type_named(name: str) -> Type | None:
+def find_type(name: str) -> Type | None:
     """Return the type that DuckDB calls so; None if it is not on the list.
 
     Example:
-        >>> type_named("DECIMAL(10,2)").digits, type_named("INTEGER").high, type_named("INTERVAL")
+        >>> find_type("DECIMAL(10,2)").digits, find_type("INTEGER").high, find_type("INTERVAL")
         (8, 2147483647, None)
     """
     if name in _WIDTHS:
@@ -201,7 +201,7 @@ def common(types: Iterable[Type]) -> Type | None:
     As in DuckDB, FLOAT beside whole numbers and decimals, though it doesn't hold all of them.
 
     Example:
-        >>> common([type_named("INTEGER"), decimal(4, 2)]).sql, common([TEXT, DATE])
+        >>> common([find_type("INTEGER"), decimal(4, 2)]).sql, common([TEXT, DATE])
         ('DECIMAL(12, 2)', None)
         >>> common([FLOAT, decimal(4, 2)]).sql, common([FLOAT, DOUBLE, BIGINT]).sql
         ('FLOAT', 'DOUBLE')

@@ -113,11 +113,11 @@ FINER = {
 }
 
 
-def nested(unit: str, other: str) -> bool:
+def is_within(unit: str, other: str) -> bool:
     """Tell whether every stretch of a unit lies in one of another.
 
     Example:
-        >>> nested("day", "week"), nested("week", "month"), nested("month", "day")
+        >>> is_within("day", "week"), is_within("week", "month"), is_within("month", "day")
         (True, False, False)
     """
     order = FINER["week" if other == "week" else "year"]
@@ -421,31 +421,31 @@ def _of_time(name: str, rest: str, of: Term, term: Term) -> Monotone | None:
         case "cast" if term.type.family is Family.TIMESTAMP:
             return Monotone(of, lambda at: at * DAY, partial(_place_from, of))
         case "cast" if term.type.family is Family.DATE:
-            return _counted(of, UNITS["day"])
+            return _count(of, UNITS["day"])
         case "in" if rest == "range":
             low, high = places_of(TIMESTAMP if of.type.family is Family.TIMESTAMP else DATE)
             return Monotone(of, int, int, low, high, dense=True)
         case "date_trunc" if unit is not None:
-            return _started(of, unit)
+            return _start(of, unit)
         case "time_bucket":
             buckets = units_of(*rest.split(" "))
-            return None if buckets is None else _started(of, buckets)
+            return None if buckets is None else _start(of, buckets)
         case "year":
-            return _counted(of, UNITS["year"])
+            return _count(of, UNITS["year"])
         case "isoyear":
             return _iso_years(of)
         case "last_day":
             return _last_days(of)
         case "isfinite":
-            return _searched(of, lambda _: 1)
+            return _search(of, lambda _: 1)
         case "epoch" if of.type.family is Family.DATE:
-            return _searched(of, lambda day: in_order(float(day * 86_400)))
+            return _search(of, lambda day: in_order(float(day * 86_400)))
         case "epoch":
-            return _searched(of, lambda at: in_order(at / 1e6))
+            return _search(of, lambda at: in_order(at / 1e6))
         case "date_diff" if unit is not None and rest != "week":  # DuckDB's weeks are no weeks
             return _differing(of, others[0], unit, falls=of is term.arguments[0])
         case "+" | "-" if rest in INTERVALS and not others[0].type.is_time:
-            return _shifted(of, others[0], name, rest)
+            return _shift(of, others[0], name, rest)
         case "-" if not rest and others[0].type.family is Family.DATE:
             return _differing(of, others[0], UNITS["day"], falls=of is term.arguments[1])
         case "+" | "-" if not rest:
@@ -482,7 +482,7 @@ def _never(of: Term) -> Monotone:
     return Monotone(of, int, int, 1, 0)
 
 
-def _searched(of: Term, at: Callable[[int], int], stretch: int = 1) -> Monotone:
+def _search(of: Term, at: Callable[[int], int], stretch: int = 1) -> Monotone:
     """Return a function whose inverse is looked for, by halves, among stretches of places."""
     ends = [end // stretch for end in places_of(of.type)]
 
@@ -496,7 +496,7 @@ def _searched(of: Term, at: Callable[[int], int], stretch: int = 1) -> Monotone:
     return Monotone(of, lambda place: at(place // stretch), first, whole=stretch)
 
 
-def _started(of: Term, buckets: Buckets) -> Monotone:
+def _start(of: Term, buckets: Buckets) -> Monotone:
     """Return the first instant of the stretch that a time lies in."""
 
     def first(place: int) -> int:
@@ -506,7 +506,7 @@ def _started(of: Term, buckets: Buckets) -> Monotone:
     return Monotone(of, lambda at: buckets.start(buckets.index(_instant(of, at))), first)
 
 
-def _counted(of: Term, buckets: Buckets, origin: int = 0, falls: bool = False) -> Monotone:
+def _count(of: Term, buckets: Buckets, origin: int = 0, falls: bool = False) -> Monotone:
     """Return the number of the stretch that a time lies in, counted from one; or its negative."""
     return Monotone(
         of,
@@ -522,7 +522,7 @@ def _differing(of: Term, other: Term, unit: Buckets, falls: bool) -> Monotone | 
     if other.value is None:
         return _never(of)
     at = _value_place(other)
-    return None if at is None else _counted(of, unit, unit.index(_instant(other, at)), falls)
+    return None if at is None else _count(of, unit, unit.index(_instant(other, at)), falls)
 
 
 def _iso_years(of: Term) -> Monotone:
@@ -555,7 +555,7 @@ def _amount(number: Term, sign: str, digits: int) -> int | None:
     return by if sign == "+" else -by
 
 
-def _shifted(of: Term, number: Term, sign: str, unit: str) -> Monotone | None:
+def _shift(of: Term, number: Term, sign: str, unit: str) -> Monotone | None:
     """Return a time that is so many units later or earlier."""
     by, one = _amount(number, sign, INTERVALS[unit][0]), UNITS[unit]
     if by is None:
@@ -574,7 +574,7 @@ def _shifted(of: Term, number: Term, sign: str, unit: str) -> Monotone | None:
         return (first_of(there) + within) * DAY
 
     # Of a timestamp the clock stays, so it does fall, but not over the end of a day.
-    return _searched(of, at, DAY if of.type.family is Family.TIMESTAMP else 1)
+    return _search(of, at, DAY if of.type.family is Family.TIMESTAMP else 1)
 
 
 def _of_number(of: Term, term: Term) -> Monotone | None:
@@ -586,7 +586,7 @@ def _of_number(of: Term, term: Term) -> Monotone | None:
             one, most = 10**term.type.scale, 10**term.type.digits - 1
             return Monotone(of, lambda n: n * one, lambda place: -(-place // one), -most, most)
         case Family.DOUBLE if term.type.stored != "FLOAT":
-            return _searched(of, lambda n: in_order(float(n)))
+            return _search(of, lambda n: in_order(float(n)))
     return None
 
 

@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.base.errors import StoreError
-from sparseq.compiled import compiled, halves, looked_up, selected, worthwhile
+from sparseq.compiled import compiled, halves, looked_up, select, worthwhile
 
 # -- accounts: spent and budget of all users, Algorithm 2's filter in integers ---------------------
 
@@ -187,7 +187,7 @@ class Departures:
 
     def new(self, left_out: Index) -> Index:
         """Return those of `left_out` who have not been left out before."""
-        return selected(left_out, self._here[left_out])
+        return select(left_out, self._here[left_out])
 
     def add(self, release: int, users: Index) -> None:
         """Remember a release, later than all before, as the first that `users` were left out of."""
@@ -239,7 +239,7 @@ def pack(numbers: NDArray[np.int64]) -> bytes | memoryview:
     by_code = high >= 2**16 and short is not None
     plain = len(numbers) * (2 if by_code else int(width))
     if short is not None and len(numbers) >= _MANY and (high >= 256 or high - low == 1):
-        listed = _listed(short[_ALIGNED:].view("<u2"), plain * 9 // 10)
+        listed = _list(short[_ALIGNED:].view("<u2"), plain * 9 // 10)
         if listed is not None:
             return listed
     if by_code and short is not None:
@@ -258,12 +258,12 @@ def unpack(data: bytes) -> NDArray[np.int64]:
     if width == b"=":
         return np.full(length, constant, np.int64)
     if width == b"d":
-        return _lengthen(_unlisted(data, length, constant))
+        return _lengthen(_decode_listed(data, length, constant))
     if width == b"h":
         return _lengthen(np.frombuffer(_body(data, length * 2), "<u2"))
     numbers = np.frombuffer(_body(data, length * int(width)), _WIDTHS[width]).astype(np.int64)
     if int(numbers.min(initial=0)) < 0:
-        raise _damaged()
+        raise _damage_error()
     return numbers
 
 
@@ -298,7 +298,7 @@ def _shorten(numbers: NDArray[np.int64]) -> NDArray[np.uint8] | None:
     return short
 
 
-def _listed(codes: NDArray[np.uint16], most_bytes: int) -> bytes | None:
+def _list(codes: NDArray[np.uint16], most_bytes: int) -> bytes | None:
     """Return codes as places among the most frequent ones, and what is not among them.
 
     None: that takes more bytes.
@@ -323,14 +323,14 @@ def _listed(codes: NDArray[np.uint16], most_bytes: int) -> bytes | None:
     return b"".join((head, places.data, others.tobytes()))
 
 
-def _unlisted(data: bytes, length: int, kinds: int) -> NDArray[np.uint16]:
-    """Return the codes that `_listed` was given."""
+def _decode_listed(data: bytes, length: int, kinds: int) -> NDArray[np.uint16]:
+    """Return the codes that `_list` was given."""
     if not 2 <= kinds <= _FULL:
-        raise _damaged()
+        raise _damage_error()
     rest = memoryview(data)[_HEAD.size :]
     size = -(-length // 8) if kinds == 2 else length
     if len(rest) < 2 * kinds + size:
-        raise _damaged()
+        raise _damage_error()
     most = np.frombuffer(rest[: 2 * kinds], "<u2")
     places = np.frombuffer(rest[2 * kinds : 2 * kinds + size], np.uint8)
     if kinds == 2:
@@ -339,7 +339,7 @@ def _unlisted(data: bytes, length: int, kinds: int) -> NDArray[np.uint16]:
     body = _body(data, 2 * (kinds + int(beyond.sum())) + size)
     others = np.frombuffer(body[2 * kinds + size :], "<u2")
     if np.any((places >= kinds) & ~beyond):
-        raise _damaged()
+        raise _damage_error()
     codes = np.append(most, np.zeros(1, "<u2"))[np.minimum(places, kinds)]
     codes[beyond] = others
     return codes
@@ -388,7 +388,7 @@ def _gaps_of_bytes(data: memoryview, length: int) -> NDArray[np.int64]:
     steps = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(steps != _FULL)
     if len(ends) != length or ends[-1] != len(steps) - 1:
-        raise _damaged()
+        raise _damage_error()
     return np.diff(np.cumsum(steps, dtype=np.int64)[ends], prepend=0)
 
 
@@ -400,7 +400,7 @@ def unpack_set(data: bytes) -> NDArray[np.int32]:
     """
     width, length, first = _head(data, b"=bg1248")
     if first + length > _USERS:
-        raise _damaged()
+        raise _damage_error()
     if width == b"=":
         return np.arange(first, first + length, dtype=np.int32)
     if width == b"b":
@@ -413,17 +413,17 @@ def unpack_set(data: bytes) -> NDArray[np.int32]:
         gaps = np.frombuffer(_body(data, (length - 1) * int(width)), _WIDTHS[width])
     users = np.concatenate(([first], first + np.cumsum(gaps, dtype=np.int64)))
     if np.any(np.diff(users) <= 0) or users[-1] >= _USERS:
-        raise _damaged()
+        raise _damage_error()
     return users.astype(np.int32)
 
 
 def _head(data: bytes, kinds: bytes) -> tuple[bytes, int, int]:
     if len(data) < _HEAD.size or data[:1] not in kinds:
-        raise _damaged()
+        raise _damage_error()
     width, length, constant = _HEAD.unpack_from(data)
     least = 1 if width != b"=" else 0
     if not (least <= length <= _USERS and constant >= 0):
-        raise _damaged()
+        raise _damage_error()
     if width == b"=":
         _body(data, 0)
     return width, length, constant
@@ -435,5 +435,5 @@ def _body(data: bytes, size: int) -> memoryview:
     return memoryview(data)[_HEAD.size :]
 
 
-def _damaged() -> StoreError:
+def _damage_error() -> StoreError:
     return StoreError("the ledger holds an entry that it did not write", "restore a copy")

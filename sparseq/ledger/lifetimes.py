@@ -109,7 +109,7 @@ class Lifetimes:
             apart: No value of the question adds up two windows of a person.
         """
         if len(windows) == 0:
-            return np.zeros(0, np.bool_), _owing(np.zeros(0, np.int32), np.zeros(0, np.int64))
+            return np.zeros(0, np.bool_), _find_dues(np.zeros(0, np.int32), np.zeros(0, np.int64))
         order = np.argsort(self.people[windows], kind="stable")
         people, first, which = np.unique(
             self.people[windows][order], return_index=True, return_inverse=True
@@ -129,9 +129,9 @@ class Lifetimes:
         active = np.empty(len(windows), np.bool_)
         if apart:
             active[order] = paid
-            return active, _owing(people, np.where(whole, total, left))
+            return active, _find_dues(people, np.where(whole, total, left))
         active[order] = whole[which]
-        return active, _owing(people, np.where(whole, total * total * whole, 0))
+        return active, _find_dues(people, np.where(whole, total * total * whole, 0))
 
     def charge(self, dues: LifetimeDues) -> None:
         """Add what `admits` has let through."""
@@ -190,7 +190,7 @@ class LifeBill:
     def dues(self) -> LifetimeDues:
         """Everybody's debts."""
         people = np.flatnonzero(self.owed).astype(np.int32)
-        return _owing(people, self.owed[people])
+        return _find_dues(people, self.owed[people])
 
 
 @dataclass(frozen=True)
@@ -251,7 +251,7 @@ class LifeDues:
         return able & fits[self.places]
 
 
-def _owing(people: Index, units: Ints) -> LifetimeDues:
+def _find_dues(people: Index, units: Ints) -> LifetimeDues:
     some = units > 0
     return LifetimeDues(people[some].astype(np.int32), units[some])
 

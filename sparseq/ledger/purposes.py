@@ -193,7 +193,7 @@ def made(
         )
     purposes: list[Purpose] = []
     for purpose in asked:
-        purposes.append(_numbered(purpose, purposes, budget, Fraction(1), least))
+        purposes.append(_number(purpose, purposes, budget, Fraction(1), least))
     return tuple(purposes)
 
 
@@ -217,10 +217,10 @@ def later(
     """
     whole = float(left) * budget.norm_budget
     least = budget.norm_budget * max(min(least / whole, 1.0), 0.0)
-    return replace(_numbered(purpose, known, budget, left, least), came=release)
+    return replace(_number(purpose, known, budget, left, least), came=release)
 
 
-def _numbered(
+def _number(
     purpose: Purpose, known: Sequence[Purpose], budget: Budget, left: Fraction, least: float | None
 ) -> Purpose:
     if any(other.name == purpose.name for other in known):

@@ -99,7 +99,7 @@ def key_of(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode()
 
 
-def refused(names: list[str], same_as: list[str], new: bool = False) -> DataError:
+def repeat_error(names: list[str], same_as: list[str], new: bool = False) -> DataError:
     """Return that files were loaded before; or, of a new table, that they are there twice."""
     hint = _ONCE if new else _AGAIN
     if len(names) == 1:
@@ -142,7 +142,7 @@ class FilesSeen:
         repeats = [(k, n) for k, n in self._contents.repeated(notes) if not self._rows.is_empty(k)]
         if repeats:
             names = [self._rows.sources[k].name for k, _ in repeats]
-            raise refused(names, [n for _, n in repeats], new)
+            raise repeat_error(names, [n for _, n in repeats], new)
 
     def keep(self) -> None:
         """Remember the files, in the transaction of their rows."""

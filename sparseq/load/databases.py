@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from sparseq.base.errors import DataError
 from sparseq.base.texts import shown
-from sparseq.engine._duckdb.connection import connected
+from sparseq.engine._duckdb.connection import connect
 from sparseq.engine.protocol import quote
 from sparseq.load.file_sources import (
     ANY_FORM,
@@ -41,13 +41,13 @@ from sparseq.sql.catalog import KeyLink
 # -- readers that are optional: imported where a source needs one ----------------------------------
 
 
-def needed(module: str, extra: str, what: str) -> Any:
+def import_optional(module: str, extra: str, what: str) -> Any:
     """Return an optional module.
 
     Raises:
         DataError: It is not installed; the message says how to.
 
-    >>> needed("json", "text", "JSON").__name__
+    >>> import_optional("json", "text", "JSON").__name__
     'json'
     """
     try:
@@ -74,7 +74,7 @@ _DECLARED = (
 _TEXT = ("CHAR", "CLOB", "TEXT")
 
 
-def selected(name: str, chosen: str, tables: Iterable[str]) -> str:
+def make_select(name: str, chosen: str, tables: Iterable[str]) -> str:
     """Return the SELECT that is meant by a table's name, a SELECT, or nothing.
 
     Args:
@@ -85,7 +85,7 @@ def selected(name: str, chosen: str, tables: Iterable[str]) -> str:
     Raises:
         DataError: There is no such table, or there are several and none was named.
 
-    >>> selected("shop.db", "", ["visits"]), selected("shop.db", "select 1 AS who", [])
+    >>> make_select("shop.db", "", ["visits"]), make_select("shop.db", "select 1 AS who", [])
     ('SELECT * FROM "visits"', 'select 1 AS who')
     """
     if re.match(r"(?i)\s*(select|with|from|values)\s", chosen):
@@ -114,7 +114,7 @@ class SqliteTable(TextColumns):
             self._select = (
                 f"SELECT * FROM {quote(chosen)}"
                 if chosen in names
-                else selected(path.name, chosen, names)
+                else make_select(path.name, chosen, names)
             )
             rows = con.execute(f"SELECT * FROM ({self._select}) LIMIT 0")
             self.types: dict[str, pa.DataType | None] = {
@@ -164,13 +164,13 @@ class SqliteTable(TextColumns):
                     any(isinstance(v, bytes) and _text(v) is None for v in row) for row in some
                 )
                 columns_of = zip(*some, strict=True)
-                yield [pa.array(map(spelled, c), pa.string(), size=len(some)) for c in columns_of]
+                yield [pa.array(map(spell, c), pa.string(), size=len(some)) for c in columns_of]
 
 
-def spelled(value: Any) -> str | None:
+def spell(value: Any) -> str | None:
     """Return the text of a value: whole numbers have no point, and bytes that are no UTF-8 no text.
 
-    >>> [spelled(v) for v in (7, 7.0, 0.5, 1e300, "007", b"\\xff", None)]
+    >>> [spell(v) for v in (7, 7.0, 0.5, 1e300, "007", b"\\xff", None)]
     ['7', '7', '0.5', '1e+300', '007', None, None]
     """
     if value is None or isinstance(value, str):
@@ -203,7 +203,7 @@ class DuckTable(ArrowSource):
                 "WHERE NOT internal AND NOT temporary) ORDER BY 1"
             ).fetchall()
             names = [name for (name,) in found]
-            self._select = selected(path.name, chosen, names)
+            self._select = make_select(path.name, chosen, names)
             schema, _, table = (chosen or "".join(names)).rpartition(".")
             never = con.execute(
                 "SELECT column_name FROM duckdb_columns() WHERE NOT is_nullable AND NOT internal "
@@ -229,7 +229,7 @@ class DuckTable(ArrowSource):
 
     def _open(self) -> duckdb.DuckDBPyConnection:
         # a view of the file may read others: the curator named the file
-        return connected(self._path, read_only=True, enable_external_access="true")
+        return connect(self._path, read_only=True, enable_external_access="true")
 
     def _batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         listed = ", ".join(map(quote, dict.fromkeys(columns))) or "1"
@@ -247,7 +247,7 @@ class PostgresTable(ArrowSource):
     def __init__(self, address: str) -> None:
         self._address, _, chosen = address.partition("#")
         self._table = unquote(chosen)
-        self._driver = needed(_DRIVER, "postgresql", "PostgreSQL")
+        self._driver = import_optional(_DRIVER, "postgresql", "PostgreSQL")
         name = shown_address(self._address)
         with self._cursor() as cursor:
             cursor.execute(
@@ -257,7 +257,7 @@ class PostgresTable(ArrowSource):
                 "WHERE schemaname NOT IN ('pg_catalog', 'information_schema') ORDER BY 1"
             )
             names = [row[0] for row in cursor.fetchall()]
-            self._select = selected(name, self._table, names)
+            self._select = make_select(name, self._table, names)
             cursor.execute(f"SELECT * FROM ({self._select}) AS t LIMIT 0")
             schema = cursor.fetch_arrow_table().schema
             cursor.execute(
@@ -267,7 +267,7 @@ class PostgresTable(ArrowSource):
             never = {row[0] for row in cursor.fetchall()}
         self._casts = {field.name: _cast(field) for field in schema}
         super().__init__(name, pa.schema([_with_text(field) for field in schema]))
-        self.declared = {f.name: t for f in schema if (t := _declared(f))}
+        self.declared = {f.name: t for f in schema if (t := _declare(f))}
         self.not_null = never & self.types.keys()
 
     def foreign_keys(self) -> list[KeyLink]:
@@ -361,7 +361,7 @@ def _postgres_type(field: pa.Field) -> str:
     return str(metadata.get(b"POSTGRESQL:type", b"").decode())
 
 
-def _declared(field: pa.Field) -> str:
+def _declare(field: pa.Field) -> str:
     """Return the type that a numeric is stored in, "" for any other column."""
     if _postgres_type(field) != "numeric":
         return ""
@@ -414,7 +414,7 @@ class SheetFile(TextColumns):
 
     def __init__(self, path: Path, sheet: str = "", form: TextForm = ANY_FORM) -> None:
         self._nulls = pa.array(form.nulls, pa.string())
-        reader = needed("fastexcel", "excel", f"the workbook {shown(path.name)}")
+        reader = import_optional("fastexcel", "excel", f"the workbook {shown(path.name)}")
         self.name = path.name
         try:
             book = reader.read_excel(path.read_bytes())
@@ -448,7 +448,7 @@ class SheetFile(TextColumns):
         """See `Source`."""
         found = [self._cells.column(self._names.index(c)) for c in columns]
         for start in range(0, self._cells.num_rows, ROWS):
-            yield [self._without_nulls(_spelled(c.slice(start, ROWS))) for c in found]
+            yield [self._without_nulls(_spell(c.slice(start, ROWS))) for c in found]
 
     def _without_nulls(self, cells: pa.Array) -> pa.Array:
         null = pc.is_in(cells, self._nulls)
@@ -466,7 +466,7 @@ def _below(cells: pa.RecordBatch, skip: int) -> tuple[list[str], pa.RecordBatch]
     return [], cells.slice(0, 0)
 
 
-def _spelled(cells: pa.Array) -> pa.Array:
+def _spell(cells: pa.Array) -> pa.Array:
     """Return cells as texts, days and times of day as what they are."""
     for pattern in (_MIDNIGHT, _NO_DAY):
         cells = pc.replace_substring_regex(cells.cast(pa.string()), pattern, r"\1")

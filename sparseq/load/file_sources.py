@@ -35,13 +35,13 @@ from sparseq.load.text_lines import (
     Lines,
     ResumedStream,
     fields_of,
-    fitted,
+    fit,
     has_spelled,
     is_regular,
     open_text,
-    restored,
-    unified,
-    unquoted,
+    restore,
+    unify,
+    unquote,
     unreadable,
     with_line_feeds,
 )
@@ -123,7 +123,7 @@ class Source(Protocol):
         """
 
 
-def damaged(
+def damage_error(
     name: str, error: BaseException, hint: str = "check that the file is complete"
 ) -> DataError:
     """Return that a file can't be read."""
@@ -244,10 +244,10 @@ class TextFile(TextColumns):
                 data, before = rest, before - 1
                 continue
             if end:
-                return unified(line).replace(b"\xfe", b""), ResumedStream(rest, stream)
+                return unify(line).replace(b"\xfe", b""), ResumedStream(rest, stream)
             more = stream.read(1 << 16)
             if not more and line:
-                return unified(line + b"\n").strip(b"\n"), stream
+                return unify(line + b"\n").strip(b"\n"), stream
             if not more or len(data) > LONGEST_LINE:
                 raise DataError(f"{shown(self.name)} has no header", "its first line names columns")
             data += more
@@ -261,21 +261,21 @@ class TextFile(TextColumns):
         lines = Lines(self._open()[1], self._multiline)
         positions = [self._names.index(c) for c in columns]
         for chunk in lines:
-            chunk = unified(chunk, self._multiline)
+            chunk = unify(chunk, self._multiline)
             self.unreadable += unreadable(chunk)
             if chunk.strip(b"\n"):
-                yield self._parsed(chunk, separator, positions)
+                yield self._parse(chunk, separator, positions)
             self.left_out += lines.too_long
             lines.too_long = 0
 
-    def _parsed(self, chunk: bytes, separator: bytes, columns: list[int]) -> list[pa.Array]:
+    def _parse(self, chunk: bytes, separator: bytes, columns: list[int]) -> list[pa.Array]:
         count = len(self._names)
         with suppress(pa.ArrowInvalid):  # a line has more values or fewer
             if b'"' not in chunk:
                 return _values(chunk, separator, count, columns, self._nulls)
             if count > 1 and is_regular(chunk, separator):
                 return _values(chunk, separator, count, columns, self._nulls, quoted=True)
-        chunk, odd = fitted(unquoted(chunk, separator), separator, count)
+        chunk, odd = fit(unquote(chunk, separator), separator, count)
         self.left_out += odd
         if not chunk.strip(b"\n"):
             return [pa.nulls(0, pa.string()) for _ in columns]
@@ -312,7 +312,7 @@ def _values(
         ),
     )
     arrays = [one_array(c) for c in table.columns]
-    return [restored(a, separator).cast(pa.string()) for a in arrays] if spelled else arrays
+    return [restore(a, separator).cast(pa.string()) for a in arrays] if spelled else arrays
 
 
 def one_array(column: pa.ChunkedArray) -> pa.Array:
@@ -355,9 +355,9 @@ class RenamedSource:
         )
         self.notes = (*inner.notes, *told)
         self.open_ended = inner.open_ended
-        self.declared: Mapping[str, str] = self._renamed(inner.declared)
+        self.declared: Mapping[str, str] = self._rename(inner.declared)
 
-    def _renamed(self, of: Mapping[str, Item]) -> dict[str, Item]:
+    def _rename(self, of: Mapping[str, Item]) -> dict[str, Item]:
         return {
             self._names.get(name.lower(), name): value
             for name, value in of.items()
@@ -367,17 +367,17 @@ class RenamedSource:
     @property
     def types(self) -> dict[str, pa.DataType | None]:
         """See `Source`."""
-        return self._renamed(self._inner.types)
+        return self._rename(self._inner.types)
 
     @property
     def words(self) -> Collection[str]:
         """See `Source`."""
-        return self._renamed(dict.fromkeys(self._inner.words)).keys()
+        return self._rename(dict.fromkeys(self._inner.words)).keys()
 
     @property
     def not_null(self) -> Collection[str]:
         """See `Source`."""
-        return self._renamed(dict.fromkeys(self._inner.not_null)).keys()
+        return self._rename(dict.fromkeys(self._inner.not_null)).keys()
 
     @property
     def left_out(self) -> int:
@@ -391,7 +391,7 @@ class RenamedSource:
 
     def raw_types(self) -> dict[str, pa.DataType]:
         """See `Source`."""
-        return self._renamed(self._inner.raw_types())
+        return self._rename(self._inner.raw_types())
 
     def batches(
         self, columns: Sequence[str], types: Mapping[str, str] = NO_TYPES
@@ -445,18 +445,18 @@ class ParquetFile(ArrowSource):
     def __init__(self, path: Path) -> None:
         self._path = path
         with self._open() as file:
-            self._repeated = _repeated(file.metadata)
+            self._repeat = _repeat(file.metadata)
             super().__init__(path.name, file.schema_arrow)
 
     def _open(self, repeated: Sequence[str] = ()) -> pq.ParquetFile:
         return pq.ParquetFile(_opened(self._path), read_dictionary=list(repeated))
 
     def _batches(self, columns: Sequence[str]) -> Iterable[pa.RecordBatch]:
-        with self._open(self._repeated) as file:
+        with self._open(self._repeat) as file:
             yield from file.iter_batches(ROWS, columns=list(dict.fromkeys(columns)))
 
 
-def _repeated(metadata: pq.FileMetaData) -> list[str]:
+def _repeat(metadata: pq.FileMetaData) -> list[str]:
     """Return the columns of texts that the file keeps as places in a dictionary."""
     texts = [
         k

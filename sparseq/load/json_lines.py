@@ -37,10 +37,10 @@ from sparseq.load.file_sources import FIRST, NO_TYPES, PART, TextColumns, one_ar
 from sparseq.load.text_lines import (
     UNREADABLE,
     Lines,
-    mapped,
+    map_ahead,
     open_json,
     texts_of,
-    unified,
+    unify,
     unreadable,
 )
 from sparseq.load.tidy import list_of
@@ -162,7 +162,7 @@ def _alike(
     table = _table(chunk, layout) if b"\\" not in chunk else None
     odd = np.zeros(len(ends), np.bool_)
     if table is None:
-        odd = _otherwise_quoted(a, ends, layout.count - 1)
+        odd = _has_other_quotes(a, ends, layout.count - 1)
         if odd.all():
             return None
         chunk = b"".join(
@@ -186,7 +186,7 @@ def _alike(
     return [a.filter(pa.array(~bad)) for a in arrays] if bad.any() else arrays, odd
 
 
-def _otherwise_quoted(a: Bytes, ends: NDArray[np.int32], count: int) -> Mask:
+def _has_other_quotes(a: Bytes, ends: NDArray[np.int32], count: int) -> Mask:
     """Tell which lines have not so many quotes, or a backslash."""
     quotes = np.searchsorted(np.flatnonzero(a == 34), ends)
     odd = np.asarray(np.diff(quotes, prepend=0) != count)
@@ -394,7 +394,7 @@ class JsonFile(TextColumns):
     def _chunks(self) -> Iterator[bytes]:
         lines = Lines(open_json(self._path))
         for chunk in lines:
-            chunk = unified(chunk)
+            chunk = unify(chunk)
             self.unreadable += unreadable(chunk)
             yield chunk.replace(b"\xfe", b"\r").replace(UNREADABLE, _REPLACEMENT)
             self.left_out += lines.too_long
@@ -405,7 +405,7 @@ class JsonFile(TextColumns):
     ) -> Iterator[list[pa.Array]]:
         """See `Source`."""
         self.left_out = self.unreadable = 0
-        sql, paths = _extracted(columns, types)
+        sql, paths = _extract(columns, types)
         with scratch() as con:
             alone = Lock()
 
@@ -416,7 +416,7 @@ class JsonFile(TextColumns):
                     table = con.sql(sql, params=paths).to_arrow_table()
                 return [one_array(c) for c in table.columns]
 
-            yield from mapped(lambda c: read(c, columns, types, one_by_one), self._chunks())
+            yield from map_ahead(lambda c: read(c, columns, types, one_by_one), self._chunks())
 
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
@@ -442,9 +442,7 @@ def _within(key: str, seen: Collection[str]) -> bool:
     return any(other.startswith((f"{key}.", f"{_part(key)}.")) for other in seen)
 
 
-def _extracted(
-    columns: Sequence[str], types: Mapping[str, str]
-) -> tuple[str, dict[str, list[str]]]:
+def _extract(columns: Sequence[str], types: Mapping[str, str]) -> tuple[str, dict[str, list[str]]]:
     """Return SQL for some values of the objects that `lines` are, and its parameters."""
     texts = [c for c in columns if types.get(c) == "VARCHAR"]
     paths = list(dict.fromkeys(pointer for c in columns for pointer in _pointers(c)))
@@ -454,7 +452,7 @@ def _extracted(
         text, kind = (
             f"coalesce({', '.join(f'{of}[{at}]' for at in places)})" for of in ("found", "kinds")
         )
-        return _spelled(text, kind) if column in texts else text
+        return _spell(text, kind) if column in texts else text
 
     kinds = ", json_type(object, $paths) AS kinds" if texts else ""
     return (
@@ -487,7 +485,7 @@ def _pointer(key: str) -> str:
     return "/" + key.replace("~", "~0").replace("/", "~1")
 
 
-def _spelled(text: str, kind: str) -> str:
+def _spell(text: str, kind: str) -> str:
     """Return SQL for a value of JSON as text: whole numbers have no point, however written."""
     number = f"TRY_CAST({text} AS DOUBLE)"
     return (

@@ -178,7 +178,7 @@ class KeyChains:
             DataError: The table has no such column.
         """
         found = (link.keys for link in self.links.values() if link.parent == table)
-        return tuple(dict.fromkeys(_spelled(table, keys, types) for keys in found))
+        return tuple(dict.fromkeys(_spell(table, keys, types) for keys in found))
 
     def link_of(
         self, table: str, types: Mapping[str, str], parent: Mapping[str, str]
@@ -197,8 +197,8 @@ class KeyChains:
         if link is None:
             return None
         columns, keys = (
-            _spelled(table, link.columns, types),
-            _spelled(link.parent, link.keys, parent),
+            _spell(table, link.columns, types),
+            _spell(link.parent, link.keys, parent),
         )
         for column, key in zip(columns, keys, strict=True):
             own, other = key_kind(types[column]), key_kind(parent[key])
@@ -346,7 +346,7 @@ def _check_circles(links: Mapping[str, KeyLink]) -> None:
             )
 
 
-def _spelled(table: str, names: Iterable[str], types: Mapping[str, str]) -> tuple[str, ...]:
+def _spell(table: str, names: Iterable[str], types: Mapping[str, str]) -> tuple[str, ...]:
     actual = {name.lower(): name for name in types}
     for name in names:
         if name.lower() not in actual:

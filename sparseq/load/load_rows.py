@@ -38,17 +38,17 @@ from sparseq.load.file_sources import (
     RenamedSource,
     Source,
     TextForm,
-    damaged,
+    damage_error,
 )
 from sparseq.load.memory_table import (
     CompositeFile,
     HeldRows,
     LackingRows,
     composite_name,
-    decoded,
+    decode,
     parts_of,
 )
-from sparseq.load.open_sources import SourceList, opened
+from sparseq.load.open_sources import SourceList, open_sources
 from sparseq.load.read_schema import NAME, Declarations, Schema, fit_name
 from sparseq.load.text_lines import Letters, ahead
 from sparseq.load.tidy import (
@@ -148,13 +148,13 @@ def _opened_first(
 ) -> tuple[SourceList, Declarations]:
     """Return the sources of a new table, and declarations with what its text is written in."""
     form = TextForm("", declared.multiline, declared.nulls, declared.encoding, declared.skip, True)
-    found = opened(source, wanted, form)
+    found = open_sources(source, wanted, form)
     if declared.encoding is not None:
         return found, declared
     letters = [one for source in found.sources if (one := getattr(source, "letters", None))]
     encoding = sum(letters, Letters()).encoding
     if any(one.encoding != encoding for one in letters):
-        again = opened(source, wanted, replace(form, encoding=encoding, first=False))
+        again = open_sources(source, wanted, replace(form, encoding=encoding, first=False))
         found = replace(again, notes=found.notes)
     return found, replace(declared, encoding=encoding)
 
@@ -200,7 +200,7 @@ class IncomingRows:
     """Rows from files or from memory.
 
     Args:
-        source: What `opening.opened` takes: places of files, or a table in memory.
+        source: What `open_sources` takes: places of files, or a table in memory.
         schema: How they are read. None: a table is being made, and `declared` and the first rows
             say how.
         declared: What the curator says about that.
@@ -233,7 +233,7 @@ class IncomingRows:
             form = TextForm(
                 schema.separator, schema.multiline, schema.nulls, schema.encoding, schema.skip
             )
-            found = opened(source, wanted, form)
+            found = open_sources(source, wanted, form)
             names, dropped = schema.names, schema.dropped
         else:
             there = {new.lower(): old for old, new in declared.rename.items()}
@@ -256,7 +256,7 @@ class IncomingRows:
         self._guesses: dict[str, Guess] = {}
         self._failure: DataError | None = None
         self._kept: dict[str, str] = {}
-        self.schema = schema or self._guessed(declared, user)
+        self.schema = schema or self._guess(declared, user)
         if schema is None:
             self.told.notes += self.facts()
         if self.schema.user:
@@ -493,9 +493,9 @@ class IncomingRows:
 
         def tidied(array: pa.Array, name: str) -> pa.Array:
             if types[name] in LISTS:
-                self.told.lists[name] = self.told.lists.get(name, 0) + long_lists(decoded(array))
-            array = self._tidied(array, name, kinds[name], name in whole, given)
-            return readers[name].values(decoded(array)) if name in readers else array
+                self.told.lists[name] = self.told.lists.get(name, 0) + long_lists(decode(array))
+            array = self._tidy(array, name, kinds[name], name in whole, given)
+            return readers[name].values(decode(array)) if name in readers else array
 
         becoming = {names[name]: target for name, target in types.items()}
 
@@ -507,7 +507,7 @@ class IncomingRows:
                         names=list(names),
                     )
             except DAMAGE as error:  # not raised within DuckDB, which would say something else
-                self._failure = damaged(source.name, error)
+                self._failure = damage_error(source.name, error)
 
         return _Stream(
             pa.schema([(f"c{k}", kind) for k, kind in enumerate(fields.values())]),
@@ -520,7 +520,7 @@ class IncomingRows:
     def _stage(self, connection: duckdb.DuckDBPyConnection, stream: _Stream, first: bool) -> None:
         """Write the rows of a stream into `staged`."""
         batches = (
-            pa.RecordBatch.from_arrays([decoded(a) for a in b.columns], schema=stream.schema)
+            pa.RecordBatch.from_arrays([decode(a) for a in b.columns], schema=stream.schema)
             for b in stream.batches
         )
         into = "CREATE OR REPLACE TEMP TABLE staged AS" if first else "INSERT INTO staged"
@@ -536,7 +536,7 @@ class IncomingRows:
         if self._failure is not None:
             raise self._failure
 
-    def _tidied(
+    def _tidy(
         self,
         array: pa.Array,
         name: str,
@@ -569,7 +569,7 @@ class IncomingRows:
 
     # -- when a table is made ----------------------------------------------------------------------
 
-    def _guessed(self, declared: Declarations, user: str) -> Schema:
+    def _guess(self, declared: Declarations, user: str) -> Schema:
         """Return a schema: what is declared, and for the other columns what the first rows say."""
         said = declared.parsed()
         parts = parts_of(user) or ((user,) if declared.window else ())
@@ -678,7 +678,7 @@ class IncomingRows:
             elif only:
                 continue
             elif kind is None and source.open_ended:
-                raise _nested(source, name)
+                raise _nest(source, name)
             elif kind is None:
                 found[name] = None
             elif name in raw:
@@ -747,7 +747,7 @@ def _first_texts(source: Source, names: list[str]) -> list[pa.Array]:
             if len(arrays[0]):
                 return [array.slice(0, FIRST) for array in arrays]
     except DAMAGE as error:
-        raise damaged(source.name, error) from None
+        raise damage_error(source.name, error) from None
     return [pa.nulls(0, pa.string()) for _ in names]
 
 
@@ -803,7 +803,7 @@ def _found(source: Source, name: str) -> str | None:
     return next((n for n in source.types if n.lower() == name.lower()), None)
 
 
-def _nested(source: Source, name: str) -> DataError:
+def _nest(source: Source, name: str) -> DataError:
     """Return that a source of objects has a list, or objects too deep, in a column."""
     file, word = shown(source.name), shown(name)
     if all(kind is None for kind in source.types.values()):

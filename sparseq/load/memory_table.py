@@ -34,7 +34,7 @@ from sparseq.engine._duckdb.connection import scratch
 from sparseq.engine.contributions import Index, as_arrow
 from sparseq.engine.protocol import quote
 from sparseq.load.convert import MOST_TEXT, expression, to_text
-from sparseq.load.databases import spelled
+from sparseq.load.databases import spell
 from sparseq.load.file_sources import FIRST, NO_TYPES, ArrowSource, Source, one_array
 from sparseq.load.read_schema import Schema
 from sparseq.load.tidy import duck_type, list_of, tidy, tidy_type
@@ -91,7 +91,7 @@ class HeldRows:
         """Yield columns of some of the rows, and hold them no longer."""
         columns = [self.column(name) for name in list(self._columns)]
         for start in range(0, self.rows, AT_ONCE):
-            yield [decoded(column.slice(start, AT_ONCE)) for column in columns]
+            yield [decode(column.slice(start, AT_ONCE)) for column in columns]
 
     def users(self) -> tuple[pa.Array, Index]:
         """Return the distinct identifiers as they appear, and the place of each row's; -1: none."""
@@ -169,12 +169,12 @@ class _Texts:
 
     def fits(self, array: pa.Array) -> bool:
         """Tell whether the texts would still be few with these."""
-        new = set(_used(_words(array)).to_pylist()) - self.places.keys()
+        new = set(_use(_words(array)).to_pylist()) - self.places.keys()
         return len(self.places) + len(new - {None}) <= DICTIONARY_LIMIT
 
     def add(self, array: pa.Array) -> None:
         words = _words(array)
-        for text in _used(words).drop_null().to_pylist():
+        for text in _use(words).drop_null().to_pylist():
             self.places.setdefault(text, len(self.places))
         places = [self.places.get(text) for text in words.dictionary.to_pylist()]
         self._codes.add(pa.array(places, pa.int32()).take(words.indices))
@@ -195,7 +195,7 @@ class _Chunks:
         self.nbytes = self.valid = 0
 
     def add(self, array: pa.Array) -> None:
-        self._chunks.append(decoded(array).cast(self._kind))
+        self._chunks.append(decode(array).cast(self._kind))
         self.nbytes += self._chunks[-1].nbytes
         self.valid += len(array) - array.null_count
 
@@ -216,11 +216,11 @@ def _words(array: pa.Array) -> pa.DictionaryArray:
     return array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
 
 
-def _used(array: pa.DictionaryArray) -> pa.Array:
+def _use(array: pa.DictionaryArray) -> pa.Array:
     return array.dictionary.take(array.indices.unique())
 
 
-def decoded(array: pa.Array) -> pa.Array:
+def decode(array: pa.Array) -> pa.Array:
     """Return values without a dictionary."""
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
@@ -302,14 +302,14 @@ def sorted_rows(users: Index, time: pa.Array | None) -> list[Order]:
         some = None if time is None else time.take(pa.array(rows))
         return [rows[order] for order in sorted_rows(users[rows], some)]
     if time is None:
-        return [_ascending(users)]
+        return [_sort_order(users)]
     moments = _places_of(time)
     if bool(np.all(moments[1:] >= moments[:-1])):
-        by_user = _ascending(users)
+        by_user = _sort_order(users)
     else:
-        by_time = _ascending(moments)
-        by_user = by_time[_ascending(users[by_time])]
-    return [by_user, by_user[_ascending(moments[by_user])]]
+        by_time = _sort_order(moments)
+        by_user = by_time[_sort_order(users[by_time])]
+    return [by_user, by_user[_sort_order(moments[by_user])]]
 
 
 def in_order(columns: pa.RecordBatch, order: Order) -> Iterator[pa.RecordBatch]:
@@ -318,7 +318,7 @@ def in_order(columns: pa.RecordBatch, order: Order) -> Iterator[pa.RecordBatch]:
         yield columns.take(pa.array(order[start : start + AT_ONCE]))
 
 
-def _ascending(keys: NDArray[np.int32]) -> Order:
+def _sort_order(keys: NDArray[np.int32]) -> Order:
     """Return a stable order of numbers from 0 up, the smallest first."""
     size = int(keys.max(initial=-1)) + 1
     if not worthwhile(len(keys)) or size > 4 * len(keys) or len(keys) >= 2**32:
@@ -442,7 +442,7 @@ def _of_pandas(frame: Any) -> Source:
             if str(name) in lists:
                 values = [json.dumps(v, default=str) if isinstance(v, list) else v for v in values]
                 texts.add(str(name))
-            arrays[str(name)] = pa.array(map(spelled, values), pa.string(), size=len(values))
+            arrays[str(name)] = pa.array(map(spell, values), pa.string(), size=len(values))
             if not any(isinstance(v, str) for v in values[:FIRST]):
                 texts.add(str(name))
         else:

@@ -18,7 +18,7 @@ from sparseq.load.databases import (
     PostgresTable,
     SheetFile,
     SqliteTable,
-    needed,
+    import_optional,
     shown_address,
 )
 from sparseq.load.file_patterns import DELTA, Finds, Found
@@ -31,7 +31,7 @@ from sparseq.load.file_sources import (
     Source,
     TextFile,
     TextForm,
-    damaged,
+    damage_error,
 )
 from sparseq.load.json_lines import JsonFile
 from sparseq.load.memory_table import source_in_memory
@@ -113,7 +113,7 @@ class SourceList:
     notes: list[str]
 
 
-def opened(source: Any, wanted: Iterable[str] = (), form: TextForm = ANY_FORM) -> SourceList:
+def open_sources(source: Any, wanted: Iterable[str] = (), form: TextForm = ANY_FORM) -> SourceList:
     """Return whatever rows come from as sources.
 
     Args:
@@ -131,7 +131,7 @@ def opened(source: Any, wanted: Iterable[str] = (), form: TextForm = ANY_FORM) -
             table = source_in_memory(_of_rows(source) if rows else source)
             return SourceList([table], [None], list(table.notes))
         except DAMAGE as error:
-            raise damaged("the table", error) from None
+            raise damage_error("the table", error) from None
     finds = Finds(readable_format)
     sources: list[Source] = []
     files: list[Found | None] = []
@@ -144,7 +144,7 @@ def opened(source: Any, wanted: Iterable[str] = (), form: TextForm = ANY_FORM) -
         before = len(finds.files)
         finds.add(Path(place))
         for found in finds.files[before:]:
-            sources.append(_partitioned(found, wanted, form))
+            sources.append(_partition(found, wanted, form))
             files.append(found)
     if not sources:
         raise DataError("no file was given")
@@ -171,7 +171,9 @@ def _chosen(place: str | Path, form: TextForm) -> tuple[Source, Found | None] | 
         try:
             return PostgresTable(text), None
         except DAMAGE as error:
-            raise damaged(shown_address(text), error, "check address, password and table") from None
+            raise damage_error(
+                shown_address(text), error, "check address, password and table"
+            ) from None
     if text.startswith(DELTA) or Path(text, "_delta_log").is_dir():
         return _delta(text.removeprefix(DELTA)), None
     file, mark, table = text.partition("#")
@@ -199,14 +201,14 @@ def keys_elsewhere(place: str) -> tuple[set[str], list[KeyLink]]:
 
 def _delta(folder: str) -> Source:
     """Return a Delta table as it is now: not all files in its folder are of it."""
-    table = needed("deltalake", "lake", "a Delta table").DeltaTable
+    table = import_optional("deltalake", "lake", "a Delta table").DeltaTable
     try:
         return source_in_memory(table(folder).to_pyarrow_dataset())
     except Exception as error:
         raise DataError(f"{shown(folder)} can't be read as a Delta table: {error}") from None
 
 
-def _partitioned(found: Found, wanted: Iterable[str], form: TextForm) -> Source:
+def _partition(found: Found, wanted: Iterable[str], form: TextForm) -> Source:
     inner = source_of(found.path, wanted, form)
     own = set() if inner.open_ended else {name.lower() for name in inner.types}
     values = {name: text for name, text in found.values.items() if name.lower() not in own}
@@ -236,7 +238,7 @@ def _read(name: str, open_it: Callable[[], Source]) -> Source:
     try:
         return open_it()
     except DAMAGE as error:
-        raise damaged(name, error) from None
+        raise damage_error(name, error) from None
 
 
 def kind_of(path: Path) -> str:

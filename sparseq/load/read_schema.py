@@ -156,7 +156,7 @@ class Declarations:
     def __post_init__(self) -> None:
         _check_orders(self.dates, self.typed())
         if self.encoding is not None:
-            object.__setattr__(self, "encoding", encoding_named(self.encoding))
+            object.__setattr__(self, "encoding", find_encoding(self.encoding))
         _check_names(self.rename)
         dropped = {name.lower() for name in self.drop}
         for name in self.rename:
@@ -211,7 +211,7 @@ class Declarations:
         return {name.lower(): declared_type(name, text) for name, text in said.items()}
 
 
-def encoding_named(name: str) -> str:
+def find_encoding(name: str) -> str:
     """Return an encoding of a byte a character by Python's name; "" for UTF-8.
 
     A character of more bytes could reach over the end of a line, into another row.
@@ -219,7 +219,7 @@ def encoding_named(name: str) -> str:
     Raises:
         ParameterError: It is not known, or has characters of several bytes.
 
-    >>> encoding_named("Latin-1"), encoding_named("UTF-8"), encoding_named("windows-1252")
+    >>> find_encoding("Latin-1"), find_encoding("UTF-8"), find_encoding("windows-1252")
     ('iso8859-1', '', 'cp1252')
     """
     try:

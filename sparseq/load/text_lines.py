@@ -5,12 +5,12 @@ quotes is part of a value; a quote that is not closed ends with its line. Only w
 said that values may have several lines does a quote reach beyond its line.
 
 Chunks come out *plain*: UTF-8 without quotes, in which a separator separates. What would not be
-plain is spelled with bytes that no UTF-8 has, and put back when values are made (`restored`):
+plain is spelled with bytes that no UTF-8 has, and put back when values are made (`restore`):
 
     0xFF  a separator within a value
     0xFE  a carriage return within a value
     0xFD  a line feed within a value
-    0xFC  bytes that are no text: a value with one is NULL (`restored`)
+    0xFC  bytes that are no text: a value with one is NULL (`restore`)
 
 Almost all lines are dealt with by a few passes over a whole chunk, and the odd ones alone by
 `fields_of`, which is the definition; both are the same function of a line
@@ -46,7 +46,7 @@ from sparseq.compiled import bits_as
 UNREADABLE = b"\xfc"
 """A byte that no UTF-8 has, in the place of what can't be decoded."""
 MARKED = "sparseq.unreadable"
-"""The error handler for them of `bytes.decode`; `encoded` writes it as `UNREADABLE`."""
+"""The error handler for them of `bytes.decode`; `encode` writes it as `UNREADABLE`."""
 _PIECE = 1 << 16
 _GUESSED_FROM = 1 << 20  # bytes
 _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
@@ -75,18 +75,18 @@ class ResumedStream:
         return data or self._stream.read(size)
 
 
-def _marked(error: UnicodeError) -> tuple[str, int]:
+def _mark(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeDecodeError)
     return "\udcfc", error.end
 
 
-codecs.register_error(MARKED, _marked)
+codecs.register_error(MARKED, _mark)
 
 
-def encoded(text: str) -> bytes:
+def encode(text: str) -> bytes:
     """Return what was decoded in UTF-8.
 
-    >>> encoded(b"P\\xe4d".decode("utf-8", MARKED)), encoded(b"P\\xe4d".decode("latin-1", MARKED))
+    >>> encode(b"P\\xe4d".decode("utf-8", MARKED)), encode(b"P\\xe4d".decode("latin-1", MARKED))
     (b'P\\xfcd', b'P\\xc3\\xa4d')
     """
     return text.encode("utf-8", "surrogateescape")
@@ -190,7 +190,7 @@ class _Utf8Stream:
             data = self._stream.read(size)
             text = self._decoder.decode(data, final=not data)
             if text or not data:
-                return encoded(text)
+                return encode(text)
 
 
 def with_line_feeds(stream: ByteStream) -> ByteStream:
@@ -242,7 +242,7 @@ class _Items:
 
     def __init__(self, stream: ByteStream) -> None:
         self._stream, self._kept = stream, b""
-        self._depth, self._quoted, self._begun = 0, False, False
+        self._depth, self._quote, self._begun = 0, False, False
 
     def read(self, size: int, /) -> bytes:
         while data := self._stream.read(size):
@@ -252,7 +252,7 @@ class _Items:
                 data, self._kept = data[:-slashes], data[-slashes:]
             if data:
                 return self._lines(data)
-        if self._depth or self._quoted or self._kept.strip(_BLANK):
+        if self._depth or self._quote or self._kept.strip(_BLANK):
             raise OSError("its list has no end")
         return b""
 
@@ -263,8 +263,8 @@ class _Items:
         a = np.frombuffer(data, np.uint8).copy()
         quotes = a == 34
         if b"\\" in data:
-            quotes &= ~_escaped(a)
-        within = np.logical_xor.accumulate(quotes) ^ self._quoted
+            quotes &= ~_escape(a)
+        within = np.logical_xor.accumulate(quotes) ^ self._quote
         outside = ~(within | quotes)
         steps = np.where(np.isin(a, _OPENING), 1, 0) - np.isin(a, _CLOSING)
         depth = self._depth + np.cumsum(np.where(outside, steps, 0))
@@ -277,11 +277,11 @@ class _Items:
         a[ends] = 10
         if not self._begun:
             a[0], self._begun = 32, True
-        self._depth, self._quoted = int(depth[-1]), bool(within[-1])
+        self._depth, self._quote = int(depth[-1]), bool(within[-1])
         return a.tobytes()
 
 
-def _escaped(a: NDArray[np.uint8]) -> NDArray[np.bool_]:
+def _escape(a: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Tell which bytes a backslash stands before that is not itself written with one."""
     places = np.flatnonzero(a == 92)
     first = np.diff(places, prepend=-2) != 1
@@ -357,7 +357,7 @@ class Lines:
         """Return whole lines without those that are too long."""
         kept, first, start = [], 0, 0
         if self._multiline:
-            chunk = _joined(chunk)
+            chunk = _join(chunk)
         while len(chunk) - start > LONGEST_LINE + 1:
             end = chunk.rfind(_LINE_FEED, start, start + LONGEST_LINE + 1)
             if end >= 0:
@@ -369,7 +369,7 @@ class Lines:
         return b"".join([*kept, chunk[first:]]) if kept else chunk
 
 
-def unified(chunk: bytes, multiline: bool = False) -> bytes:
+def unify(chunk: bytes, multiline: bool = False) -> bytes:
     """Return whole lines in UTF-8 without NUL, byte order marks and carriage returns.
 
     Whatever is replaced is replaced within its line: no line feed is part of a longer character.
@@ -378,7 +378,7 @@ def unified(chunk: bytes, multiline: bool = False) -> bytes:
     if not chunk.isascii():
         # In lines that were joined, 0xFD is a line feed.
         parts = chunk.split(_FEED) if multiline else [chunk]
-        chunk = _FEED.join(map(_repaired, parts))
+        chunk = _FEED.join(map(_repair, parts))
         if MARK in chunk:
             chunk = chunk.removeprefix(MARK).replace(_LINE_FEED + MARK, _LINE_FEED)
     if b"\0" in chunk:
@@ -388,12 +388,12 @@ def unified(chunk: bytes, multiline: bool = False) -> bytes:
     return chunk
 
 
-def _repaired(data: bytes) -> bytes:
+def _repair(data: bytes) -> bytes:
     """Return UTF-8, with `UNREADABLE` for what is none."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:
-        return encoded(data.decode("utf-8", MARKED))
+        return encode(data.decode("utf-8", MARKED))
     return data
 
 
@@ -412,7 +412,7 @@ def fields_of(line: bytes, separator: bytes) -> list[bytes]:
     fields, start = [], 0
     while True:
         if line[start : start + 1] == _QUOTE:
-            value, start = _quoted(line, start + 1, separator)
+            value, start = _quote(line, start + 1, separator)
         else:
             end = line.find(separator, start)
             end = len(line) if end < 0 else end
@@ -423,7 +423,7 @@ def fields_of(line: bytes, separator: bytes) -> list[bytes]:
         start += 1
 
 
-def _quoted(line: bytes, start: int, separator: bytes) -> tuple[bytes, int]:
+def _quote(line: bytes, start: int, separator: bytes) -> tuple[bytes, int]:
     """Return the value whose opening quote is before `start`, and where it ends."""
     parts: list[bytes] = []
     while (quote := line.find(_QUOTE, start)) >= 0:
@@ -443,7 +443,7 @@ def is_regular(chunk: bytes, separator: bytes) -> bool:
     return not len(_irregular(np.frombuffer(chunk, np.uint8), separator[0]))
 
 
-def unquoted(chunk: bytes, separator: bytes) -> bytes:
+def unquote(chunk: bytes, separator: bytes) -> bytes:
     """Return whole lines as plain ones (see above); as many, in the same order."""
     if _QUOTE not in chunk:
         return chunk
@@ -502,7 +502,7 @@ def _within(a: Bytes) -> NDArray[np.bool_]:
     return bits_as(np.cumsum(quotes, dtype=np.uint8) & 1, np.uint8, np.bool_)
 
 
-def _joined(chunk: bytes) -> bytes:
+def _join(chunk: bytes) -> bytes:
     """Return records of several lines as one line each."""
     chunk = chunk.replace(_FEED, UNREADABLE)
     a = np.frombuffer(chunk, np.uint8).copy()
@@ -538,7 +538,7 @@ def with_lines(chunk: bytes, numbers: NDArray[np.int64], lines: list[bytes]) -> 
     return b"".join([*parts, chunk[start:]])
 
 
-def fitted(chunk: bytes, separator: bytes, count: int) -> tuple[bytes, int]:
+def fit(chunk: bytes, separator: bytes, count: int) -> tuple[bytes, int]:
     """Return plain lines of `count` values each, and how many were left out.
 
     A line with fewer has no values in their place, and further values that are empty are dropped.
@@ -563,7 +563,7 @@ def fitted(chunk: bytes, separator: bytes, count: int) -> tuple[bytes, int]:
     return with_lines(chunk, odd, lines), left_out
 
 
-def restored(column: Any, separator: bytes) -> Any:
+def restore(column: Any, separator: bytes) -> Any:
     """Return a column of binary values with what plain lines spell otherwise put back."""
     data = column.buffers()[2]
     found = b"" if data is None else data.to_pybytes()
@@ -585,7 +585,7 @@ def has_spelled(chunk: bytes) -> bool:
 def unreadable(chunk: bytes) -> int:
     """Return how many of the lines have bytes that are no text.
 
-    >>> unreadable(unified(b"a,b\\n\\xe4,c\\n"))
+    >>> unreadable(unify(b"a,b\\n\\xe4,c\\n"))
     1
     """
     return sum(UNREADABLE in line for line in chunk.split(_LINE_FEED)) if UNREADABLE in chunk else 0
@@ -614,10 +614,12 @@ def ahead(items: Iterable[Item]) -> Iterator[Item]:
             yield item  # type: ignore[misc]
 
 
-def mapped(make: Callable[[Item], Made], items: Iterable[Item], threads: int = 2) -> Iterator[Made]:
+def map_ahead(
+    make: Callable[[Item], Made], items: Iterable[Item], threads: int = 2
+) -> Iterator[Made]:
     """Return what is made of each item, in their order, so many being made at once.
 
-    >>> list(mapped(str, range(3)))
+    >>> list(map_ahead(str, range(3)))
     ['0', '1', '2']
     """
     making = iter(items)

@@ -89,12 +89,12 @@ def tidy_type(kind: pa.DataType, binary: bool = False) -> pa.DataType | None:
         if any(is_of(kind) for is_of in types):
             return kind if becomes is None else becomes
     if any(is_of(kind) for is_of in _LISTS):
-        inside = _listed(tidy_type(kind.value_type))
+        inside = _list(tidy_type(kind.value_type))
         return None if inside is None else pa.list_(inside)
     return pa.string() if binary and any(is_of(kind) for is_of in _BINARY) else None
 
 
-def _listed(kind: pa.DataType | None) -> pa.DataType | None:
+def _list(kind: pa.DataType | None) -> pa.DataType | None:
     """Return the type of values in lists, by their own; None: there are no lists of them."""
     if kind is None or isinstance(kind, pa.BaseExtensionType):
         return None
@@ -285,7 +285,7 @@ def _moments(array: pa.Array) -> pa.Array:
     low, high = max(low * unit, -(2**63)), min(high * unit, 2**63) - 1
     fit = np.clip(values, low, high)
     moments = np.floor_divide(fit, unit // 10**6) if unit > 10**6 else fit * (10**6 // unit)
-    return pa.array(moments, pa.int64(), mask=(fit != values) | _missing(array)).view(becomes)
+    return pa.array(moments, pa.int64(), mask=(fit != values) | _find_missing(array)).view(becomes)
 
 
 def in_our_years(array: pa.Array) -> bool:
@@ -298,10 +298,10 @@ def in_our_years(array: pa.Array) -> bool:
 
 def _within(values: Any, low: int, high: int, array: pa.Array) -> pa.Array:
     fit = np.clip(values, low, high)
-    return pa.array(fit, pa.int64(), mask=(fit != values) | _missing(array))
+    return pa.array(fit, pa.int64(), mask=(fit != values) | _find_missing(array))
 
 
-def _missing(array: pa.Array) -> Any:
+def _find_missing(array: pa.Array) -> Any:
     return array.is_null().to_numpy(zero_copy_only=False)
 
 
@@ -411,12 +411,12 @@ def guess(
     """Return what texts are taken for.
 
     Args:
-        con: What to ask: see `connection.connected`.
+        con: What to ask: see `connection.connect`.
         texts: The first of a column, NULL for none.
         expected: What is known of them.
 
-    >>> from sparseq.engine._duckdb.connection import connected
-    >>> con = connected()
+    >>> from sparseq.engine._duckdb.connection import connect
+    >>> con = connect()
     >>> guess(con, pa.array(["1", "2"])).type, guess(con, pa.array(["1.5", "2"])).type
     ('BIGINT', 'DOUBLE')
     >>> guess(con, pa.array(["01/02/2024", "25/02/2024"])).format
@@ -580,7 +580,7 @@ def _other_way(
     mine = order_of(format)
     if not mine or order == mine or "%d.%m" in format:
         return "", ""
-    other = swapped(format)
+    other = swap_day_and_month(format)
     if not _fits(con, _is_date(other)):
         return "", ""
     tells = f"try_strptime(x, {literal(format)}) <> try_strptime(x, {literal(other)})"
@@ -590,10 +590,10 @@ def _other_way(
     return other, example
 
 
-def swapped(format: str) -> str:
+def swap_day_and_month(format: str) -> str:
     """Return a format with day and month in each other's place.
 
-    >>> swapped("%d/%m/%Y %H:%M")
+    >>> swap_day_and_month("%d/%m/%Y %H:%M")
     '%m/%d/%Y %H:%M'
     """
     return format.translate(str.maketrans("dm", "md"))

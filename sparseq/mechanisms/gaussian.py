@@ -86,7 +86,7 @@ def rounded_gaussian(
     >>> rounded_gaussian(1000.0, 4, SeededEntropy(1)).shape
     (4,)
     """
-    size, sigmas = _checked(sigma, size)
+    size, sigmas = _check(sigma, size)
     out = np.empty(size, np.int64)
     words = np.frombuffer(entropy(8 * size), dtype=_WORD, count=size)
     for start in range(0, size, _CHUNK):
@@ -96,7 +96,7 @@ def rounded_gaussian(
     return out
 
 
-def _checked(
+def _check(
     sigma: float | NDArray[np.float64], size: int
 ) -> tuple[int, float | NDArray[np.float64]]:
     try:

@@ -6,7 +6,7 @@ Bins are declared. Each user falls in one. Running over the bins, a tree counter
 (`sparseq.mechanisms.tree_counter`) noises how many users lie at or below each edge; every quantile
 is read off these ranks, for one price.
 
-**Price** (add/remove one user). A user in bin k adds 1 to `nodes_touched(k)` nodes, at most
+**Price** (add/remove one user). A user in bin k adds 1 to `count_nodes(k)` nodes, at most
 floor(log2 bins) + 1, and pays rho = nodes / (2 sigma²) (Feldman & Zrnic 2021, Example 2.6, once a
 node). Noising each bin on its own costs 1/(2 sigma²), but a rank then adds up to `bins` noises
 instead of log2 bins: with more than 16 bins the tree is the better of the two.
@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from sparseq.accounting._numbers import in_range, whole_numbers
 from sparseq.base.errors import ParameterError
 from sparseq.mechanisms.entropy import SYSTEM_ENTROPY, Entropy
-from sparseq.mechanisms.tree_counter import TreeCounter, nodes_touched
+from sparseq.mechanisms.tree_counter import TreeCounter, count_nodes
 
 Ints = NDArray[np.int64]
 
@@ -93,8 +93,8 @@ class Quantiles:
 
     def norms(self, bins: Ints) -> Ints:
         """Return each user's squared norm over all nodes; 0 for a user in no bin."""
-        bins = self._checked(bins)
-        by_bin = nodes_touched(np.arange(1, self.bins + 1), self.bins)
+        bins = self._check(bins)
+        by_bin = count_nodes(np.arange(1, self.bins + 1), self.bins)
         return np.where(bins < 0, 0, by_bin[bins])
 
     def release(self, bins: Ints, entropy: Entropy = SYSTEM_ENTROPY) -> Ranks:
@@ -104,7 +104,7 @@ class Quantiles:
             bins: One a user, from `place`; the caller has charged `norms(bins)`.
             entropy: Private only when unpredictable, as the default is.
         """
-        bins = self._checked(bins)
+        bins = self._check(bins)
         counts = np.bincount(bins[bins >= 0], minlength=self.bins)
         counter = TreeCounter(self.bins, self.sigma, entropy=entropy)
         noised = np.array([counter.add(np.array([n]))[0] for n in counts.tolist()], np.int64)
@@ -114,7 +114,7 @@ class Quantiles:
         """Return w: every noised rank is within w with probability at least 1 - beta."""
         return TreeCounter(self.bins, self.sigma).bound(beta)
 
-    def _checked(self, bins: Ints) -> Ints:
+    def _check(self, bins: Ints) -> Ints:
         return whole_numbers("a bin", bins, -1, self.bins - 1)
 
 

@@ -153,7 +153,7 @@ class ToeplitzCounter:
             QueryRefused: The horizon is over.
             ParameterError: The vector has another length.
         """
-        vector = np.clip(self._checked(increment), -_MOST, _MOST)
+        vector = np.clip(self._check(increment), -_MOST, _MOST)
         if len(self._added) != self.tick:
             raise ParameterError(
                 f"{len(self._added)} of {self.tick} ticks were added; it must be all or none",
@@ -170,13 +170,13 @@ class ToeplitzCounter:
             QueryRefused: The horizon is over.
             ParameterError: The vector has another length.
         """
-        row = self._checked(row)
+        row = self._check(row)
         self.tick += 1
         noised = row + rounded_gaussian(self.sigma, self.coordinates, self._entropy)
         self._rows.append(noised.astype(np.float64))
         return prefix(np.array(self._rows), self.horizon)
 
-    def _checked(self, vector: Ints) -> Ints:
+    def _check(self, vector: Ints) -> Ints:
         if self.tick >= self.horizon:
             raise QueryRefused(
                 f"the counter has used its {self.horizon} ticks", "start another counter"

@@ -11,7 +11,7 @@ post-processing.
 contributed in (t - low(t), t], so Algorithm 2 covers it with no new theorem: the user is charged
 ||q_t(X_i)||² / (2 sigma²) at tick t (Feldman & Zrnic 2021, Example 2.6). What a user contributes
 once, x at tick s, lies in the nodes s, s + low(s), … <= T: at most floor(log2 T) + 1 of them, in
-total `nodes_touched(s)` · ||x||², instead of T - s + 1 if every prefix were noised on its own.
+total `count_nodes(s)` · ||x||², instead of T - s + 1 if every prefix were noised on its own.
 
 **Error.** The prefix at t has ones(t) independent noises: a Gaussian of variance ones(t) sigma²,
 and at most half a lattice step a node for the rounding. All prefixes at once: Šidák's inequality,
@@ -54,11 +54,11 @@ def window(tick: int) -> tuple[int, int]:
     return tick - (tick & -tick) + 1, tick
 
 
-def nodes_touched(ticks: Ints, horizon: int) -> Ints:
+def count_nodes(ticks: Ints, horizon: int) -> Ints:
     """Return in how many of the nodes 1..horizon a contribution at each tick lies.
 
     Example:
-        >>> nodes_touched(np.arange(1, 9), horizon=8).tolist()
+        >>> count_nodes(np.arange(1, 9), horizon=8).tolist()
         [4, 3, 3, 2, 3, 2, 2, 1]
     """
     return np.bincount(_spread(ticks, horizon)[0], minlength=len(ticks)).astype(np.int64)
@@ -155,7 +155,7 @@ class TreeCounter:
             QueryRefused: The horizon is over.
             ParameterError: The vector has another length.
         """
-        node = self._checked(increment)
+        node = self._check(increment)
         if self._added != self.tick:
             raise ParameterError(
                 f"{self._added} of {self.tick} ticks were added; it must be all or none",
@@ -176,7 +176,7 @@ class TreeCounter:
             QueryRefused: The horizon is over.
             ParameterError: The vector has another length.
         """
-        node = self._checked(node)
+        node = self._check(node)
         self.tick += 1
         low, rest = self.tick & -self.tick, self.tick & (self.tick - 1)
         prefix = node + rounded_gaussian(self.sigma, self.coordinates, self._entropy)
@@ -186,7 +186,7 @@ class TreeCounter:
         self._prefix[low] = prefix
         return prefix.copy()
 
-    def _checked(self, vector: Ints) -> Ints:
+    def _check(self, vector: Ints) -> Ints:
         if self.tick >= self.horizon:
             raise QueryRefused(
                 f"the counter has used its {self.horizon} ticks", "start another counter"

@@ -118,7 +118,7 @@ class IndividualOdometer:
             ParameterError: A loss is negative or not finite, or the users don't fit; nothing is
                 added then.
         """
-        named = None if users is None else self._checked(users)
+        named = None if users is None else self._check(users)
         losses = spendable("rho", rho)
         size = self._fill.size if named is None else named.size
         if losses.shape != (size,):
@@ -181,11 +181,11 @@ class IndividualOdometer:
         """
         block = math.ldexp(int(state["block"]), -40)
         odometer = cls(np.size(state["fill"]), float(state["order"]), block)
-        odometer._fill[:] = _saved("fill", state["fill"], odometer._fill, 0, odometer._block)
-        odometer._blocks[:] = _saved("blocks", state["blocks"], odometer._blocks, 1)
+        odometer._fill[:] = _save("fill", state["fill"], odometer._fill, 0, odometer._block)
+        odometer._blocks[:] = _save("blocks", state["blocks"], odometer._blocks, 1)
         return odometer
 
-    def _checked(self, users: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _check(self, users: NDArray[np.int64]) -> NDArray[np.int64]:
         users = whole_numbers("a user", users, 0, self._fill.size - 1)
         if users.ndim != 1:
             raise ParameterError(f"users have shape {users.shape}; one row is needed")
@@ -325,7 +325,7 @@ class LecuyerOdometer:
             True
         """
         odometer = cls(float(state["delta"]), state["orders"], float(state["start"]))
-        odometer._spent[:] = _saved("spent", state["spent"], odometer._spent, 0)
+        odometer._spent[:] = _save("spent", state["spent"], odometer._spent, 0)
         return odometer
 
 
@@ -350,7 +350,7 @@ def dyadic_orders(users: int) -> NDArray[np.float64]:
     return np.ldexp(1.0, np.arange(1, (users * users).bit_length()))
 
 
-def _saved(
+def _save(
     name: str, values: NDArray[Any], like: NDArray[np.int64], low: int, high: int = rdp.NO_BOUND
 ) -> NDArray[np.int64]:
     """Return saved integers, if they have the shape and the range that they must have."""

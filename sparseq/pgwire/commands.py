@@ -218,10 +218,10 @@ def transaction(statement: SqlStatement, state: State) -> StatementResult:
         return StatementResult("ROLLBACK")
     if reader.accept("PREPARED") or word == "PREPARE":
         raise WireError(FEATURE_NOT_SUPPORTED, "transactions are not prepared here")
-    return _ended(state, word in ("COMMIT", "END"))
+    return _end(state, word in ("COMMIT", "END"))
 
 
-def _ended(state: State, commit: bool) -> StatementResult:
+def _end(state: State, commit: bool) -> StatementResult:
     committed = commit and state.status != FAILED
     if state.status == IDLE:
         state.notice("there is no transaction in progress", code="25P01")
@@ -243,7 +243,7 @@ def _savepoint(state: State, name: str) -> int:
     return len(state.savepoints) - 1 - state.savepoints[::-1].index(name)
 
 
-def setting(statement: SqlStatement, state: State) -> StatementResult:
+def run_setting(statement: SqlStatement, state: State) -> StatementResult:
     """SET, RESET, SHOW, DISCARD."""
     reader, word = TokenReader(statement), statement.word
     if word == "SHOW":
@@ -347,7 +347,7 @@ async def cursor(
     """
     reader, word = TokenReader(statement), statement.word
     if word == "DECLARE":
-        return _declared(reader, state)
+        return _declare(reader, state)
     if word == "CLOSE":
         if reader.accept("ALL"):
             state.portals.clear()
@@ -356,7 +356,7 @@ async def cursor(
         state.portal(name, cursor=True)
         del state.portals[name]
         return StatementResult("CLOSE CURSOR")
-    count, name = _fetched(reader)
+    count, name = _fetch(reader)
     portal = state.portal(name, cursor=True)
     await run(portal)
     part, _ = portal.take(count)
@@ -365,12 +365,12 @@ async def cursor(
     return StatementResult("FETCH", part)
 
 
-def fetched(statement: SqlStatement, state: State) -> Portal:
+def find_cursor(statement: SqlStatement, state: State) -> Portal:
     """Return the cursor that a FETCH is about."""
-    return state.portal(_fetched(TokenReader(statement))[1], cursor=True)
+    return state.portal(_fetch(TokenReader(statement))[1], cursor=True)
 
 
-def _declared(reader: TokenReader, state: State) -> StatementResult:
+def _declare(reader: TokenReader, state: State) -> StatementResult:
     name = reader.name()
     while reader.accept("BINARY", "ASENSITIVE", "INSENSITIVE", "NO", "SCROLL"):
         pass
@@ -388,7 +388,7 @@ def _declared(reader: TokenReader, state: State) -> StatementResult:
     return StatementResult("DECLARE CURSOR")
 
 
-def _fetched(reader: TokenReader) -> tuple[int | None, str]:
+def _fetch(reader: TokenReader) -> tuple[int | None, str]:
     """Read the direction of a FETCH: how many rows (None: all), and of which cursor."""
     word = reader.accept(
         "NEXT", "FORWARD", "ALL", "FIRST", "RELATIVE", "ABSOLUTE", "PRIOR", "LAST", "BACKWARD"

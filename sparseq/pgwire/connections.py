@@ -162,7 +162,7 @@ class _Connection:
         key = self._server.enter(session)
         try:
             await session.greet(*key)
-            await self._served(session)
+            await self._serve(session)
             if self._server.service.stopping.is_set():
                 await self._send(messages.error(STOPPING))
         finally:
@@ -199,7 +199,7 @@ class _Connection:
         if startup.minor or ours:
             await self._send(messages.negotiate(ours))
         name = startup.parameters.get("user", "")
-        who = await self._authenticated(name)
+        who = await self._authenticate(name)
         wanted = startup.parameters.get("database") or name
         if wanted != self._server.service.name:
             raise WireError(
@@ -218,7 +218,7 @@ class _Connection:
         await self._send(messages.AUTHENTICATED)
         return who, State(settings)
 
-    async def _authenticated(self, name: str) -> Principal:
+    async def _authenticate(self, name: str) -> Principal:
         """SCRAM; an unknown name goes the same way, and nothing fits it."""
         await self._send(messages.sasl(10, scram.MECHANISM.encode() + b"\0\0"))
         nonce = base64.b64encode(secrets.token_bytes(18)).decode()
@@ -259,7 +259,7 @@ class _Connection:
 
     # -- after -----------------------------------------------------------------------------------
 
-    async def _served(self, session: Session) -> None:
+    async def _serve(self, session: Session) -> None:
         """Read messages and do what they say; a client that goes is noticed while it waits."""
         waiting = _Waiting(WAITING)
         reading = asyncio.ensure_future(self._listen(waiting, session))

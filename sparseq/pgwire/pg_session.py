@@ -25,7 +25,7 @@ from sparseq.pgwire.messages import (
     TOO_LARGE,
     WireError,
 )
-from sparseq.pgwire.pg_values import StatementResult, copied, described, parameter, rows
+from sparseq.pgwire.pg_values import StatementResult, copy_out, describe_rows, parameter, rows
 from sparseq.pgwire.run_statement import Runner, bound
 from sparseq.pgwire.selects import Look, Selects, failure
 from sparseq.pgwire.statement_kinds import MOST_TEXT, SqlStatement, StatementForm, split
@@ -80,7 +80,7 @@ class Session:
 
     async def broken(self, error: WireError) -> None:
         """Answer a message that could not be read."""
-        await self._failed(error, "")
+        await self._failure(error, "")
         if not error.fatal and not self._skipping:
             await self._ready()
 
@@ -97,20 +97,20 @@ class Session:
                 await self._describe_deferred(message)
                 await self._simple(message.text)
             else:
-                await self._extended(message)
+                await self._extend(message)
         except asyncio.CancelledError:
             raise
         except Exception as error:
             if not isinstance(error, WireError):
                 LOG.debug("a statement failed: %s", type(error).__name__)
-            await self._failed(error, text)
+            await self._failure(error, text)
             self._deferred = None
             self._skipping = not isinstance(message, m.SimpleQuery | m.Sync)
         if isinstance(message, m.SimpleQuery | m.Sync) and not self.over:
             self._skipping = False
             await self._ready()
 
-    async def _failed(self, error: Exception, text: str) -> None:
+    async def _failure(self, error: Exception, text: str) -> None:
         told = failure(error, text)
         if self.state.status == INSIDE:
             self.state.status = FAILED
@@ -141,16 +141,16 @@ class Session:
             await self._send(messages.EMPTY)
         for one in statements:
             portal = Portal(SqlStatement.of(one))
-            await self._limited(self._running.run(portal))
+            await self._limit(self._running.run(portal))
             assert portal.result is not None
             if portal.result.table is not None and portal.result.copying is None:
                 await self._tell()
-                await self._send(described(portal.result.table.schema, ()))
+                await self._send(describe_rows(portal.result.table.schema, ()))
             await self._sent(portal, None)
 
     # -- the extended protocol -------------------------------------------------------------------
 
-    async def _extended(self, message: m.Message) -> None:
+    async def _extend(self, message: m.Message) -> None:
         await self._describe_deferred(message)
         match message:
             case m.Parse(name, text, types):
@@ -197,10 +197,10 @@ class Session:
     async def _describe_statement(self, name: str) -> None:
         prepared = self.state.statement(name)
         self.state.finds_by_place = True
-        schema = await self._limited(self._running.schema_of(prepared))
+        schema = await self._limit(self._running.schema_of(prepared))
         await self._tell()
         await self._send(messages.parameter_types(prepared.types))
-        await self._send(described(schema, ()))
+        await self._send(describe_rows(schema, ()))
 
     async def _describe_deferred(self, message: m.Message) -> None:
         """Describe a portal now, unless it is to run next: then its result says what it is."""
@@ -210,9 +210,9 @@ class Session:
             await self._describe_portal(self.state.portal(name))
 
     async def _describe_portal(self, portal: Portal) -> None:
-        portal.schema = await self._limited(self._running.schema(portal.statement))
+        portal.schema = await self._limit(self._running.schema(portal.statement))
         await self._tell()
-        await self._send(described(portal.schema, portal.formats))
+        await self._send(describe_rows(portal.schema, portal.formats))
 
     async def _execute(self, name: str, count: int) -> None:
         deferred, self._deferred = self._deferred is not None, None
@@ -220,12 +220,12 @@ class Session:
         if portal.statement.form is StatementForm.EMPTY:
             await self._send(messages.NO_DATA * deferred + messages.EMPTY)
             return
-        await self._limited(self._running.run(portal))
+        await self._limit(self._running.run(portal))
         if deferred and portal.result is not None:
             table = portal.result.table if portal.result.copying is None else None
             portal.schema = None if table is None else table.schema
             await self._tell()
-            await self._send(described(portal.schema, portal.formats))
+            await self._send(describe_rows(portal.schema, portal.formats))
         await self._sent(portal, count if count > 0 else None)
 
     async def _sent(self, portal: Portal, count: int | None) -> None:
@@ -237,7 +237,7 @@ class Session:
             await self._send(messages.complete(result.tag))
             return
         if result.copying is not None:
-            await self._send_all(copied(result.table, result.copying))
+            await self._send_all(copy_out(result.table, result.copying))
             await self._send(messages.complete(f"COPY {result.table.num_rows}"))
             return
         part, reached = portal.take(count)
@@ -251,7 +251,7 @@ class Session:
             await self._send(block)
             await asyncio.sleep(0)  # others are served between blocks, however fast this one reads
 
-    async def _limited(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _limit(self, work: Coroutine[Any, Any, T]) -> T:
         """Do a statement; it is cancelled by its client, or when its time is over.
 
         What was cancelled says so itself; where it doesn't end soon, nobody waits any longer.
@@ -271,14 +271,14 @@ class Session:
                     raise self._work.error or QueryCancelError()
                 return task.result()
             except QueryCancelError as error:
-                raise _cancelled(error, task.done()) from None
+                raise _cancel(error, task.done()) from None
             finally:
                 self._work = None
                 waiting.cancel()
                 task.cancel()
 
 
-def _cancelled(error: QueryCancelError, ended: bool) -> WireError:
+def _cancel(error: QueryCancelError, ended: bool) -> WireError:
     """Return what a client is told, as PostgreSQL says it, and what has become of a question."""
     if error.hint and not isinstance(error, TimedOut):
         return WireError(SHUTTING_DOWN, error.message, error.hint, fatal=True)

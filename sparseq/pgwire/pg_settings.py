@@ -119,7 +119,7 @@ class Settings:
             WireError: There is no such setting, or it can't have this value.
         """
         key = _key(name)
-        value = self._checked(key, name, value)
+        value = self._check(key, name, value)
         if local:
             self._local.setdefault(key, self._values.get(key))
         self._put(key, value)
@@ -132,7 +132,7 @@ class Settings:
             return
         key = _key(name)
         if key not in self._values and key not in self._defaults and "." not in key:
-            self._checked(key, name, "")
+            self._check(key, name, "")
         self._put(key, self._defaults.get(key))
 
     def show(self, name: str) -> tuple[str, str]:
@@ -220,7 +220,7 @@ class Settings:
             self._values[key] = value
             self.changed.append(key)
 
-    def _checked(self, key: str, name: str, value: str) -> str:
+    def _check(self, key: str, name: str, value: str) -> str:
         if key in _FIXED:
             raise WireError("55P02", f'parameter "{name}" cannot be changed')
         if key in _CHECKS:
@@ -285,7 +285,7 @@ def _timeout(value: str) -> str:
     return f"{milliseconds:.0f}ms" if milliseconds else "0"
 
 
-def _encoding(value: str) -> str:
+def _encode(value: str) -> str:
     if value.strip("'\"").upper().replace("-", "") not in ("UTF8", "UNICODE", "DEFAULT"):
         problem = f'invalid value for parameter "client_encoding": "{value}"'
         raise WireError(INVALID_PARAMETER, problem, "texts are UTF8 here")
@@ -318,7 +318,7 @@ _SWITCH = {"on": "on", "true": "on", "1": "on", "off": "off", "false": "off", "0
 _CHECKS: dict[str, Callable[[str], str]] = {
     FRESH: _switch,
     "statement_timeout": _timeout,
-    "client_encoding": _encoding,
+    "client_encoding": _encode,
     "datestyle": _date_style,
     "default_transaction_read_only": lambda value: "on",
     "standard_conforming_strings": _on,

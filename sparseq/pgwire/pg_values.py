@@ -641,7 +641,7 @@ class StatementResult:
     copying: CopyFormat | None = None
 
 
-def described(schema: pa.Schema | None, formats: Sequence[int]) -> bytes:
+def describe_rows(schema: pa.Schema | None, formats: Sequence[int]) -> bytes:
     """Return RowDescription, or NoData."""
     if schema is None:
         return messages.NO_DATA
@@ -673,7 +673,7 @@ def rows(table: pa.Table, formats: Sequence[int]) -> Iterator[bytes]:
         yield b"".join(map(messages.data_row, lines))
 
 
-def shaped(table: pa.Table, schema: pa.Schema) -> pa.Table:
+def cast_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return a table with the types that were described before it was there.
 
     Numbers are rounded where whole ones were described; nothing fails but a value that is no
@@ -696,7 +696,7 @@ def _cast_column(column: pa.ChunkedArray, type: pa.DataType) -> pa.ChunkedArray:
         return pa.chunked_array([pa.nulls(len(column), type)])
 
 
-def copied(table: pa.Table, how: CopyFormat) -> Iterator[bytes]:
+def copy_out(table: pa.Table, how: CopyFormat) -> Iterator[bytes]:
     """Yield what COPY … TO STDOUT sends, from CopyOutResponse to CopyDone."""
     binary = how.format == "binary"
     yield messages.copy_out(table.num_columns, int(binary))

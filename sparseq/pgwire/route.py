@@ -82,7 +82,7 @@ class Destination:
     after: str = ""
 
 
-def aimed(text: str, catalog: Catalog) -> Destination:
+def find_route(text: str, catalog: Catalog) -> Destination:
     """Tell where a SELECT goes. Public facts decide: its text, and the names of tables.
 
     Raises:
@@ -90,7 +90,7 @@ def aimed(text: str, catalog: Catalog) -> Destination:
     """
     private = {table.name.lower(): table for table in catalog.private}
     found = tokens(text)
-    named = list(_named(found, private))
+    named = list(_name(found, private))
     if not named:
         return Destination(Aim.LOOK_UP, text)
     sql = _without_schema(text, found, private)
@@ -173,7 +173,7 @@ def _own_nodes(select: exp.Expr, inside: exp.Expr) -> list[exp.Expr]:
     return [n for n in select.walk() if id(n) not in within and n is not select.args.get("with_")]
 
 
-def _named(found: Sequence[Token], private: Collection[str]) -> Iterator[Token]:
+def _name(found: Sequence[Token], private: Collection[str]) -> Iterator[Token]:
     """Yield the tokens that name people's tables where tables stand."""
     inside, wanted = [False], False  # by depth: among tables; the next name is a table's
     for i, token in enumerate(found):

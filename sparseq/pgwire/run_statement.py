@@ -76,9 +76,9 @@ class Runner:
             case StatementForm.SETTING:
                 return commands.shown_schema(statement, self.state)
             case StatementForm.CURSOR if statement.word == "FETCH":
-                return await self.schema(commands.fetched(statement, self.state).statement)
+                return await self.schema(commands.find_cursor(statement, self.state).statement)
             case StatementForm.PREPARED if statement.word == "EXECUTE":
-                return await self.schema(self._executed(statement))
+                return await self.schema(self._execute(statement))
         return None
 
     async def schema_of(self, prepared: PreparedStatement) -> pa.Schema | None:
@@ -111,22 +111,22 @@ class Runner:
             case StatementForm.SELECT:
                 return StatementResult("SELECT", await self._selects.table(statement.text))
             case StatementForm.EXPLAIN:
-                return await self._explained(statement)
+                return await self._explain(statement)
             case StatementForm.COPY:
                 return await self._copied(statement)
             case StatementForm.TRANSACTION:
                 return commands.transaction(statement, self.state)
             case StatementForm.SETTING:
-                return commands.setting(statement, self.state)
+                return commands.run_setting(statement, self.state)
             case StatementForm.CURSOR:
                 return await commands.cursor(statement, self.state, self.run)
             case StatementForm.PREPARED if statement.word == "EXECUTE":
-                return await self._result(self._executed(statement))
+                return await self._result(self._execute(statement))
             case StatementForm.PREPARED:
                 return commands.prepare(statement, self.state, number_of)
         return StatementResult(statement.word)
 
-    async def _explained(self, statement: SqlStatement) -> StatementResult:
+    async def _explain(self, statement: SqlStatement) -> StatementResult:
         """EXPLAIN, also EXPLAIN ANALYZE, which would ask: it doesn't."""
         reader = TokenReader(statement)
         token = reader.peek()
@@ -137,7 +137,7 @@ class Runner:
                 self.state.notice("EXPLAIN ANALYZE would ask; nothing was asked, nothing charged")
         inner = SqlStatement.of(reader.rest())
         if inner.form is StatementForm.PREPARED and inner.word == "EXECUTE":
-            inner = self._executed(inner)
+            inner = self._execute(inner)
         if inner.form is not StatementForm.SELECT:
             raise reader.wrong(None)
         return StatementResult("EXPLAIN", await self._selects.explained(inner.text))
@@ -151,7 +151,7 @@ class Runner:
         table = await self._selects.table(inner.text)
         return StatementResult("COPY", as_described(table, schema), how)
 
-    def _executed(self, statement: SqlStatement) -> SqlStatement:
+    def _execute(self, statement: SqlStatement) -> SqlStatement:
         reader = TokenReader(statement)
         prepared = self.state.statement(reader.name())
         given = []

@@ -23,8 +23,8 @@ from sparseq.base.errors import (
 )
 from sparseq.pgwire.commands import State
 from sparseq.pgwire.messages import CANCELLED, FEATURE_NOT_SUPPORTED, WireError
-from sparseq.pgwire.pg_values import shaped
-from sparseq.pgwire.route import Aim, Destination, aimed
+from sparseq.pgwire.pg_values import cast_table
+from sparseq.pgwire.route import Aim, Destination, find_route
 from sparseq.pgwire.statement_kinds import TokenKind, tokens
 from sparseq.pictures.answer_texts import said, terminal_text
 from sparseq.released.render import ERROR_SUFFIX, shown_columns
@@ -108,7 +108,7 @@ class Selects:
 
     async def schema(self, text: str) -> pa.Schema:
         """Return the columns that a SELECT will have. Nothing is asked."""
-        at = await self._aimed(text)
+        at = await self._aim(text)
         if at.aim in _QUESTIONS:
             schema = await self._service.describe(self._who, self._question(at, ""))
             return (await self._after(at, schema.empty_table())).schema
@@ -120,7 +120,7 @@ class Selects:
 
     async def table(self, text: str) -> pa.Table:
         """Answer a SELECT: a question is asked, and charged for; nothing else is."""
-        at = await self._aimed(text)
+        at = await self._aim(text)
         if at.aim in _QUESTIONS:
             return await self._told(at)
         self._service.check(self._who)
@@ -134,7 +134,7 @@ class Selects:
 
     async def explained(self, text: str) -> pa.Table:
         """Say what a SELECT would be. Nothing is asked."""
-        at = await self._aimed(text)
+        at = await self._aim(text)
         if at.aim in _QUESTIONS:
             lines = repr(await self._service.explain(self._who, self._question(at, ""))).split("\n")
         else:
@@ -226,14 +226,14 @@ class Selects:
     async def _looked(self, look: Callable[[], T]) -> T:
         return await done_in(self._service.lookups, self._who, look)
 
-    async def _aimed(self, text: str) -> Destination:
+    async def _aim(self, text: str) -> Destination:
         if text in self._aims:
             self._aims.move_to_end(text)
             return self._aims[text]
         if len(text) > _QUICK:  # others are served while it is read
-            destination = await asyncio.to_thread(aimed, text, self._service.catalog)
+            destination = await asyncio.to_thread(find_route, text, self._service.catalog)
         else:
-            destination = aimed(text, self._service.catalog)
+            destination = find_route(text, self._service.catalog)
         self._aims[text] = destination
         if len(self._aims) > _REMEMBERED:
             self._aims.popitem(last=False)
@@ -244,7 +244,7 @@ def uniform(table: pa.Table) -> pa.Table:
     """Return an answer with the types that were described: noised numbers are floats, all."""
     noised = {n for n in table.column_names if n + ERROR_SUFFIX in table.column_names}
     fields = [f.with_type(pa.float64()) if f.name in noised else f for f in table.schema]
-    return shaped(table, pa.schema(fields))
+    return cast_table(table, pa.schema(fields))
 
 
 def _about_people(at: Destination) -> tuple[str, str]:
@@ -314,4 +314,4 @@ def _position(message: str, text: str) -> int:
 
 def as_described(table: pa.Table, schema: pa.Schema | None) -> pa.Table:
     """Return a table as it was described, if it was."""
-    return table if schema is None else shaped(table, schema)
+    return table if schema is None else cast_table(table, schema)

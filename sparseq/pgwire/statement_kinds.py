@@ -55,7 +55,7 @@ class Token:
         if self.kind is not TokenKind.STRING:
             return self.text
         if self.text[0] in "eE":
-            return re.sub(r"\\(.)", _escaped, self.text[2:-1].replace("''", "'"), flags=re.DOTALL)
+            return re.sub(r"\\(.)", _escape, self.text[2:-1].replace("''", "'"), flags=re.DOTALL)
         if self.text[0] == "$":
             tag = self.text.index("$", 1) + 1
             return self.text[tag:-tag]
@@ -66,7 +66,7 @@ class Token:
         return self.kind is TokenKind.WORD and self.text.upper() in words
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     return {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}.get(match[1], match[1])
 
 

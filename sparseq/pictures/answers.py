@@ -121,7 +121,7 @@ def chart_of(table: pa.Table, chart: str) -> str:
     Raises:
         ParameterError: Lines were asked for, and there is no one key of dates, times or numbers.
     """
-    ordered, keys = _ordered(table), keys_of(table)
+    ordered, keys = _order(table), keys_of(table)
     if chart == "lines" and len(ordered) != 1:
         raise ParameterError(
             "lines are drawn over one key of dates, times or numbers; "
@@ -253,7 +253,7 @@ def _places(table: pa.Table, keys: Sequence[str], chart: Chart | None) -> tuple[
     It is the one key of times, else the one of numbers; for bars the key with most values. Without
     a key the one bar has the name of its column.
     """
-    ordered = _ordered(table)
+    ordered = _order(table)
     if not keys:
         return "", [_noised(table)[0]] * table.num_rows
     if chart_of(table, chart or "") != "lines":
@@ -294,7 +294,7 @@ def _series(
     )
 
 
-def _ordered(table: pa.Table) -> list[str]:
+def _order(table: pa.Table) -> list[str]:
     """Return the one key of times; else all keys of times and numbers."""
     keys = keys_of(table)
     times = [k for k in keys if _is_day(table[k].type)]

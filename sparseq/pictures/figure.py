@@ -259,7 +259,7 @@ class Series:
                 f"series {self.name!r} does not have one value, and one bound or none, for each of "
                 f"its {len(self.x)} places"
             )
-        object.__setattr__(self, "x", typed(self.x))
+        object.__setattr__(self, "x", as_plottable(self.x))
 
     @property
     def bounds(self) -> Floats:
@@ -597,7 +597,7 @@ class PagePart:
     notes: Sequence[str] = ()
 
 
-def typed(x: Any) -> NDArray[Any]:
+def as_plottable(x: Any) -> NDArray[Any]:
     """Return dates or moments as datetime64, names as texts, numbers as floats."""
     if isinstance(x, np.ndarray) and x.dtype.kind in "MU":
         return x

@@ -90,7 +90,7 @@ def monitor_sheet(
     ]
     watched = {column: of for (_, column), of in found.items() if of[0]["estimate"] == "watch"}
     if watched:
-        drawn += [_active(watched["active_share"], alarm, said), _dropped(watched["dropped"], said)]
+        drawn += [_active(watched["active_share"], alarm, said), _drop(watched["dropped"], said)]
     return Sheet(", ".join(series) or "watch", drawn)
 
 
@@ -152,7 +152,7 @@ def _active(rows: Rows, alarm: float | None, notes: Sequence[str]) -> Figure:
     return Figure(_ACTIVE, [drawn], Axis(), y, marks, notes)
 
 
-def _dropped(rows: Rows, notes: Sequence[str]) -> Figure:
+def _drop(rows: Rows, notes: Sequence[str]) -> Figure:
     y = Axis("number of people, at each tick, with noise")
     return Figure(_DROPPED, [_series("estimate", rows)], Axis(), y, notes=notes)
 

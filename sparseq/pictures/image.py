@@ -72,7 +72,7 @@ def check_place(path: Path, kinds: Sequence[str], option: str) -> None:
         )
 
 
-def rendered(sheet: Sheet, kind: str) -> str | bytes:
+def render_file(sheet: Sheet, kind: str) -> str | bytes:
     """Return a picture as the content of a file."""
     return html_page(sheet) if kind == "html" else image(sheet, kind)
 
@@ -83,7 +83,7 @@ def write_picture(sheet: Sheet, path: Path) -> None:
     Raises:
         ParameterError: No picture of this name can be made, or it can't be written.
     """
-    write_whole(path, rendered(sheet, picture_kind(path)))
+    write_whole(path, render_file(sheet, picture_kind(path)))
 
 
 def write_whole(path: Path, content: str | bytes) -> None:

@@ -88,7 +88,7 @@ def _whole(title: str, warnings: Sequence[str], body: str) -> str:
 """
 
 
-def drawing(figure: Figure) -> str:
+def draw(figure: Figure) -> str:
     """One figure for a page that has page.css and page.js: its drawings, notes and numbers."""
     return _section(figure, False, 0)
 
@@ -134,7 +134,7 @@ def _section(figure: Figure, alone: bool, k: int) -> str:
 def _chart(part: Figure, whole: Figure, name: str, key: str, width: int, height: int) -> str:
     """One drawing, with what its tooltips say."""
     place = _Place(part, width, height)
-    order, title, heading = _named(whole, name)
+    order, title, heading = _name(whole, name)
     return f"""<div>{heading}<div class="chart">
 <svg viewBox="0 0 {width} {height}" tabindex="0" role="img" aria-label="{title}">
 <clipPath id="inside{key}"><rect x="{place.left - 3}" y="{TOP - 3}" \
@@ -150,7 +150,7 @@ width="{width - RIGHT - place.left + 6}" height="{height - BOTTOM - TOP + 6}"/><
 </div></div>"""
 
 
-def _named(whole: Figure, name: str) -> tuple[list[str], str, str]:
+def _name(whole: Figure, name: str) -> tuple[list[str], str, str]:
     """Return the order of the series of all panels, one panel's title, and its heading."""
     order = list(dict.fromkeys(s.name for s in whole.series))
     title = f"{whole.title}, {name}" if name else whole.title
@@ -172,7 +172,7 @@ def _names_chart(part: Figure, whole: Figure, name: str) -> str:
 
     It is no drawing of a fixed size: in a narrow window names stand above their bars.
     """
-    order, title, heading = _named(whole, name)
+    order, title, heading = _name(whole, name)
     _, up = part.scales()
     ticks = up.ticks(4)
     texts = [dict(zip(s.x.tolist(), s.texts(part.y.unit), strict=True)) for s in part.series]

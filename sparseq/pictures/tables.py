@@ -292,13 +292,13 @@ def one_line(text: str, width: int | None = None) -> str:
     return line if width is None or len(line) <= width else line[: max(width - 1, 1)] + "…"
 
 
-def labelled(lines: list[tuple[str, str]], wrap: int | None = None) -> str:
+def label_lines(lines: list[tuple[str, str]], wrap: int | None = None) -> str:
     """Return (label, text) lines, the labels dim, in a column of their own; a text may have lines.
 
     Nothing in them is hidden. With `wrap`, texts are broken at words to be that many columns wide
     at most, labels and all.
 
-    >>> print(labelled([("a", "one"), ("bcd", "two")]))
+    >>> print(label_lines([("a", "one"), ("bcd", "two")]))
     \x1b[2ma    \x1b[0mone
     \x1b[2mbcd  \x1b[0mtwo
     """

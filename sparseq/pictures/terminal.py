@@ -97,7 +97,7 @@ def _chart(figure: Figure, width: int, height: int, color: bool) -> tuple[list[s
     margin = max(map(len, labels.values()), default=0) + 2
     grid = _Grid(width - margin, rows, across, up)
     thick = _is_thick(means.series[0], grid)
-    drawn = _marked(means, grid, color) if _is_marked(figure) else _plot(means, grid, thick, color)
+    drawn = _mark(means, grid, color) if _is_marked(figure) else _plot(means, grid, thick, color)
     body = [
         _paint(labels.get(k, "").rjust(margin - 2) + (" ┤" if k in labels else " │"), _DIM, color)
         + line
@@ -259,7 +259,7 @@ def _is_marked(figure: Figure) -> bool:
     return len(lines) == len(figure.series) and all(s.look != "bars" for s in lines)
 
 
-def _marked(figure: Figure, grid: _Grid, color: bool) -> list[str]:
+def _mark(figure: Figure, grid: _Grid, color: bool) -> list[str]:
     """Lines of marks, one a column; a later series hides an earlier one."""
     cells = [[" "] * grid.columns for _ in range(grid.rows)]
     for s, mark in zip(figure.series, MARKS, strict=False):

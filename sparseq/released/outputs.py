@@ -109,7 +109,7 @@ class Measurements:
         bounds: ± of each measure's noise.
         keys: Each key's value by group.
         weighted: Of a weighted answer, its intervals about everybody.
-        known: What `shared` nodes are, computed once.
+        known: What shared nodes are, computed once.
     """
 
     measures: Sequence[Floats]
@@ -188,7 +188,7 @@ def measures_of(node: Node, bins: Sequence[int], keys: Sequence[NDArray[Any]] = 
         keys: Of the one group.
 
     Example:
-        >>> measures_of(applied(PLUS, measure(0), measure(2)), [1, 1, 1])
+        >>> measures_of(apply(PLUS, measure(0), measure(2)), [1, 1, 1])
         {0, 2}
     """
     ones = _Ones(bins)
@@ -302,14 +302,14 @@ def _stable_sort(
     chosen: NDArray[np.int64], keys: NDArray[Any], descending: bool, nulls_first: bool
 ) -> NDArray[np.int64]:
     values = keys[chosen]
-    missing = _missing(values)
+    missing = _find_missing(values)
     rank = np.full(len(values), -1 if nulls_first else len(values))
     _, place = np.unique(values[~missing], return_inverse=True)
     rank[~missing] = place.max(initial=0) - place if descending else place
     return chosen[np.argsort(rank, kind="stable")]
 
 
-def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+def _find_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Return where there is no value: NaN, or None."""
     if values.dtype == object:
         return np.array([v is None for v in values], np.bool_)
@@ -392,7 +392,7 @@ def key(i: int) -> KeyNode:
     return KeyNode(i)
 
 
-def shared(node: Node) -> Node:
+def share(node: Node) -> Node:
     """Return a node that stands in several places and is computed once, however deep they nest."""
 
     def once(noised: Measurements) -> Estimate | NDArray[Any]:
@@ -438,7 +438,7 @@ def _estimates(args: Sequence[Estimate | NDArray[Any]]) -> list[Estimate]:
     ]
 
 
-def applied(rule: ArrayRule, *parts: Node) -> Node:
+def apply(rule: ArrayRule, *parts: Node) -> Node:
     """Return a function of numbers, with intervals."""
 
     def node(noised: Measurements) -> Estimate:
@@ -459,7 +459,7 @@ def compare(f: Callable[[Any, Any], Any], left: Node, right: Node) -> Node:
 
     def node(noised: Measurements) -> NDArray[Any]:
         a, b = _plain(left(noised), noised.groups), _plain(right(noised), noised.groups)
-        unknown = _missing(a) | _missing(b)
+        unknown = _find_missing(a) | _find_missing(b)
         if _holds(a, dt.date) or _holds(b, dt.date):
             a, b = a.astype("datetime64[us]"), b.astype("datetime64[us]")
         elif _holds(a, str) != _holds(b, str):
@@ -522,7 +522,7 @@ class RatioNode:
     def __call__(self, noised: Measurements) -> Estimate:
         known = noised.weighted
         if known is None or known.proved:
-            found = applied(OVER, measure(self.total), measure(self.number))(noised)
+            found = apply(OVER, measure(self.total), measure(self.number))(noised)
             assert isinstance(found, Estimate)
         elif (key := (AVERAGE, (self.number, self.total), 0.0)) in known.statistics:
             found = Estimate(*known.statistics[key])
@@ -604,7 +604,7 @@ class QuantileNode:
             return Estimate(*noised.weighted.statistics[key])
         q, counts, grid = self.q, noised.measures[self.i], np.asarray(self.edges, np.float64)
         least, most = (np.maximum(ends, 0.0) for ends in noised.ends(self.i))
-        below, above = (_cumulated(ends) for ends in (least, most))
+        below, above = (_cumulate(ends) for ends in (least, most))
         with np.errstate(divide="ignore", invalid="ignore"):
             lower = below / (below + (above[:, -1:] - above))
             upper = above / (above + (below[:, -1:] - below))
@@ -645,7 +645,7 @@ class ExtremeNode:
         return Estimate(value, np.full(len(value), ends[0]), grid[first + (not self.whole)])
 
 
-def _cumulated(counts: Floats) -> Floats:
+def _cumulate(counts: Floats) -> Floats:
     return np.concatenate([np.zeros((len(counts), 1)), np.cumsum(counts, axis=1)], axis=1)
 
 
@@ -667,7 +667,7 @@ def _last_edge(grid: Floats, not_passed: NDArray[np.bool_]) -> float:
     return float(grid[min(j + 1, len(grid) - 1)])
 
 
-def combined(rule: ArrayRule, left: Node, right: Node, weighs: bool) -> Node:
+def combine(rule: ArrayRule, left: Node, right: Node, weighs: bool) -> Node:
     """Return a function of two nodes. A measure times a number is a measure, and two have a ratio.
 
     Args:
@@ -683,7 +683,7 @@ def combined(rule: ArrayRule, left: Node, right: Node, weighs: bool) -> Node:
     ratio = rule is OVER and weighs
     if ratio and isinstance(left, MeasureNode) and isinstance(right, MeasureNode):
         return RatioNode(left.i, right.i, left.scale / right.scale)
-    return applied(rule, left, right)
+    return apply(rule, left, right)
 
 
 def _number(node: Node) -> float | None:
@@ -727,14 +727,14 @@ class PairMoments:
             "regr_sxy": lambda: self._sxy,
             "regr_avgx": lambda: self._mean_x,
             "regr_avgy": lambda: self._mean_y,
-            "covar_pop": lambda: applied(OVER, self._sxy, self.count),
-            "covar_samp": lambda: applied(OVER, self._sxy, applied(MINUS, self.count, constant(1))),
+            "covar_pop": lambda: apply(OVER, self._sxy, self.count),
+            "covar_samp": lambda: apply(OVER, self._sxy, apply(MINUS, self.count, constant(1))),
             "regr_slope": lambda: self._slope,
-            "regr_intercept": lambda: applied(
-                MINUS, self._mean_y, applied(TIMES, self._slope, self._mean_x)
+            "regr_intercept": lambda: apply(
+                MINUS, self._mean_y, apply(TIMES, self._slope, self._mean_x)
             ),
             "corr": lambda: self._correlation,
-            "regr_r2": lambda: applied(POWER, self._correlation, constant(2)),
+            "regr_r2": lambda: apply(POWER, self._correlation, constant(2)),
         }
         return nodes[name]()
 
@@ -748,12 +748,12 @@ class PairMoments:
 
     @cached_property
     def _mean_x(self) -> Node:
-        mean = applied(PLUS, constant(self.middle_x), applied(OVER, self._x, self.count))
+        mean = apply(PLUS, constant(self.middle_x), apply(OVER, self._x, self.count))
         return self._own(AVERAGE, (0, 1), mean)
 
     @cached_property
     def _mean_y(self) -> Node:
-        mean = applied(PLUS, constant(self.middle_y), applied(OVER, self._y, self.count))
+        mean = apply(PLUS, constant(self.middle_y), apply(OVER, self._y, self.count))
         return self._own(AVERAGE, (0, 2), mean)
 
     @cached_property
@@ -771,16 +771,16 @@ class PairMoments:
         return self._sum_of(COVARIANCE, (*range(6),), self._around(self.xy(), self._x, self._y))
 
     def _around(self, product: Node, a: Node, b: Node) -> Node:
-        return applied(MINUS, product, applied(OVER, applied(TIMES, a, b), self.count))
+        return apply(MINUS, product, apply(OVER, apply(TIMES, a, b), self.count))
 
     @cached_property
     def _slope(self) -> Node:
-        return self._own(SLOPE, (*range(6),), applied(OVER, self._sxy, self._sxx))
+        return self._own(SLOPE, (*range(6),), apply(OVER, self._sxy, self._sxx))
 
     @cached_property
     def _correlation(self) -> Node:
-        spread = applied(rising_rule(np.sqrt), applied(TIMES, self._sxx, self._syy))
-        of_moments = _between(-1, 1, applied(OVER, self._sxy, spread))
+        spread = apply(rising_rule(np.sqrt), apply(TIMES, self._sxx, self._syy))
+        of_moments = _between(-1, 1, apply(OVER, self._sxy, spread))
         return self._own(CORRELATION, (*range(6),), of_moments)
 
     def _own(self, role: str, of: tuple[int, ...], otherwise: Node) -> Node:
@@ -793,13 +793,13 @@ class PairMoments:
         """Return the node of what is measured for itself by row, of all rows."""
         if not self.places:
             return otherwise
-        each = self._own(role, of, applied(OVER, otherwise, self.count))
-        return applied(TIMES, each, self.count)
+        each = self._own(role, of, apply(OVER, otherwise, self.count))
+        return apply(TIMES, each, self.count)
 
 
 def _not_negative(inner: Node) -> Node:
-    return applied(rising_rule(lambda v: np.maximum(v, 0)), inner)
+    return apply(rising_rule(lambda v: np.maximum(v, 0)), inner)
 
 
 def _between(low: float, high: float, inner: Node) -> Node:
-    return applied(rising_rule(lambda v: np.clip(v, low, high)), inner)
+    return apply(rising_rule(lambda v: np.clip(v, low, high)), inner)

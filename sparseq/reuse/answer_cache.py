@@ -65,8 +65,8 @@ from sparseq.reuse.answer_views import (
     Region,
     additive,
     bare,
-    covered,
-    derived,
+    derive_answer,
+    find_covered,
     grid_key,
     last_place,
     region_of,
@@ -243,7 +243,7 @@ def joined(query: Query, pieces: Sequence[Piece]) -> DerivedAnswer:
     groups = [piece.groups for piece in pieces]
 
     def scattered(parts: Sequence[Sequence[Floats]]) -> list[Floats]:
-        return [_scattered(query.groups, groups, some) for some in zip(*parts, strict=True)]
+        return [_scatter(query.groups, groups, some) for some in zip(*parts, strict=True)]
 
     bounds = [max(some) for some in zip(*(noised.bounds for noised in of), strict=True)]
     weighted = [noised.weighted for noised in of if noised.weighted is not None]
@@ -274,7 +274,7 @@ def joined(query: Query, pieces: Sequence[Piece]) -> DerivedAnswer:
     )
 
 
-def _scattered(groups: int, at: Sequence[Sequence[int]], parts: Sequence[Floats]) -> Floats:
+def _scatter(groups: int, at: Sequence[Sequence[int]], parts: Sequence[Floats]) -> Floats:
     whole = np.zeros((groups, parts[0].shape[1]))
     for places, part in zip(at, parts, strict=True):
         whole[list(places)] = part
@@ -302,7 +302,7 @@ def rest_of(query: Query, pieces: Sequence[Piece], beta: float) -> Rest | None:
 
     Left are all groups of some values of one key. They are asked with the noise of the others.
     """
-    from sparseq.sql.aggregates import narrowed
+    from sparseq.sql.aggregates import narrow
 
     if len(query.measures) != 1 or not isinstance(query.outputs, Outputs) or not pieces:
         return None
@@ -321,7 +321,7 @@ def rest_of(query: Query, pieces: Sequence[Piece], beta: float) -> Rest | None:
         if 2 * sum(answered) < len(answered):
             continue
         values = [v for v, there in zip(domain.values, answered, strict=True) if not there]
-        less = narrowed(domain, values)
+        less = narrow(domain, values)
         if less is None or query.outputs.histogram is not None:
             continue
         domains = (*query.domains[:axis], less, *query.domains[axis + 1 :])
@@ -644,7 +644,7 @@ class Recall:
             return None
         rest = Inquiry.of(left.query, left.options, question)
         missing = set(range(question.query.groups)).difference(*(p.groups for p in pieces))
-        if rest is None or not missing.issubset(_covered(question, rest).groups):
+        if rest is None or not missing.issubset(_cover(question, rest).groups):
             return None
         return pieces, rest
 
@@ -663,9 +663,9 @@ class Recall:
             pieces, rest: From `rest`.
             facts, noised: Of the answer to the rest, which need not be charged yet.
         """
-        parts = _covered(question, rest)
+        parts = _cover(question, rest)
         cells = RecordedCells(rest.names, noised, rest.meaning.grid)
-        last = self._derived(question, parts, facts, cells)
+        last = self._derive(question, parts, facts, cells)
         whole = self.joined(question, [*pieces, last], lambda _: True)
         assert whole is not None  # `rest` has made sure
         return Answer(whole.arrow(), replace(whole.facts, follows=False))
@@ -698,7 +698,7 @@ class Recall:
             if earlier.epoch not in stand:
                 stand[earlier.epoch] = self.standing.groups(earlier.epoch, question.meaning)
             if stand[earlier.epoch]:
-                parts = covered(grid, earlier.grid).only(stand[earlier.epoch])
+                parts = find_covered(grid, earlier.grid).only(stand[earlier.epoch])
                 covering.append((earlier.release, parts))
         return [(release, parts) for release, parts in covering if parts.groups]
 
@@ -724,13 +724,13 @@ class Recall:
         facts = Answer.from_bytes(self._ledger.read(release).answer).facts
         if 1 - facts.confidence > beta_at(question.options.confidence) * (1 + 1e-9):
             return None
-        return self._derived(question, parts, facts, self._cells(release))
+        return self._derive(question, parts, facts, self._cells(release))
 
-    def _derived(
+    def _derive(
         self, question: Inquiry, parts: Coverage, facts: Facts, cells: RecordedCells
     ) -> Piece:
         beta = 1 - facts.confidence
-        answer = derived(question.query, cells, parts.sums, beta, self._noise(facts))
+        answer = derive_answer(question.query, cells, parts.sums, beta, self._noise(facts))
         facts = replace(
             facts,
             granularity=tuple(facts.granularity[one.measure] for one in parts.sums),
@@ -763,7 +763,7 @@ class Recall:
         """Return the grids of the latest releases that may stand."""
         if self._grids is None:
             self._grids = Grids()
-            for row in self._noted(LOOKED_THROUGH, MEASURED):
+            for row in self._note(LOOKED_THROUGH, MEASURED):
                 joined = row["measured"] == _JOINED
                 grid = None if joined else RecordedCells.from_bytes(row["measured"]).grid
                 if grid is not None:
@@ -773,13 +773,13 @@ class Recall:
     def _found(self) -> OrderedDict[str, tuple[int, int]]:
         """Return epochs and releases of the latest by their questions."""
         if self._releases is None:
-            rows = self._noted(_QUESTIONS + 1)
+            rows = self._note(_QUESTIONS + 1)
             self._all = len(rows) <= _QUESTIONS
             latest = rows[-_QUESTIONS:]
             self._releases = OrderedDict((r["digest"], (r["epoch"], r["release"])) for r in latest)
         return self._releases
 
-    def _noted(self, many: int, table: NoteTable = MEANINGS) -> list[dict[str, Any]]:
+    def _note(self, many: int, table: NoteTable = MEANINGS) -> list[dict[str, Any]]:
         """Return the latest of the notes that may stand, oldest first."""
         notes: list[dict[str, Any]] = []
         for epoch in range(self.epoch, self.standing.oldest - 1, -1):
@@ -805,8 +805,8 @@ class Recall:
         return tuple(Noise(s, g, c, g, Price.of(s, g, self._budget)) for s, g, c in parts)
 
 
-def _covered(question: Inquiry, rest: Inquiry) -> Coverage:
+def _cover(question: Inquiry, rest: Inquiry) -> Coverage:
     """Return the groups of a question that follow from the answer to the rest of it."""
     if question.meaning.grid is None or rest.meaning.grid is None:
         return Coverage((), ())
-    return covered(question.meaning.grid, rest.meaning.grid)
+    return find_covered(question.meaning.grid, rest.meaning.grid)

@@ -87,7 +87,7 @@ class Region:
     @property
     def key(self) -> str:
         """A text that equal regions share."""
-        listed = {name: _spelled(values) for name, values in self.values.items()}
+        listed = {name: _spell(values) for name, values in self.values.items()}
         return repr((sorted(listed.items()), sorted(self.conditions)))
 
 
@@ -128,7 +128,7 @@ def _region(condition: Term) -> Region:
     return Region({letters(one.of): one.true for one in reading.said.values()})
 
 
-def _spelled(values: Values) -> str:
+def _spell(values: Values) -> str:
     places = values.known
     if isinstance(places, Texts):
         return repr((sorted(places.listed), places.but, values.null))
@@ -236,7 +236,7 @@ class Coverage:
         return Coverage(tuple(self.groups[k] for k in kept), tuple(sums))
 
 
-def covered(question: Grid, released: Grid) -> Coverage:
+def find_covered(question: Grid, released: Grid) -> Coverage:
     """Return the groups of a question that follow from a release's cells, maybe none.
 
     Example:
@@ -244,7 +244,7 @@ def covered(question: Grid, released: Grid) -> Coverage:
         >>> days = GridKey("day", tuple(Values(Spans(((i, i),))) for i in range(4)))
         >>> counts = GridMeasure("rows", Region(), True)
         >>> some = GridMeasure("rows", Region({"day": Values(Spans(((1, 2),)))}), True)
-        >>> covered(Grid("t", (), (some,)), Grid("t", (days,), (counts,)))
+        >>> find_covered(Grid("t", (), (some,)), Grid("t", (days,), (counts,)))
         Coverage(groups=(0,), sums=(Sums(measure=0, groups=((1, 2),)),))
     """
     nothing = Coverage((), ())
@@ -578,7 +578,7 @@ class DerivedAnswer:
         return all(n <= part * mean for n, mean in zip(self.noise, means, strict=True))
 
 
-def derived(
+def derive_answer(
     query: Query, cells: RecordedCells, sums: Sequence[Sums], beta: float, noise: Sequence[Noise]
 ) -> DerivedAnswer:
     """Return the answer to a question as sums of a release's cells.
@@ -596,7 +596,7 @@ def derived(
     else:
         whole = all(m == 1 for m in most)
         extra = 0.0 if whole else beta * EXTRA
-        noised = _weighted(query, cells.noised, cells.noised.weighted, sums, most, extra)
+        noised = _weight(query, cells.noised, cells.noised.weighted, sums, most, extra)
         beta += extra
     ends = [noised.ends(i) for i in range(len(sums))]
     return DerivedAnswer(
@@ -628,11 +628,11 @@ def _in_or_out(
         )
         for one, m in zip(sums, most, strict=True)
     ]
-    values = [_added(released.measures[one.measure], one) for one in sums]
+    values = [_add(released.measures[one.measure], one) for one in sums]
     return Measurements(values, bounds, key_columns(query.domains), query.groups)
 
 
-def _weighted(
+def _weight(
     query: Query,
     released: Measurements,
     intervals: Intervals,
@@ -645,16 +645,16 @@ def _weighted(
     for measure, one, m in zip(query.measures, sums, most, strict=True):
         i = one.measure
         signed = measure.kind is Kind.SUM and (measure.bounds is None or measure.bounds[0] < 0)
-        summed = _added(intervals.noised[i], one)
-        low, high = _added(intervals.lows[i], one), _added(intervals.highs[i], one)
+        summed = _add(intervals.noised[i], one)
+        low, high = _add(intervals.lows[i], one), _add(intervals.highs[i], one)
         size = np.array([len(places) for places in one.groups], np.float64)[:, None]
         noise = z_sum * intervals.sigmas[i] * np.sqrt(size)
-        lacks = _added(intervals.missing[i], one) * np.sqrt(size)
+        lacks = _add(intervals.missing[i], one) * np.sqrt(size)
         several = size > 1
         low = np.where(several, np.maximum(low, summed - noise - lacks * signed), low)
         high = np.where(several, np.minimum(high, summed + noise + lacks), high)
         high = np.maximum(low, high)
-        again = _added(released.measures[i], one)
+        again = _add(released.measures[i], one)
         if not signed:
             again = np.where(several, summed * _added_back(released, intervals, i), again)
         values.append(np.clip(np.where(several & signed, summed, again), low, high))
@@ -686,7 +686,7 @@ def _added_back(released: Measurements, intervals: Intervals, i: int) -> float:
     return max(float(np.median(value[of] / noised[of])), 1.0) if of.any() else 1.0
 
 
-def _added(cells: Floats, one: Sums) -> Floats:
+def _add(cells: Floats, one: Sums) -> Floats:
     """Return sums of a release's groups, (groups of the question, bins)."""
     added: Floats = np.stack([cells[list(places)].sum(axis=0) for places in one.groups])
     return added

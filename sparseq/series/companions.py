@@ -196,7 +196,7 @@ class StrategySeries(QuerySeries):
         ]
 
 
-def alarming(rows: Sequence[Row]) -> bool:
+def sounds_alarm(rows: Sequence[Row]) -> bool:
     """Tell whether the alarm goes off in these rows."""
     return any(r.estimate == WATCH and r.column == "alarm" and r.value == 1 for r in rows)
 

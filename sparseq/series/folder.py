@@ -309,8 +309,8 @@ class Folder:
             target, k = aside / name, 1
             while os.path.lexists(target):
                 k += 1
-                target = aside / _shortened(f"{k}-{name}", _MOST_BYTES)
-            beside = _shortened(target.name, _MOST_BYTES - len(REASON)) + REASON
+                target = aside / _shorten(f"{k}-{name}", _MOST_BYTES)
+            beside = _shorten(target.name, _MOST_BYTES - len(REASON)) + REASON
             handle = os.open(aside / beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with open(handle, "w", encoding="utf-8") as file:
                 file.write(reason.rstrip() + "\n")
@@ -331,7 +331,7 @@ def _digest(path: Path) -> str | None:
         return None
 
 
-def _shortened(name: str, most: int) -> str:
+def _shorten(name: str, most: int) -> str:
     """Return a file's name, cut at its end to so many bytes."""
     return os.fsdecode(os.fsencode(name)[:most])
 

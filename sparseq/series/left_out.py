@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.series.planning.simulate import summed
+from sparseq.series.planning.simulate import window_sums
 
 Floats = NDArray[np.float64]
 TICKS = 365
@@ -52,7 +52,7 @@ def rate_of(missing: Floats, truth: Floats, width: int) -> float:
         0.01
     """
     grown = truth * (np.arange(1, len(truth) + 1)[:, None] / TICKS)
-    lacks, room = (summed(values, max(width, _WINDOW)) for values in (missing, grown))
+    lacks, room = (window_sums(values, max(width, _WINDOW)) for values in (missing, grown))
     some = lacks > 0
     return float((lacks[some] / np.maximum(room[some], 1e-300)).max(initial=0.0))
 

@@ -255,7 +255,7 @@ class TextFormat(ABC):
 
     def table(self, path: Path, schema: pa.Schema) -> pa.Table:
         """See `Format`."""
-        return _typed(self._all(path), schema)
+        return _type(self._all(path), schema)
 
     def write(self, old: Path | None, rows: pa.Table, new: Path) -> None:
         """See `Format`."""
@@ -333,7 +333,7 @@ def series_format(path: Path) -> Format:
     return _FORMATS[named]
 
 
-def _typed(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> pa.Table:
+def _type(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> pa.Table:
     """Return the rows of a text file as what they were: empty is null."""
     columns: dict[str, list[str | None]] = {name: [] for name in schema.names}
     for row in rows:

@@ -61,17 +61,15 @@ def outlook_with(series: QuerySeries, ticks: Ticks, asked: Purpose) -> SeriesOut
     """
     stream = series.store.stream
     part = next(of_purpose(foreseen(stream, asked), stream.terms))
-    return _expected(series, ticks, part, priced(series.options, series.lowered(ticks[0])))
+    return _expect(series, ticks, part, priced(series.options, series.lowered(ticks[0])))
 
 
 def _outlook(store: Store, series: QuerySeries, ticks: Ticks) -> SeriesOutlook:
     part = store.stream.part(series.part.answers)
-    return _expected(series, ticks, part, series.priced(series.lowered(ticks[0])))
+    return _expect(series, ticks, part, series.priced(series.lowered(ticks[0])))
 
 
-def _expected(
-    series: QuerySeries, ticks: Ticks, part: BudgetPart, options: Options
-) -> SeriesOutlook:
+def _expect(series: QuerySeries, ticks: Ticks, part: BudgetPart, options: Options) -> SeriesOutlook:
     store, horizon = series.store, horizon_of(ticks) if ticks.last is None else len(ticks)
     asked = len(store.releases_of(series.request(ticks[k]) for k in range(horizon)))
     left = max(horizon - asked, 1) if ticks.last is None else horizon - asked

@@ -166,7 +166,7 @@ class WatchDesign:
         )
         outputs = Outputs(tuple(OutputColumn(n, measure(i), True) for i, n in enumerate(shares)))
         text = f"watch {ticks}: people first left out, and people who joined"
-        return Query(_labelled(text, label), Relation("FROM ledger"), (), measures, outputs)
+        return Query(_label(text, label), Relation("FROM ledger"), (), measures, outputs)
 
     def alarm_query(self, tick: int, threshold: float, limit: int) -> Query:
         """Return the query of a comparison: have at least `limit` people been left out?"""
@@ -219,7 +219,7 @@ def _margin(design: WatchDesign, nodes: int, threshold: float) -> int:
     return high
 
 
-def _labelled(text: str, label: str) -> str:
+def _label(text: str, label: str) -> str:
     return f"{text} ({label})" if label else text
 
 
@@ -253,32 +253,32 @@ class WatchState:
 
     def last_tick(self) -> int:
         """Return the number of the last tick released; 0: none."""
-        return max(self._watched()["tick"].to_pylist(), default=0)
+        return max(self._watch()["tick"].to_pylist(), default=0)
 
     def covered(self, tick: int) -> tuple[int, int]:
         """Return the release that a tick ended with, and how many users there were then."""
         if tick == 0:
             return 0, 0
-        (row,) = self._watched(tick=tick).to_pylist()
+        (row,) = self._watch(tick=tick).to_pylist()
         return row["release_id"], row["users"]
 
     def cover(self, tick: int, release: int) -> NoteRows:
         """Return what is written with a tick's release."""
         return WATCHED.rows(tick=tick, release_id=release, users=self.store.stream.people)
 
-    def _watched(self, **equal: Any) -> pa.Table:
+    def _watch(self, **equal: Any) -> pa.Table:
         return self.store.stream.ledger.notes(WATCHED, **equal)
 
     def left_out(self, after: int, until: int | None) -> Index:
         """Return who was first left out of a release later than `after`, up to `until` or now."""
         last = self.store.stream.next_release if until is None else until
-        return self._served(self.store.stream.departures.between(after + 1, last))
+        return self._serve(self.store.stream.departures.between(after + 1, last))
 
     def joined(self, known: int) -> Index:
         """Return who has joined since there were `known` users."""
-        return self._served(np.arange(known, self.store.stream.people, dtype=np.int32))
+        return self._serve(np.arange(known, self.store.stream.people, dtype=np.int32))
 
-    def _served(self, users: Index) -> Index:
+    def _serve(self, users: Index) -> Index:
         served: Index = users[self.store.stream.pots[Pot.WATCH].budgets[users] >= self._need]
         return served
 

@@ -246,7 +246,7 @@ class AuditLog:
         Raises:
             StoreError: A line was changed, taken out or put in; the message says which.
         """
-        return _followed(None, _whole_lines(self._parts()))
+        return _follow(None, _whole_lines(self._parts()))
 
     # -- files -----------------------------------------------------------------------------------
 
@@ -312,7 +312,7 @@ class AuditLog:
             whole_lines = data[: data.rfind(b"\n") + 1]
             if not whole_lines:
                 return
-            self._chain = _followed(self._chain, whole_lines[:-1].split(b"\n"))
+            self._chain = _follow(self._chain, whole_lines[:-1].split(b"\n"))
             self._end += len(whole_lines)
 
     def _tail(self) -> Chain:
@@ -327,7 +327,7 @@ class AuditLog:
 
 def _after(line: bytes) -> Chain:
     """Return how far a log goes whose last line it is."""
-    text, digest = _parted(line)
+    text, digest = _part(line)
     try:
         return Chain(int(json.loads(text)["n"]), digest)
     except (ValueError, KeyError, TypeError):
@@ -336,13 +336,13 @@ def _after(line: bytes) -> Chain:
         ) from None
 
 
-def _followed(chain: Chain | None, lines: Iterable[bytes]) -> Chain:
+def _follow(chain: Chain | None, lines: Iterable[bytes]) -> Chain:
     """Return the chain after more whole lines; raises `StoreError` where it does not hold.
 
     Without a chain, it begins with the first line, which says what it follows if it is a sum.
     """
     for line in lines:
-        text, digest = _parted(line)
+        text, digest = _part(line)
         if chain is None:
             chain = _before(text)
         chain = Chain(chain.lines + 1, _hash(chain.last, text), chain.first)
@@ -362,7 +362,7 @@ def _before(text: str) -> Chain:
     return Chain()
 
 
-def _parted(line: bytes) -> tuple[str, str]:
+def _part(line: bytes) -> tuple[str, str]:
     """Return a line's text without its hash, and the hash."""
     text, _, digest = line.decode("utf-8", "replace").rpartition(', "hash": "')
     return text + "}", digest.removesuffix('"}')

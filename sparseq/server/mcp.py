@@ -211,13 +211,13 @@ async def _result(
     if method == "ping":
         return {}
     if method == "tools/list":
-        return {"tools": [_described(name, tool) for name, tool in TOOLS.items()]}
+        return {"tools": [_describe(name, tool) for name, tool in TOOLS.items()]}
     if method == "tools/call":
-        return await _called(service, who, params)
+        return await _call(service, who, params)
     return None
 
 
-async def _called(service: Service, who: Principal, params: Mapping[str, Any]) -> dict[str, Any]:
+async def _call(service: Service, who: Principal, params: Mapping[str, Any]) -> dict[str, Any]:
     """Call a tool; `ParameterError`: there is none of the name, or its arguments are wrong."""
     tool, given = _chosen(params)
     try:
@@ -241,7 +241,7 @@ def _chosen(params: Mapping[str, Any]) -> tuple[Tool, dict[str, Any]]:
     return tool, read_object(tool.takes, {} if given is None else given)
 
 
-def _described(name: str, tool: Tool) -> dict[str, Any]:
+def _describe(name: str, tool: Tool) -> dict[str, Any]:
     hints = {"readOnlyHint": tool.free, "destructiveHint": False, "openWorldHint": False}
     return {
         "name": name,

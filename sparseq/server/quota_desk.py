@@ -199,8 +199,8 @@ class QuotaTotals:
         self.losses = {(str(since), int(after)) for since, after in line["losses"]}
         self.used = {
             str(name): Usage(
-                _counted(answers),
-                _counted(refused),
+                _count(answers),
+                _count(refused),
                 float(price),
                 recent=tuple(map(int, *recent or [()])),
             )
@@ -209,7 +209,7 @@ class QuotaTotals:
         }
 
 
-def _counted(steps: Iterable[tuple[int, int]]) -> DayCount:
+def _count(steps: Iterable[tuple[int, int]]) -> DayCount:
     return DayCount({int(step): int(number) for step, number in steps})
 
 

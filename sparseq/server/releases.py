@@ -83,7 +83,7 @@ class LatestReleases:
         return held[first - held[0].id : until - held[0].id]
 
 
-def named(release: Release) -> str:
+def find_asker(release: Release) -> str:
     """Return whose request a release answers: a token's name, or a series'; "": it has no name."""
     name = "" if release.request is None else release.request.text.partition("/")[0]
     return name.replace("%2F", "/").replace("%25", "%")

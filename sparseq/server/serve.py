@@ -264,7 +264,7 @@ async def serve(place: Serving, ready: Callable[[str], None] = lambda said: None
         try:
             said = where(sockets, context is not None)
             async with control(service) as door:
-                stack.enter_context(_served(path, said, door))
+                stack.enter_context(_serve(path, said, door))
                 ready(said)
                 kept = KeptJobs.beside(path)
                 stack.callback(kept.close)
@@ -347,7 +347,7 @@ def where(sockets: dict[str, socket.socket], tls: bool) -> str:
 
 
 @contextlib.contextmanager
-def _served(path: Path, said: str, door: Path) -> Iterator[None]:
+def _serve(path: Path, said: str, door: Path) -> Iterator[None]:
     """Tell others where the store is served, in a file beside it, as long as it is."""
     since = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     beside = path.with_name(path.name + SERVED)

@@ -175,7 +175,7 @@ class Service:
         self._loop = asyncio.get_running_loop()
         self._grown = asyncio.Event()
         self.latest.catch_up(store)
-        self.desk = Desk(audit or AuditLog(None), _planned(store))
+        self.desk = Desk(audit or AuditLog(None), _plan(store))
         self.desk.begin(store)
         self.door = Door(self.desk.audit)
         self._repeats = Repeats()
@@ -211,7 +211,7 @@ class Service:
         who = self.tokens.signed_in(secret)
         if who is None or (name and who.name != name):
             raise _not_known()
-        self._used(who)
+        self._use(who)
         return replace(who, source=source)
 
     def named(self, name: str, source: str = "") -> Principal:
@@ -223,16 +223,16 @@ class Service:
         who = self.tokens.principal(name)
         if who is None:
             raise _not_known()
-        self._used(who)
+        self._use(who)
         return replace(who, source=source)
 
     def check(self, who: Principal) -> None:
         """Raise `ServerError` if the token was revoked since, or has expired."""
         if not self.tokens.holds(who):
             raise _not_known()
-        self._used(who)
+        self._use(who)
 
-    def _used(self, who: Principal) -> None:
+    def _use(self, who: Principal) -> None:
         """Take note that a token is used; now and then that is written down."""
         if self.tokens.use(who) and not self.stopping.is_set():
             self._loop.run_in_executor(self._writer, self._note_uses)
@@ -254,7 +254,7 @@ class Service:
         self.check(who)
 
         def look() -> pa.Schema:
-            query = self._lowered(statement.bound())
+            query = self._lower(statement.bound())
             whole = schema_of(query, self._thread.store.stream.weighs(query))
             return shown_columns(whole.empty_table(), statement.options.columns).schema
 
@@ -270,7 +270,7 @@ class Service:
 
         def look() -> Explanation:
             stream = self._thread.store.stream
-            query, options = self._lowered(statement.bound()), statement.options
+            query, options = self._lower(statement.bound()), statement.options
             with stream.held():
                 known = stream.known(query, options, anyhow=True)
                 return explained(stream, query, options, known)
@@ -287,7 +287,7 @@ class Service:
 
         def look() -> QuestionStanding:
             stream = self._thread.store.stream
-            query, options = self._lowered(statement.bound()), statement.options
+            query, options = self._lower(statement.bound()), statement.options
             with stream.held():
                 return QuestionStanding(
                     stream.known(query, options), dearest(stream, query, options)
@@ -326,7 +326,7 @@ class Service:
         try:
             self.desk.check_refused(who)
             with Cancellation(self.timeout) as work:
-                lower = partial(self._lowered, sql, refused=True)
+                lower = partial(self._lower, sql, refused=True)
                 query = await done_in(self._looks, who, lower)
                 ask = Ask(sql, query, options, request, statement.fresh)
                 outcome: Outcome = await self._wait(Turn(who, ask, cancellation=work))
@@ -543,12 +543,12 @@ class Service:
             self._looking[who.name] -= 1
 
     @overload
-    def _lowered(self, sql: str) -> Query: ...
+    def _lower(self, sql: str) -> Query: ...
 
     @overload
-    def _lowered(self, sql: str, refused: bool) -> Query | SparseqError: ...
+    def _lower(self, sql: str, refused: bool) -> Query | SparseqError: ...
 
-    def _lowered(self, sql: str, refused: bool = False) -> Query | SparseqError:
+    def _lower(self, sql: str, refused: bool = False) -> Query | SparseqError:
         """Lower SQL in a looking thread; `refused`: return why it can't be."""
         lowering = self._lowerings.get()
         try:
@@ -591,7 +591,7 @@ def _word(error: SparseqError) -> str:
     return "cancelled" if isinstance(error, QueryCancelError) else "refused"
 
 
-def _planned(store: Store) -> float:
+def _plan(store: Store) -> float:
     """Return what the answers that a store is planned for may cost a person together: public."""
     whole = store.guarantee.norm_budget
     return whole if store.stream.course is None else planned_price(whole)

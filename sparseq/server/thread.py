@@ -284,11 +284,11 @@ class Health:
 
     def __init__(self, folder: Path | None, seconds: Callable[[], float] = time.monotonic) -> None:
         self._folder, self._seconds = folder, seconds
-        self._failed: float | None = None
+        self._failure: float | None = None
 
     def done(self) -> None:
         """Note that an answer was made durable."""
-        self._failed = None
+        self._failure = None
 
     def failed(self, error: BaseException) -> None:
         """Note an error, if it is one of the engine or its disk."""
@@ -296,12 +296,12 @@ class Health:
         while cause is not None and not isinstance(cause, _BROKEN):
             cause = cause.__cause__ or cause.__context__
         if cause is not None:
-            self._failed = self._seconds()
+            self._failure = self._seconds()
 
     @property
     def well(self) -> bool:
         """Nothing failed lately."""
-        return self._failed is None or self._seconds() - self._failed >= SECONDS
+        return self._failure is None or self._seconds() - self._failure >= SECONDS
 
     def roomy(self) -> bool:
         """Tell whether the disk has room; it looks, so it is not called in an event loop."""
@@ -444,7 +444,7 @@ class StreamThread:
         ends: list[Callable[[], None]] = []
         for turn, ask in turns:
             try:
-                asked.append((turn, ask, self._admitted(turn, ask)))
+                asked.append((turn, ask, self._admit(turn, ask)))
             except BaseException as error:
                 self._desk.refuse(turn.who, ask.sql, error)
                 ends.append(partial(turn.done.set_exception, error))
@@ -474,7 +474,7 @@ class StreamThread:
             self._reopen()
         for turn, ask, _ in asked[done:]:
             self._desk.settle(turn.who, ask.sql, turn.price, None)
-            ends.append(partial(turn.done.set_exception, _failed()))
+            ends.append(partial(turn.done.set_exception, _failure()))
         self._desk.write()
         for end in ends:
             end()
@@ -500,7 +500,7 @@ class StreamThread:
             return error
         return None
 
-    def _admitted(self, turn: Turn, ask: Ask) -> Request:
+    def _admit(self, turn: Turn, ask: Ask) -> Request:
         """Return what is asked of the store; raises where it is refused before."""
         try:
             return self._request(turn, ask)
@@ -579,7 +579,7 @@ def _stopping() -> QueryCancelError:
     return QueryCancelError("the server is stopping; nothing was charged", "try again in a minute")
 
 
-def _failed() -> ServerError:
+def _failure() -> ServerError:
     return ServerError(
         Why.FAILED,
         "the server failed, and nobody can tell whether this was answered",

@@ -185,7 +185,7 @@ class Domains:
         """
         term, rest = self._scope.term(key), _of_the_rest(type)
         known = (*found, *([None] if null and rest is not None else []))
-        place = f"coalesce({self._joined(term, known, type)}, {len(known)})"
+        place = f"coalesce({self._join(term, known, type)}, {len(known)})"
         return Domain(name, (*known, rest), Cell(place), key=term, rest=True)
 
     # -- where a row finds its place -------------------------------------------------------------
@@ -210,12 +210,12 @@ class Domains:
             steps = self._minus(key, first)
             cell = Cell.of(steps if None not in values else _or_null(term, steps, len(known)))
         elif len(known) <= _INLINE:
-            cell = _listed(term, values)
+            cell = _list(term, values)
         else:
-            cell = Cell(self._joined(term, values, type))
+            cell = Cell(self._join(term, values, type))
         return Domain(name, values, cell, key=term)
 
-    def _joined(self, term: Term, values: Sequence[Any], type: str) -> str:
+    def _join(self, term: Term, values: Sequence[Any], type: str) -> str:
         """Join the values; return SQL of a row's place among them, NULL for none."""
         alias = f'"#key{self.joins.count("LEFT JOIN")}"'
         known = [v for v in values if v is not None]
@@ -261,17 +261,17 @@ def _of_the_rest(type: str) -> str | None:
     return OTHER if type == "VARCHAR" else None
 
 
-def narrowed(domain: Domain, values: Sequence[Any]) -> Domain | None:
+def narrow(domain: Domain, values: Sequence[Any]) -> Domain | None:
     """Return a domain of some of its values alone; None: a row's place among them can't be told."""
     if domain.dictionary is not None:
         return replace(domain, values=tuple(values))
     term = domain.key
     if term is None or len(values) > _INLINE:
         return None
-    return replace(domain, values=tuple(values), position=_listed(term, values))
+    return replace(domain, values=tuple(values), position=_list(term, values))
 
 
-def _listed(term: Term, values: Sequence[Any]) -> Cell:
+def _list(term: Term, values: Sequence[Any]) -> Cell:
     """Return the place of a value among a few, of which the last may be NULL."""
     known = [v for v in values if v is not None]
     place = f"list_position({constants(known, term.type.sql)}, {term.sql}) - 1" if known else "-1"
@@ -396,7 +396,7 @@ class Aggregates:
     def is_aggregate(self, e: exp.Expr) -> bool:
         """Tell whether an expression is an aggregate, with or without FILTER."""
         e = e.this if isinstance(e, exp.Filter) else e
-        return isinstance(e, exp.AggFunc) or _binned(e)
+        return isinstance(e, exp.AggFunc) or _bin(e)
 
     def is_histogram(self, e: exp.Expr) -> bool:
         """Tell whether an expression is HISTOGRAM."""
@@ -416,11 +416,11 @@ class Aggregates:
         found = iter(types)
         roles = {i: s.said for s in self.statistics() for i in s.places}
         return tuple(
-            replace(m if m.value is None else self._typed(m, next(found)), role=roles.get(i, ""))
+            replace(m if m.value is None else self._type(m, next(found)), role=roles.get(i, ""))
             for i, m in enumerate(self._measures)
         )
 
-    def _typed(self, m: Measure, type: str) -> Measure:
+    def _type(self, m: Measure, type: str) -> Measure:
         if m.kind is not Kind.SUM:
             return m
         numeric = integral(type) or type in ("DOUBLE", "FLOAT") or type.startswith("DECIMAL")
@@ -472,14 +472,14 @@ class Aggregates:
         if isinstance(e, exp.CountIf):
             return out.measure(self._rows(_and(e.this, condition), label))
         if isinstance(e, exp.Sum):
-            return out.measure(self._sum(self._bounded(_argument(e)), condition, label))
+            return out.measure(self._sum(self._bound(_argument(e)), condition, label))
         if isinstance(e, exp.Avg):
-            return self._average(self._bounded(_argument(e)), condition)
+            return self._average(self._bound(_argument(e)), condition)
         if isinstance(e, _VARIANCES):
             return self._variance(e, condition)
         if type(e) in PAIRED:
-            return self._paired(e, condition)
-        if _binned(e) and not self.is_histogram(e):
+            return self._pair(e, condition)
+        if _bin(e) and not self.is_histogram(e):
             return self._quantile(e, condition, label)
         if self.is_histogram(e):
             refuse("HISTOGRAM goes with group keys only", "ask for the rest in another query")
@@ -527,7 +527,7 @@ class Aggregates:
         bounds = self._scope.bounds(value)
         scale = max(map(abs, bounds)) if bounds is not None else None
         if bounds is not None and ROWS in self._scope.public.limits:
-            value = _clamped(value, bounds)
+            value = _clamp(value, bounds)
         if condition is not None:
             value = exp.Case(ifs=[exp.If(this=condition.copy(), true=value.copy())])
         cell = Cell.of(self._scope.term(value))
@@ -546,7 +546,7 @@ class Aggregates:
             role,
         )
 
-    def _bounded(self, value: exp.Expr) -> exp.Expr:
+    def _bound(self, value: exp.Expr) -> exp.Expr:
         """Return a value with its columns cut to bounds that were found, where it has no bounds."""
         if self._scope.bounds(value) is not None:
             return value
@@ -581,16 +581,16 @@ class Aggregates:
             if self._role(value):
                 self._averages.append((number, total))
             return RatioNode(total, number)
-        mean = out.applied(OVER, out.measure(total), out.measure(number))
-        mean = out.applied(PLUS, out.constant(middle), mean) if middle else mean
+        mean = out.apply(OVER, out.measure(total), out.measure(number))
+        mean = out.apply(PLUS, out.constant(middle), mean) if middle else mean
         bounds = self._scope.bounds(value)
         if bounds is None:
             return mean
-        return out.applied(rising_rule(lambda x: np.clip(x, *bounds)), mean)
+        return out.apply(rising_rule(lambda x: np.clip(x, *bounds)), mean)
 
     def _moments(self, value: exp.Expr, condition: exp.Expr | None) -> tuple[int, int, float]:
         """Return the places of the number and the sum of values, and what was taken from each."""
-        (middle, centred), role = self._centred(value), self._role(value)
+        (middle, centred), role = self._centre(value), self._role(value)
         number = self._finite_rows(value, condition, role)
         name = _moment("sum", value, condition, middle)
         return number, self._sum(centred, condition, name, role), middle
@@ -616,7 +616,7 @@ class Aggregates:
         name = _moment("number", value, condition)
         return self._add(Measure(Kind.ROWS, Cell.of(counts), name), role)
 
-    def _centred(self, value: exp.Expr) -> tuple[float, exp.Expr]:
+    def _centre(self, value: exp.Expr) -> tuple[float, exp.Expr]:
         """Return the middle of the public bounds, and the value minus it.
 
         In weighted answers the stream takes a released centre.
@@ -629,34 +629,34 @@ class Aggregates:
         return middle, exp.Sub(this=exp.paren(value.copy()), expression=literal)
 
     def _variance(self, e: exp.Expr, condition: exp.Expr | None) -> out.Node:
-        value = self._bounded(_argument(e))
+        value = self._bound(_argument(e))
         number, total, middle = self._moments(value, condition)
-        _, centred = self._centred(value)
+        _, centred = self._centre(value)
         square = exp.Mul(this=exp.paren(centred.copy()), expression=exp.paren(centred.copy()))
         name = _moment("sum of squares", value, condition, middle)
         squares = self._sum(square, condition, name, self._role(value))
         if self._role(value):
             self._variances.append((number, total, squares))
         n, s, q = map(out.measure, (number, total, squares))
-        around = out.applied(MINUS, q, out.applied(OVER, out.applied(TIMES, s, s), n))
+        around = out.apply(MINUS, q, out.apply(OVER, out.apply(TIMES, s, s), n))
         population = isinstance(e, exp.VariancePop | exp.StddevPop)
-        divisor = n if population else out.applied(MINUS, n, out.constant(1))
-        variance = out.applied(
-            rising_rule(lambda x: np.maximum(x, 0)), out.applied(OVER, around, divisor)
+        divisor = n if population else out.apply(MINUS, n, out.constant(1))
+        variance = out.apply(
+            rising_rule(lambda x: np.maximum(x, 0)), out.apply(OVER, around, divisor)
         )
         if self._scope.public.weighted:
             variance = VarianceNode((number, total, squares), population, variance)
         root = isinstance(e, exp.Stddev | exp.StddevPop | exp.StddevSamp)
-        return out.applied(rising_rule(np.sqrt), variance) if root else variance
+        return out.apply(rising_rule(np.sqrt), variance) if root else variance
 
-    def _paired(self, e: exp.Expr, condition: exp.Expr | None) -> out.Node:
-        y, x = self._bounded(_argument(e)), self._bounded(e.args["expression"])
+    def _pair(self, e: exp.Expr, condition: exp.Expr | None) -> out.Node:
+        y, x = self._bound(_argument(e)), self._bound(e.args["expression"])
         both = exp.Mul(this=exp.paren(y.copy()), expression=exp.paren(x.copy()))
         counted = _and(exp.Anonymous(this="isfinite", expressions=[both]), condition)
         own = self._role(x) and self._role(y) and not isinstance(e, exp.RegrCount)
         if isinstance(e, exp.RegrAvgx | exp.RegrAvgy) and not own:
             return self._average(x if isinstance(e, exp.RegrAvgx) else y, counted)
-        (middle_y, from_y), (middle_x, from_x) = self._centred(y), self._centred(x)
+        (middle_y, from_y), (middle_x, from_x) = self._centre(y), self._centre(x)
         role = PAIR if own else ""
 
         def named(which: str, value: exp.Expr) -> str:
@@ -834,7 +834,7 @@ def _as_written(e: exp.Expr) -> str:
     return said(e.transform(lambda one: one.meta.get("column") or one))
 
 
-def _clamped(value: exp.Expr, bounds: tuple[float, float]) -> exp.Expr:
+def _clamp(value: exp.Expr, bounds: tuple[float, float]) -> exp.Expr:
     """Return a value cut to its public bounds, so that they hold whatever rows have."""
     low, high = (exp.cast(exp.Literal.number(repr(end)), "DOUBLE") for end in bounds)
     inner = exp.Greatest(this=exp.paren(value.copy()), expressions=[low])
@@ -869,7 +869,7 @@ def _only_branch(e: exp.Expr | None) -> exp.If | None:
     return branch if otherwise is None or isinstance(otherwise, exp.Null) else None
 
 
-def _binned(e: exp.Expr) -> bool:
+def _bin(e: exp.Expr) -> bool:
     return isinstance(e, exp.Anonymous) and e.name.lower() in BINNED
 
 

@@ -114,7 +114,7 @@ class ExpressionReader:
         if isinstance(e, exp.Paren):
             return self.read(e.this)
         if id(e) not in self._known:
-            self._known[id(e)] = e, self._folded(self._node(e), e)
+            self._known[id(e)] = e, self._fold(self._node(e), e)
         return self._known[id(e)][1]
 
     def truth(self, e: exp.Expr) -> Term:
@@ -134,9 +134,9 @@ class ExpressionReader:
             _refuse(
                 f"{said(e)} is {term.type.family.one}, not a condition", "compare it with a value"
             )
-        return self._folded(done, e)
+        return self._fold(done, e)
 
-    def _folded(self, term: Term, e: exp.Expr, wanted: str = "") -> Term:
+    def _fold(self, term: Term, e: exp.Expr, wanted: str = "") -> Term:
         """Return a constant written out; `wanted`: what it was to become."""
         if not term.constant or term.is_written or term.type.family is Family.ENDS:
             return term
@@ -164,7 +164,7 @@ class ExpressionReader:
         if kind in COMPARED:
             return self._compared(e)
         if kind in (exp.Add, exp.Sub, exp.DateAdd, exp.DateSub) and self._is_shift(e):
-            return self._shifted(e)
+            return self._shift(e)
         if isinstance(e, exp.Neg) and isinstance(e.this, exp.Literal) and not e.this.is_string:
             return self._literal(e.this, negative=True)
         if kind is exp.Length and isinstance(e.this, exp.Split):
@@ -237,7 +237,7 @@ class ExpressionReader:
             )
         if zoned and type.zoned:
             moment = f"make_timestamp(epoch_us(TRY_CAST({term.sql} AS TIMESTAMPTZ)))"
-            return self._folded(call("instant", moment, type, term), _of(term, e), "timestamp")
+            return self._fold(call("instant", moment, type, term), _of(term, e), "timestamp")
         return cast(term, type)
 
     def _target(self, to: exp.DataType) -> Type:
@@ -253,7 +253,7 @@ class ExpressionReader:
                     f"DECIMAL(width, scale) has at most {T.MAX_DIGITS} digits",
                 )
             return T.decimal(width, scale)
-        known = T.INSTANT if name == "TIMESTAMPTZ" else T.type_named(CASTS.get(name.upper(), ""))
+        known = T.INSTANT if name == "TIMESTAMPTZ" else T.find_type(CASTS.get(name.upper(), ""))
         if known is None:
             written = "HUGEINT" if name.upper() == "INT128" else to.sql("duckdb")[:40]
             _refuse(f"{written} is not a type of a column here", "use BIGINT or DOUBLE")
@@ -273,7 +273,7 @@ class ExpressionReader:
         name = self._zone(zone.name)
         if term.type.family is Family.TIMESTAMP and name == "UTC":  # as it is kept
             return replace(term, type=replace(term.type, zoned=not term.type.zoned))
-        return self._applied("timezone", e, [term, constant(name, T.TEXT)])
+        return self._apply("timezone", e, [term, constant(name, T.TEXT)])
 
     def _zone(self, name: str) -> str:
         """Return a time zone as DuckDB's list has it, which is public."""
@@ -301,7 +301,7 @@ class ExpressionReader:
         if not isinstance(e.expression, exp.Boolean):
             _refuse(f"{said(e)} is not answered", "IS NULL, IS TRUE and IS FALSE are")
         name = f"is {str(e.expression.this).lower()}"
-        return self._applied(name, e, [self._as_truth(term, e.this)])
+        return self._apply(name, e, [self._as_truth(term, e.this)])
 
     def _unit(self, e: exp.Expr, unit: exp.Expr | None) -> str:
         text = unit.name.upper() if unit is not None else ""
@@ -342,7 +342,7 @@ class ExpressionReader:
         scale = e.args.get("scale")
         if scale is not None and scale.name not in ("3", "6"):
             form = exp.Literal.string(_percents(scale.name))
-            return self._formatted(exp.StrToTime(this=e.this.copy(), format=form))
+            return self._format(exp.StrToTime(this=e.this.copy(), format=form))
         names = {"": "to_timestamp", "3": "epoch_ms", "6": "make_timestamp"}
         return self._function(names[scale.name if scale is not None else ""], e, [e.this])
 
@@ -353,7 +353,7 @@ class ExpressionReader:
         return self._function("initcap", e, [e.this])
 
     @_reads(exp.DateTrunc, exp.TimestampTrunc)
-    def _truncated(self, e: exp.Expr) -> Term:
+    def _truncate(self, e: exp.Expr) -> Term:
         return self._function(f"date_trunc {self._unit(e, e.args.get('unit'))}", e, [e.this])
 
     @_reads(exp.DateDiff)
@@ -366,7 +366,7 @@ class ExpressionReader:
             isinstance(side, exp.Interval) for side in (e.this, e.expression)
         )
 
-    def _shifted(self, e: exp.Expr) -> Term:
+    def _shift(self, e: exp.Expr) -> Term:
         """A time plus or minus an interval."""
         origin, interval = e.this, e.expression
         plus = isinstance(e, exp.Add | exp.DateAdd)
@@ -379,7 +379,7 @@ class ExpressionReader:
         if not unit or isinstance(origin, exp.Interval):
             _refuse(f"{said(e)} is not answered", "write INTERVAL 3 DAY: one number and one unit")
         amount = self._amount(number)
-        return self._applied(f"{'+' if plus else '-'} {unit}", e, [self.read(origin), amount])
+        return self._apply(f"{'+' if plus else '-'} {unit}", e, [self.read(origin), amount])
 
     @_reads(exp.Interval)
     def _interval(self, e: exp.Interval) -> Term:
@@ -418,20 +418,20 @@ class ExpressionReader:
         return constant(e.sql("duckdb").strip("'").replace("''", "'"), T.TEXT)
 
     @_reads(exp.SHA2)
-    def _hashed(self, e: exp.SHA2) -> Term:
+    def _hash(self, e: exp.SHA2) -> Term:
         if e.args.get("length") is not None and e.args["length"].name != "256":
             _refuse(f"{said(e)} is not answered", "sha256(x) is")
         return self._function("sha256", e, [e.this])
 
     @_reads(exp.Pad)
-    def _padded(self, e: exp.Pad) -> Term:
+    def _pad(self, e: exp.Pad) -> Term:
         fill = e.args.get("fill_pattern") or exp.Literal.string(" ")
         return self._function(
             "lpad" if e.args.get("is_left") else "rpad", e, [e.this, e.expression, fill]
         )
 
     @_reads(exp.RegexpLike, exp.RegexpFullMatch)
-    def _matched(self, e: exp.Expr) -> Term:
+    def _match(self, e: exp.Expr) -> Term:
         if e.args.get("flag") is not None or e.args.get("options") is not None:
             _refuse(f"{said(e)} has options", "write (?i) at the beginning of the expression")
         self._check_expression(e)
@@ -447,7 +447,7 @@ class ExpressionReader:
         return self._function("regexp_extract", e, [e.this, e.expression, group])
 
     @_reads(exp.RegexpReplace)
-    def _replaced(self, e: exp.RegexpReplace) -> Term:
+    def _replace(self, e: exp.RegexpReplace) -> Term:
         self._check_expression(e)
         options = e.args.get("modifiers")
         every = options is not None and options.name == "g"
@@ -465,7 +465,7 @@ class ExpressionReader:
         self._evaluate(f"regexp_matches('', {pattern.sql('duckdb')})")
 
     @_reads(exp.TimeToStr, exp.ToChar, exp.StrToTime)
-    def _formatted(self, e: exp.Expr) -> Term:
+    def _format(self, e: exp.Expr) -> Term:
         form = e.args.get("format")
         if not isinstance(form, exp.Literal) or not form.is_string:
             _refuse(f"{said(e)}: a format is a constant", "strftime(x, '%Y-%m')")
@@ -490,7 +490,7 @@ class ExpressionReader:
             _refuse(f"{said(e)}: time_bucket is of a date or a time", "use width_bucket")
         moment = cast(in_range(term), T.TIMESTAMP)
         assert moment is not None
-        type = T.moved(T.TIMESTAMP, 366_000, 0)
+        type = T.shift_type(T.TIMESTAMP, 366_000, 0)
         return call(
             f"time_bucket {number} {unit}",
             f"time_bucket(INTERVAL '{number} {unit}', {{0}})",
@@ -505,7 +505,7 @@ class ExpressionReader:
         if not low < high or not 1 <= number <= 10_000 or number != int(number):
             _refuse(f"{said(e)} makes no buckets", "width_bucket(x, 0, 100, 10)")
         value = self._argument(
-            self._applied("+", e, [self.read(e.this), constant(0.0, T.DOUBLE)]), Family.DOUBLE, e
+            self._apply("+", e, [self.read(e.this), constant(0.0, T.DOUBLE)]), Family.DOUBLE, e
         )
         place = f"least(floor(({{0}} - {low!r}) * {number!r} / {high - low!r}), {number - 1!r})"
         sql = (
@@ -517,7 +517,7 @@ class ExpressionReader:
     def _number(self, e: exp.Expr, of: exp.Expr) -> float:
         term = self.read(e)
         found = cast(term, T.DOUBLE) if term.is_written else None
-        value = found and self._folded(found, e).value
+        value = found and self._fold(found, e).value
         if not isinstance(value, int | float) or not math.isfinite(value):
             _refuse(f"{said(of)}: {said(e)} is not a constant number", "write the number itself")
         return float(value)
@@ -540,13 +540,13 @@ class ExpressionReader:
         at = (-1 if plain is not place else 1) * int(plain.this) + 1
         if not -T.INT64[1] <= at <= T.INT64[1]:
             _refuse(f"{said(e)} is no place in a list", "the first is x[1], the last x[-1]")
-        return self._applied("list_extract", e, [self.read(e.this), constant(at, T.BIGINT)])
+        return self._apply("list_extract", e, [self.read(e.this), constant(at, T.BIGINT)])
 
     def _is_any(self, e: exp.Expr, listed: exp.Any) -> Term:
         """Return x = ANY(list): whether one is x; not known if x or one that might be is NULL."""
         if not isinstance(e, exp.EQ):
             _refuse(f"{said(e)} is not answered", "x = ANY(list) is; unnest(list) has its values")
-        has = self._applied("contains", e, [self.read(listed.this), self.read(e.this)])
+        has = self._apply("contains", e, [self.read(listed.this), self.read(e.this)])
         known = "{2} IS NOT NULL AND list_count({1}) = len({1})"
         none = f"coalesce(len({{1}}), 0) = 0 OR ({known})"
         sql = f"CASE WHEN {{0}} THEN true WHEN {none} THEN false END"
@@ -566,10 +566,10 @@ class ExpressionReader:
         return call("concat_ws", f"left(concat_ws({places}), {MAX_TEXT})", T.TEXT, *parts)
 
     @_reads(exp.DPipe, exp.Concat)
-    def _joined(self, e: exp.Expr) -> Term:
+    def _join(self, e: exp.Expr) -> Term:
         """|| of two, and concat of many, which leaves NULL out."""
         if isinstance(e, exp.DPipe):
-            return self._applied("||", e, [self._text(e.this), self._text(e.expression)])
+            return self._apply("||", e, [self._text(e.this), self._text(e.expression)])
         parts = [self._text(x) for x in e.expressions]
         places = ", ".join(f"{{{i}}}" for i in range(len(parts)))
         return call("concat", f"left(concat({places}), {MAX_TEXT})", T.TEXT, *parts)
@@ -578,7 +578,7 @@ class ExpressionReader:
         term = cast(self.read(e), T.TEXT)
         if term is None:
             _refuse(f"{said(e)} has a zone, and no text", "cast it to TIMESTAMP first")
-        return self._folded(term, e)
+        return self._fold(term, e)
 
     # -- choices ---------------------------------------------------------------------------------
 
@@ -640,7 +640,7 @@ class ExpressionReader:
             _refuse(
                 f"{said(e)} is {term.type.family.one}, not {type.family.one}", "use CAST(x AS type)"
             )
-        return self._folded(done, e, str(type.family))
+        return self._fold(done, e, str(type.family))
 
     # -- where noised values lie (`sparseq.sql.interval_propagation`) -----------------------------
 
@@ -710,7 +710,7 @@ class ExpressionReader:
             _refuse(
                 f"{said(e)}: {term.type.family.one} is not a {type.family}", "use CAST(x AS type)"
             )
-        return self._folded(done, _of(term, e), str(type.family))
+        return self._fold(done, _of(term, e), str(type.family))
 
     def _check_day(self, term: Term, type: Type) -> None:
         """Refuse a time of day beside a DATE, where a cast would drop it."""
@@ -800,9 +800,9 @@ class ExpressionReader:
     # -- the table -------------------------------------------------------------------------------
 
     def _function(self, name: str, e: exp.Expr, parts: Sequence[exp.Expr]) -> Term:
-        return self._applied(name, e, [self.read(p) for p in parts])
+        return self._apply(name, e, [self.read(p) for p in parts])
 
-    def _applied(self, name: str, e: exp.Expr, terms: list[Term]) -> Term:
+    def _apply(self, name: str, e: exp.Expr, terms: list[Term]) -> Term:
         """Return the first overload that takes the arguments with the least change."""
         orders = [terms, terms[::-1]] if name in _ANY_ORDER else [terms]
         tried = [
@@ -812,13 +812,13 @@ class ExpressionReader:
             if (cost := distance(order, f)) is not None
         ]
         for _, _, f, order in sorted(tried, key=lambda x: x[:2]):
-            done = self._called(f, e, order)
+            done = self._call(f, e, order)
             if done is not None:
                 return done
         kinds = ", ".join(str(t.type.family) for t in terms)
         _refuse(f"{said(e)}: {name.split(' ')[0]} does not take {kinds}", hint_of(name, terms))
 
-    def _called(self, f: Function, e: exp.Expr, terms: Sequence[Term]) -> Term | None:
+    def _call(self, f: Function, e: exp.Expr, terms: Sequence[Term]) -> Term | None:
         for i in f.fixed:
             if not terms[i].is_written or terms[i].value is None:
                 what = "a number of decimals" if f.name in ("round", "trunc") else said_in(e, i)
@@ -840,10 +840,10 @@ class ExpressionReader:
         if family is Family.DECIMAL:
             target = T.as_decimal(term.type)
         else:
-            target = number if family is Family.DOUBLE else T.type_named(_OWN[family]) or T.DOUBLE
+            target = number if family is Family.DOUBLE else T.find_type(_OWN[family]) or T.DOUBLE
         done = self._become(term, target, e)
         assert done is not None  # `cost_of` has looked
-        return self._folded(done, _of(term, e), str(family))
+        return self._fold(done, _of(term, e), str(family))
 
 
 _OWN = {

@@ -479,7 +479,7 @@ def _value_of(text: str, type: str) -> Any:
     return decimal.Decimal(text) if type.startswith("DECIMAL") else text
 
 
-def declared(
+def declare(
     table: Table,
     keys: dict[str, tuple[Any, ...]],
     bounds: Mapping[str, tuple[Bound, Bound]],

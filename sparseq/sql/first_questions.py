@@ -150,9 +150,9 @@ class FirstQuestions:
             self._query(node.this, known)
             self._query(node.expression, known)
         elif isinstance(node, exp.Select):
-            self._select(node, known | self._named(node, known))
+            self._select(node, known | self._name(node, known))
 
-    def _named(self, node: exp.Select, known: dict[str, KnownRows]) -> dict[str, KnownRows]:
+    def _name(self, node: exp.Select, known: dict[str, KnownRows]) -> dict[str, KnownRows]:
         found: dict[str, KnownRows] = {}
         clause = node.args.get("with_")
         for cte in clause.expressions if clause is not None else []:
@@ -208,10 +208,10 @@ class FirstQuestions:
         around = holder.parent
         if listed or isinstance(around, exp.Exists | exp.Any | exp.All) or is_correlated(inner):
             return
-        if len(inner.expressions) != 1 or not has_one_row(inner, known | self._named(inner, known)):
+        if len(inner.expressions) != 1 or not has_one_row(inner, known | self._name(inner, known)):
             return
         if self._separator.query(inner.copy(), known)[1].rows is RowKind.RELEASED:
-            (number,) = self._asked(inner, known)
+            (number,) = self._ask(inner, known)
             value = number(_limits_from_below(holder))
             alias = holder.alias if isinstance(holder, exp.Subquery) else ""
             holder.replace(exp.alias_(value, alias, quoted=True) if alias else value)
@@ -227,7 +227,7 @@ class FirstQuestions:
             return
         sees = known[item.name].sees if isinstance(item, exp.Table) else known
         alias, names = item.alias_or_name, [e.alias_or_name for e in tree.expressions]
-        numbers = dict(zip(names, self._asked(tree, dict(sees)), strict=True))
+        numbers = dict(zip(names, self._ask(tree, dict(sees)), strict=True))
         joins.remove(join)
         if join.this is not item:
             select.set("from_", exp.From(this=join.this))
@@ -243,7 +243,7 @@ class FirstQuestions:
             place = column.parent if same and column.parent is not None else column
             place.replace(numbers[column.name](_limits_from_below(place)))
 
-    def _asked(self, inner: exp.Select, known: dict[str, KnownRows]) -> Sequence[Number]:
+    def _ask(self, inner: exp.Select, known: dict[str, KnownRows]) -> Sequence[Number]:
         question = inner.copy()
         named_for(question, known)
         self._found = True

@@ -59,7 +59,7 @@ from sqlglot import exp
 from sparseq.base.errors import QueryRefused
 from sparseq.language import types as T
 from sparseq.language.expression_tree import Term, call, cast
-from sparseq.language.types import Family, Type, type_named
+from sparseq.language.types import Family, Type, find_type
 from sparseq.sql.bounds import Interval
 from sparseq.sql.catalog import INTEGER_TYPES, Column, Table
 from sparseq.sql.parse import said
@@ -100,7 +100,7 @@ class ColumnFacts:
     @property
     def held(self) -> Type | None:
         """The type of its values in an expression; None: no expression takes it."""
-        known = type_named(self.type)
+        known = find_type(self.type)
         return known and replace(known, zoned=self.zoned)
 
 
@@ -442,7 +442,7 @@ def _joined_once(
 _WORDS: dict[type, str] = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}
 
 
-def combined(
+def combine(
     tree: exp.SetOperation, alias: str, lower: Callable[[exp.Expr, str], FromItem]
 ) -> FromItem:
     """Return both sides of a set operation as one source.
@@ -528,7 +528,7 @@ def _facts(a: ColumnFacts, b: ColumnFacts) -> ColumnFacts:
 
 def _column(facts: ColumnFacts, own: str, type: str, name: str, tree: exp.Expr) -> str:
     """Return a side's column in the type of both, zeros and NaNs of two signs made one."""
-    have, wanted = type_named(facts.type), type_named(type)
+    have, wanted = find_type(facts.type), find_type(type)
     done = None if have is None or wanted is None else cast(Term(have, quoted(own)), wanted)
     if done is None:
         raise QueryRefused(

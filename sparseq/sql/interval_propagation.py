@@ -123,7 +123,7 @@ class _Queries:
     def query(self, node: exp.Expr) -> Shape:
         if isinstance(node, exp.Subquery):
             return self.query(node.this)
-        shape = self._measured(node)
+        shape = self._measure(node)
         keeps = not isinstance(node, exp.SetOperation) or _keeps_all(node)
         names = [name for name, w in shape.columns.items() if w.ends is not None and keeps]
         places = {name: place for place, name in enumerate(shape.columns)}
@@ -133,12 +133,12 @@ class _Queries:
         columns = {n: w if n in names else replace(w, ends=None) for n, w in shape.columns.items()}
         return Shape(columns, shape.public_rows)
 
-    def _measured(self, node: exp.Expr) -> Shape:
+    def _measure(self, node: exp.Expr) -> Shape:
         """Return the shape of a query; the ends of its columns are not beside them yet."""
         if isinstance(node, exp.Subquery):
-            return self._measured(node.this)
+            return self._measure(node.this)
         if isinstance(node, exp.SetOperation):
-            left, right = self._measured(node.this), self._measured(node.expression)
+            left, right = self._measure(node.this), self._measure(node.expression)
             pairs = zip(left.columns.items(), right.columns.values(), strict=False)
             columns = {name: _either(a, b) for (name, a), b in pairs}
             exact = left.public_rows and right.public_rows
@@ -345,7 +345,7 @@ class _Select:
         if not any(w.noised for w in inside):
             whole = isinstance(e, exp.Literal) and not e.is_string and "." not in e.this
             return replace(PUBLIC, whole=whole)
-        return self._computed(e)
+        return self._compute(e)
 
     def _is_integer(self, e: exp.Expr) -> bool:
         """Tell whether SQL has integers where noise may have made fractions."""
@@ -372,7 +372,7 @@ class _Select:
             return width
         return replace(width, ends=exp.column(e.name + ENDS, e.table, quoted=True))
 
-    def _computed(self, e: exp.Expr) -> Width:
+    def _compute(self, e: exp.Expr) -> Width:
         if isinstance(e, exp.If | exp.Case):
             return self._case(e)
         if isinstance(e, exp.Coalesce):
@@ -387,9 +387,9 @@ class _Select:
             e.replace(whole)
             return replace(self.width(whole), whole=True)
         called = call_of(e)
-        return UNKNOWN if called is None else self._called(*called)
+        return UNKNOWN if called is None else self._call(*called)
 
-    def _called(self, name: str, of: Sequence[exp.Expr]) -> Width:
+    def _call(self, name: str, of: Sequence[exp.Expr]) -> Width:
         """Return the width of a function of the table, by its rule."""
         widths = [self.width(x) for x in of]
         unknown = any(w.noised and w.ends is None for w in widths)

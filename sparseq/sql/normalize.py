@@ -26,7 +26,7 @@ from sparseq.sql.grouping_sets import without_pivot, without_sets
 from sparseq.sql.parsed_expressions import (
     OPERATORS,
     conjuncts,
-    function_named,
+    find_function,
     function_of,
     moment_of,
     respelt,
@@ -451,12 +451,12 @@ def check_allowed(tree: exp.Expr, text: str, most: Mapping[str, int]) -> None:
         kind = type(node)
         if isinstance(node, exp.Anonymous):
             name = node.name.lower()
-            if name not in _NAMED and name != "age" and not function_named(name):
+            if name not in _NAMED and name != "age" and not find_function(name):
                 raise _unknown(node.name)
         elif kind in _WHY:
             raise QueryRefused(*_WHY[kind])
         elif kind not in ALLOWED:
-            raise _refused(node, text)
+            raise _refusal(node, text)
         _check_parts(node)
     LIMITS["joins"].check(sum(1 for _ in tree.find_all(exp.Join)), most)
 
@@ -540,7 +540,7 @@ def _unknown(name: str) -> QueryRefused:
     return QueryRefused(f"function {name}() is not available", hint)
 
 
-def _refused(node: exp.Expr, text: str) -> QueryRefused:
+def _refusal(node: exp.Expr, text: str) -> QueryRefused:
     inside = next((c for c in node.iter_expressions() if type(c) in _WHY), None)
     if inside is not None:
         return QueryRefused(*_WHY[type(inside)])
@@ -574,27 +574,27 @@ def rewritten(tree: exp.Expr, catalog: Catalog | None = None) -> exp.Expr:
         if select is tree:
             tree = whole
         elif whole is not select:
-            select.replace(_selected(whole))
+            select.replace(_select(whole))
     for select in list(tree.find_all(exp.Select)):
         if select.find(exp.Array) is not None:
             _quantile_lists(select)
         for rule in _RULES:
             rule(select)
-    return _selected(tree)
+    return _select(tree)
 
 
-def _selected(tree: exp.Expr) -> exp.Expr:
+def _select(tree: exp.Expr) -> exp.Expr:
     """Return a set operation as SELECT * FROM it; its ORDER BY and LIMIT are the SELECT's."""
     if not isinstance(tree, exp.SetOperation):
         return tree
-    select = exp.select("*").from_(exp.Subquery(this=tree, alias=_named("united")))
+    select = exp.select("*").from_(exp.Subquery(this=tree, alias=_name("united")))
     for clause in ("with_", "order", "limit", "offset"):
         select.set(clause, tree.args.get(clause))
         tree.set(clause, None)
     return select
 
 
-def _named(name: str) -> exp.TableAlias:
+def _name(name: str) -> exp.TableAlias:
     return exp.TableAlias(this=exp.to_identifier(name))
 
 
@@ -694,11 +694,11 @@ def _group_by_all(select: exp.Select) -> None:
         (ordered,) = order.expressions
         if isinstance(ordered.this, exp.Var | exp.Column) and ordered.this.name.upper() == "ALL":
             places = [str(i + 1) for i in range(len(select.expressions))]
-            by = [_ordered(ordered, exp.Literal.number(place)) for place in places]
+            by = [_order(ordered, exp.Literal.number(place)) for place in places]
             select.set("order", exp.Order(expressions=by))
 
 
-def _ordered(like: exp.Expr, this: exp.Expr) -> exp.Ordered:
+def _order(like: exp.Expr, this: exp.Expr) -> exp.Ordered:
     copy = like.copy()
     copy.set("this", this)
     assert isinstance(copy, exp.Ordered)
@@ -831,10 +831,10 @@ def _common_conditions(select: exp.Select) -> None:
         place = "on" if isinstance(clause, exp.Join) else "this"
         for condition in conjuncts(clause and clause.args.get(place)):
             if isinstance(condition, exp.Or):
-                condition.replace(exp.paren(_factored(condition), copy=False))
+                condition.replace(exp.paren(_factor(condition), copy=False))
 
 
-def _factored(either: exp.Or) -> exp.Expr:
+def _factor(either: exp.Or) -> exp.Expr:
     branches = [conjuncts(b) for b in either.flatten()]
     first, *others = branches
     common = [c for c in first if all(c in branch for branch in others)]
@@ -844,7 +844,7 @@ def _factored(either: exp.Or) -> exp.Expr:
     return exp.and_(*common, exp.or_(*(exp.and_(*branch) for branch in rest)))
 
 
-def _qualified(select: exp.Select) -> None:
+def _qualify(select: exp.Select) -> None:
     """QUALIFY: refused without a window, as it is in SQL."""
     qualify = select.args.get("qualify")
     if qualify and not any(e.find(exp.Window) for e in [qualify, *select.expressions]):
@@ -942,5 +942,5 @@ _RULES: list[Callable[[exp.Select], None]] = [
     _right_joins,
     _common_conditions,
     _compared_rows,
-    _qualified,
+    _qualify,
 ]

@@ -188,7 +188,7 @@ def _qualify(tree: exp.Select, catalog: Catalog) -> exp.Select:
     try:
         qualified = qualify(tree, schema=schema, dialect=Dialect, validate_qualify_columns=True)
     except OptimizeError as error:
-        raise _unresolved(str(error), catalog) from None
+        raise _unknown_column(str(error), catalog) from None
     except SqlglotError as error:
         raise NotSql(f"this query can't be read: {_message(error)}") from None
     assert isinstance(qualified, exp.Select)
@@ -346,7 +346,7 @@ def _same_people(
     return found
 
 
-def spelled(tree: exp.Select, catalog: Catalog) -> dict[str, str]:
+def spell_columns(tree: exp.Select, catalog: Catalog) -> dict[str, str]:
     """Return the columns of a parsed SELECT as they were written, by their names in the tree.
 
     A column without an alias is called as where it comes from: so does DuckDB.
@@ -354,14 +354,15 @@ def spelled(tree: exp.Select, catalog: Catalog) -> dict[str, str]:
     Example:
         >>> from sparseq.sql.catalog import Column, Table
         >>> shop = Catalog((Table("t", (Column("who", "BIGINT"),), "who"),))
-        >>> spelled(parse('SELECT WHO, count(*) AS "Orders" FROM t GROUP BY 1', shop)[0], shop)
+        >>> tree, _ = parse('SELECT WHO, count(*) AS "Orders" FROM t GROUP BY 1', shop)
+        >>> spell_columns(tree, shop)
         {'who': 'who', 'orders': 'Orders'}
     """
     scope, listed = build_scope(tree), tree.meta[_SPELLED]
-    return {e.alias_or_name: _spelled(e, scope, listed, catalog) for e in tree.expressions}
+    return {e.alias_or_name: _spell(e, scope, listed, catalog) for e in tree.expressions}
 
 
-def _spelled(e: exp.Expr, scope: Scope | None, listed: Mapping[str, str], catalog: Catalog) -> str:
+def _spell(e: exp.Expr, scope: Scope | None, listed: Mapping[str, str], catalog: Catalog) -> str:
     """Return a column as it was written; `listed`: columns that a subquery's alias names."""
     name, alias, column = e.alias_or_name, e.args.get("alias"), e.unalias()
     if isinstance(alias, exp.Identifier) and _SPELLED in alias.meta:
@@ -372,12 +373,12 @@ def _spelled(e: exp.Expr, scope: Scope | None, listed: Mapping[str, str], catalo
     if isinstance(source, Scope) and isinstance(source.expression, exp.Query):
         source = next(iter(source.set_operation_scopes), source)
         inner = (x for x in source.expression.expressions if x.alias_or_name == name)
-        return next((_spelled(x, source, listed, catalog) for x in inner), name)
+        return next((_spell(x, source, listed, catalog) for x in inner), name)
     stored = catalog.table(source.name).columns if isinstance(source, exp.Table) else ()
     return next((c.name for c in stored if c.name.lower() == name), name)
 
 
-def _unresolved(message: str, catalog: Catalog) -> QueryRefused:
+def _unknown_column(message: str, catalog: Catalog) -> QueryRefused:
     found = re.search(r"[Cc]olumn(?: '\"?([^'\"]+)|: (\S+))", message)
     if found:
         name = (found[1] or found[2]).split(".")[-1].strip('"')

@@ -226,7 +226,7 @@ _WRITTEN = {
 
 
 @cache
-def function_named(name: str) -> str:
+def find_function(name: str) -> str:
     """Return the table's name of a function that sqlglot doesn't know; "": it isn't there."""
     forms = (f.form for f in overloads(name))
     return name if any(form.startswith(f"{name}(") for form in forms) else _WRITTEN.get(name, "")
@@ -264,7 +264,7 @@ def call_of(e: exp.Expr) -> tuple[str, list[exp.Expr]] | None:
     """
     match e:
         case exp.Anonymous():
-            name, parts = function_named(e.name.lower()), list(e.expressions)
+            name, parts = find_function(e.name.lower()), list(e.expressions)
         case exp.Log():
             return _logarithm(e)
         case exp.Greatest() | exp.Least():

@@ -27,7 +27,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from sparseq.accounting._numbers import in_range
-from sparseq.base.arguments import checked, needed_polars
+from sparseq.base.arguments import check_arguments, needed_polars
 from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.parameters import literal
@@ -494,7 +494,7 @@ class Aggregation:
             text += " GROUP BY " + ", ".join(self.groups)
         return text
 
-    @checked
+    @check_arguments
     def ask(self, *, request_id: str | None = None, fresh: bool = False, **options: Any) -> Answer:
         """Ask it; see `Store.sql` for the options."""
         return self.store.ask(self.store.lower(self.sql), Options(**options), request_id, fresh)

@@ -100,10 +100,10 @@ class PublicFacts:
         _make_ends_function(self._con)
         for table, rows in self._rows.items():
             self._con.register("incoming", rows)
-            self._con.execute(f"INSERT INTO public.{_quoted(table)} SELECT * FROM incoming")
+            self._con.execute(f"INSERT INTO public.{_quote(table)} SELECT * FROM incoming")
             self._con.unregister("incoming")
         for cap in self._caps:
-            self._con.execute(_CAP.format(_quoted(cap)))
+            self._con.execute(_CAP.format(_quote(cap)))
 
     def types(self, sql: str) -> list[str]:
         """Return the types of a SELECT's columns, having run it on no private rows.
@@ -124,8 +124,8 @@ class PublicFacts:
 
     def ends(self, table: str, column: str) -> tuple[float, float] | None:
         """Return the least and the greatest finite number of a public table's column."""
-        field = f"TRY_CAST({_quoted(column)} AS DOUBLE)"
-        sql = f"SELECT min({field}), max({field}) FROM public.{_quoted(table)}"
+        field = f"TRY_CAST({_quote(column)} AS DOUBLE)"
+        sql = f"SELECT min({field}), max({field}) FROM public.{_quote(table)}"
         ((low, high),) = self.values(f"{sql} WHERE isfinite({field})")
         return None if low is None else (low, high)
 
@@ -191,7 +191,7 @@ class PublicFacts:
                 with Cancellation(self.patience) as look, look.interrupts(self._con.interrupt):
                     return fetch_at_most(self._con, sql, self.limits)
             except duckdb.Error as error:
-                raise _refused(error) from None
+                raise _refusal(error) from None
 
     def answer(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         """Return the rows of a SELECT over public tables and some released ones.
@@ -239,26 +239,26 @@ class PublicFacts:
     def know_cap(self, cap: Cap) -> None:
         """Have the table of a cap, empty, so that SQL that looks at it can be checked."""
         if cap.name not in self._caps:
-            self._run(_CAP.format(_quoted(cap.name)))
+            self._run(_CAP.format(_quote(cap.name)))
             self._caps[cap.name] = None
             while len(self._caps) > _MOST_CAPS:
                 oldest, _ = self._caps.popitem(last=False)
-                self._run(f"DROP TABLE temp.{_quoted(oldest)}")
+                self._run(f"DROP TABLE temp.{_quote(oldest)}")
         self._caps.move_to_end(cap.name)
 
     def _run(self, sql: str) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
         with self._lock:
             try:
                 try:
-                    return self._executed(sql)
+                    return self._execute(sql)
                 except duckdb.FatalException:  # given up, perhaps on a query of another store
                     self.close()
                     self._open()
-                    return self._executed(sql)
+                    return self._execute(sql)
             except duckdb.Error as error:
-                raise _refused(error) from None
+                raise _refusal(error) from None
 
-    def _executed(self, sql: str) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
+    def _execute(self, sql: str) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
         with Cancellation(self.patience) as look, look.interrupts(self._con.interrupt):
             result = self._con.execute(sql)
             described = [(str(c[0]), str(c[1])) for c in result.description or []]
@@ -273,7 +273,7 @@ class PublicFacts:
         self._close()
 
 
-def _refused(error: duckdb.Error) -> QueryRefused:
+def _refusal(error: duckdb.Error) -> QueryRefused:
     if isinstance(error, duckdb.InterruptException):
         check()
         return QueryRefused(
@@ -351,7 +351,7 @@ def _is_date(text: str) -> bool:
     return True
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -19,9 +19,9 @@ from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
 from sparseq.language import types as T
-from sparseq.language.conditions import allowed, fineness, finest
+from sparseq.language.conditions import fineness, finest, values_of_any
 from sparseq.language.expression_tree import Term
-from sparseq.language.types import NULL, Family, Type, type_named
+from sparseq.language.types import NULL, Family, Type, find_type
 from sparseq.language.value_sets import DAY, UNITS, ZONES_SINCE, Spans, places_of
 from sparseq.sql.bind_expressions import ExpressionReader
 from sparseq.sql.bounds import ONE_OF
@@ -173,7 +173,7 @@ class PublicValues:
         if isinstance(e, _ONE_OF):
             inside = e.this.expressions[0] if isinstance(e.this, exp.Distinct) else e.this
             return self.of(inside, type) if isinstance(inside, exp.Expr) else None
-        derived = self._derived(e)
+        derived = self._derive(e)
         return self.own(e, type) if derived is None else derived
 
     def inside(self, e: exp.Expr) -> list[Any] | None:
@@ -201,8 +201,8 @@ class PublicValues:
         if span is not None:
             return span
         if isinstance(e, exp.Column):
-            values = self._declared(e)
-            return self._equated(e, type) if values is None and equated else values
+            values = self._declare(e)
+            return self._equate(e, type) if values is None and equated else values
         if is_constant(e):
             return self._constants([e], type)
         return None
@@ -216,7 +216,7 @@ class PublicValues:
         """Tell whether the WHERE itself gives a column's values, and so lets no NULL pass."""
         found = (listed_by(condition, column) for condition in self._scope.where)
         listed = any(x is not None and self._spell_out(x, type) for x in found)
-        return listed or (self._range(column, type) is not None and not self._allowed(column)[1])
+        return listed or (self._range(column, type) is not None and not self._allow(column)[1])
 
     def may_be_null(self, e: exp.Expr) -> bool:
         """Tell whether NULL may pass: from the query and public facts, and so yes if in doubt."""
@@ -276,14 +276,14 @@ class PublicValues:
             return True
         if any(listed_by(c, e) is not None for c in about):
             return True
-        values = allowed(self._scope.term(e), self._scope.held_terms())
+        values = values_of_any(self._scope.term(e), self._scope.held_terms())
         return values is not None and not values.null
 
     def covers(self, e: exp.Expr, type: str) -> bool:
         """Tell whether an expression surely has no other values than the public ones."""
         return type == "BOOLEAN" or _literal_results(e) is not None or self._part_of(e) in _PARTS
 
-    def _declared(self, column: exp.Column) -> list[Any] | None:
+    def _declare(self, column: exp.Column) -> list[Any] | None:
         facts = self._scope.facts(column)
         stored, source = facts.stored, self._scope.sources[column.table]
         keys = None if stored is None else stored.keys
@@ -291,7 +291,7 @@ class PublicValues:
             keys = stored.found
         if stored is not None and keys is not None:
             listed = constants([str(k) for k in keys], "VARCHAR")
-            return self._typed(f"SELECT TRY_CAST(v AS {stored.type}) FROM unnest({listed}) AS t(v)")
+            return self._type(f"SELECT TRY_CAST(v AS {stored.type}) FROM unnest({listed}) AS t(v)")
         if stored is not None and source.table is not None and not source.private:
             name, field = quoted(source.table.name), quoted(stored.name)
             rows = self._public.values(
@@ -307,10 +307,10 @@ class PublicValues:
         type = self._scope.type_of(column)
         if type not in ("DATE", "TIMESTAMP"):
             return values
-        spans, _ = self._allowed(column)
+        spans, _ = self._allow(column)
         return values if spans is None else [v for v in values if _place(v) in spans]
 
-    def _equated(self, e: exp.Column, type: str) -> list[Any] | None:
+    def _equate(self, e: exp.Column, type: str) -> list[Any] | None:
         """Values of a column of the same type that it equals on every row."""
         for other in self._scope.equal_to(e):
             same = self._scope.type_of(other) == type
@@ -324,9 +324,9 @@ class PublicValues:
         if not all(map(is_constant, literals)):
             return None
         listed = ", ".join(f"TRY_CAST(({e.sql('duckdb')}) AS {type})" for e in literals)
-        return self._typed(f"SELECT unnest([{listed}])") if listed else []
+        return self._type(f"SELECT unnest([{listed}])") if listed else []
 
-    def _typed(self, sql: str) -> list[Any]:
+    def _type(self, sql: str) -> list[Any]:
         """Return the values of a SELECT's column, NULLs and repeats left out."""
         return list(dict.fromkeys(v for (v,) in self._public.values(sql) if v is not None))
 
@@ -334,16 +334,16 @@ class PublicValues:
         """All days, or all integers, that the WHERE lets pass."""
         if type != "DATE" and type not in INTEGER_TYPES:
             return None
-        spans, _ = self._allowed(e)
+        spans, _ = self._allow(e)
         if spans is None or (spans and not all(map(math.isfinite, spans.ends))):
             return None
-        return _listed(spans, type)
+        return _list(spans, type)
 
-    def _allowed(self, e: exp.Expr) -> tuple[Spans | None, bool]:
+    def _allow(self, e: exp.Expr) -> tuple[Spans | None, bool]:
         """Return what the WHERE lets an expression be: places, None if not known; and NULL."""
         if e.find(exp.AggFunc, exp.Window, exp.Select) is not None:
             return None, True
-        values = allowed(self._scope.term(e), self._scope.conditions())
+        values = values_of_any(self._scope.term(e), self._scope.conditions())
         if values is None or not isinstance(values.known, Spans):
             return None, True
         return values.known, values.null
@@ -359,7 +359,7 @@ class PublicValues:
         part = self._part_of(e)
         if part in _PARTS:
             return list(_PARTS[part])
-        return self._bounded(e, type)
+        return self._bound(e, type)
 
     @staticmethod
     def _part_of(e: exp.Expr) -> str:
@@ -371,7 +371,7 @@ class PublicValues:
             return str(part.name.upper())
         return _PART_NODES.get(e.__class__, "")
 
-    def _bounded(self, e: exp.Expr, type: str) -> list[Any] | None:
+    def _bound(self, e: exp.Expr, type: str) -> list[Any] | None:
         """All whole numbers, or days, within the bounds of an expression."""
         whole = integral(type) or isinstance(e, exp.Floor | exp.Ceil)
         if isinstance(e, exp.Round | exp.Trunc):
@@ -381,14 +381,14 @@ class PublicValues:
         ends, held = self._scope.ends(e), self._type_of(e)
         if held.family is Family.INTEGER:
             ends = max(ends[0], held.low), min(ends[1], held.high)
-        spans = self._allowed(e)[0] if type in INTEGER_TYPES else None
+        spans = self._allow(e)[0] if type in INTEGER_TYPES else None
         first, last = spans.ends if spans else (-math.inf, math.inf)
         least, most = max(ends[0], first), min(ends[1], last)
         if not most - least <= MAX_VALUES:
             return None
         low, high = math.ceil(least), math.floor(most)
         if type == "DATE":
-            return _listed(Spans.of([(low, high)]), type)
+            return _list(Spans.of([(low, high)]), type)
         return [v if integral(type) else float(v) for v in range(low, high + 1)]
 
     def _type_of(self, e: exp.Expr) -> Type:
@@ -398,11 +398,11 @@ class PublicValues:
 
     # -- values of an expression of others -------------------------------------------------------
 
-    def _derived(self, e: exp.Expr) -> list[Any] | None:
+    def _derive(self, e: exp.Expr) -> list[Any] | None:
         """Values of a function of parts whose own values are public."""
         if isinstance(e, exp.Column):
             type = self._scope.type_of(e)
-            return self._bounded(e, type)
+            return self._bound(e, type)
         parts = _Parts(self, self._scope, e)
         made = parts.of(e)
         if made is None or not parts.known:
@@ -416,7 +416,7 @@ class PublicValues:
             f"SELECT DISTINCT {reader.at_rest(made).sql} AS v FROM {rows} WHERE v IS NOT NULL "
             f"ORDER BY 1 LIMIT {MAX_VALUES + 1}"
         )
-        return self._passing(e, [v for (v,) in found])
+        return self._filter(e, [v for (v,) in found])
 
     def together(self, keys: Sequence[exp.Expr]) -> list[tuple[Any, ...]] | None:
         """Return the values that keys have at once; None: any of one may go with any of another.
@@ -476,11 +476,11 @@ class PublicValues:
     def _constant(self, sql: str) -> Any:
         return self._public.constant(sql)
 
-    def _passing(self, e: exp.Expr, values: list[Any]) -> list[Any]:
+    def _filter(self, e: exp.Expr, values: list[Any]) -> list[Any]:
         """Leave out what the WHERE's limits on the very expression don't let pass."""
         if not values or not isinstance(values[0], int) or isinstance(values[0], bool):
             return values
-        spans, _ = self._allowed(e)
+        spans, _ = self._allow(e)
         return values if spans is None else [v for v in values if v in spans]
 
     def moments(self, column: exp.Column, of: Sequence[Term]) -> tuple[int, str] | None:
@@ -492,7 +492,7 @@ class PublicValues:
         Returns:
             How many, and SQL of them.
         """
-        spans, _ = self._allowed(column)
+        spans, _ = self._allow(column)
         assert spans is not None  # of timestamps
         bounds = self._scope.facts(column).bounds
         if bounds is not None and all(map(math.isfinite, bounds)):
@@ -601,12 +601,12 @@ class _Parts:
 
     def _column(self, e: exp.Column) -> exp.Expr | None:
         type = self._scope.type_of(e)
-        if type_named(type) is None or self._scope.may_lack_user(e) or self._scope.is_user(e):
+        if find_type(type) is None or self._scope.may_lack_user(e) or self._scope.is_user(e):
             return None
         values = self._values.of(e, type)
         if values is not None and len(values) <= MAX_VALUES:
             confined = self._values.confined(e, type) or not self._values.may_be_null(e)
-            return self._named(e, self._scope.facts(e).held, values, confined)
+            return self._name(e, self._scope.facts(e).held, values, confined)
         held = self._scope.facts(e).held
         try:
             root = [self._scope.term(self._root)]
@@ -629,9 +629,9 @@ class _Parts:
         values = self._values.own(e, type.sql) if type.family is not Family.BOOLEAN else None
         if type.family is Family.BOOLEAN:
             values = [False, True]
-        return self._named(e, type, values, False) if values else None
+        return self._name(e, type, values, False) if values else None
 
-    def _named(
+    def _name(
         self, e: exp.Expr, held: Type | None, values: list[Any], confined: bool
     ) -> exp.Expr | None:
         if held is None:
@@ -660,7 +660,7 @@ def is_time(type: str) -> bool:
     return type in TIME_TYPES
 
 
-def _listed(spans: Spans, type: str) -> list[Any]:
+def _list(spans: Spans, type: str) -> list[Any]:
     """Return the values at some places, up to one more than are answered."""
     ends = (T.FIRST_DAY, T.LAST_DAY) if type == "DATE" else T.INT64
     parts = (range(int(a), int(b) + 1) for a, b in spans.both(Spans.of([ends])).spans)

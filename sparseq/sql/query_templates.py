@@ -114,15 +114,15 @@ def _with_dates(shape: _Shape, text: str, dates: list[str]) -> Query:
         return f"'{moment if len(found[1]) > 10 else moment.removesuffix(_MIDNIGHT)}'"
 
     known = shape.query.relation
-    conditions = tuple(_redated(c, lambda sql: _DATE.sub(other, sql)) for c in known.conditions)
+    conditions = tuple(_redate(c, lambda sql: _DATE.sub(other, sql)) for c in known.conditions)
     where = _DATE.sub(other, known.where)
     relation = replace(known, where=where, conditions=conditions)
     return replace(shape.query, text=text.strip(), relation=relation)
 
 
-def _redated(term: Term, other: Callable[[str], str]) -> Term:
+def _redate(term: Term, other: Callable[[str], str]) -> Term:
     """Return a term with other dates in it; they are where its SQL has them."""
-    arguments = tuple(_redated(a, other) for a in term.arguments)
+    arguments = tuple(_redate(a, other) for a in term.arguments)
     sql = other(term.sql)
     if sql == term.sql or not term.is_written or term.value is None:
         return replace(term, sql=sql, arguments=arguments)

@@ -29,10 +29,10 @@ from typing import NoReturn
 from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
-from sparseq.language.conditions import cells, passing
+from sparseq.language.conditions import cells, values_where
 from sparseq.language.expression_tree import Term, all_of
 from sparseq.language.types import BIGINT, MOST_LISTED, Family
-from sparseq.language.value_sets import DAY, UNITS, Spans, nested
+from sparseq.language.value_sets import DAY, UNITS, Spans, is_within
 from sparseq.sql.bind_expressions import ExpressionReader
 from sparseq.sql.bounds import Interval, ends, interval, of_rows
 from sparseq.sql.catalog import INTEGER_TYPES, TIME_TYPES, AccountWindow
@@ -45,7 +45,7 @@ from sparseq.sql.from_clause import (
     cap,
     cap_of_lists,
     check_factor,
-    combined,
+    combine,
     factor,
     joins_once,
     key_sql,
@@ -97,7 +97,7 @@ def is_window_apart(
         >>> is_window_apart("month", day, [], [day]), is_window_apart("month", day, [], [])
         (True, False)
     """
-    if any(nested(found, unit) for key in keys if (found := cells(key, time))):
+    if any(is_within(found, unit) for key in keys if (found := cells(key, time))):
         return True
     span = span_of(unit, time, conditions)
     return span is not None and span[1] <= span[0]
@@ -111,7 +111,7 @@ def span_of(unit: str, time: Term, conditions: Sequence[Term]) -> tuple[int, int
     Args:
         unit, time, conditions: See `is_window_apart`.
     """
-    passed = passing(conditions, time)
+    passed = values_where(conditions, time)
     if passed is None or not isinstance(passed.known, Spans):
         return None
     if not passed.known:
@@ -156,7 +156,7 @@ class Scope:
         self._reader = ExpressionReader(self._column, public.constant, self._identity)
         self._cap: tuple[Cap | None] | None = None
         for cte in select.ctes:
-            self.ctes[cte.alias] = self._derived(cte.this, cte.alias)
+            self.ctes[cte.alias] = self._derive(cte.this, cte.alias)
         self._joins: list[tuple[FromItem, Conjuncts]] = []
         unnest(select, lambda inner: reads_people(inner, self.ctes, public.catalog))
         PublicSubqueries(select, public, inner, self.ctes).answer()
@@ -219,7 +219,7 @@ class Scope:
         if isinstance(item, exp.Table):
             source = self._table(item.name, alias)
         elif isinstance(item, exp.Subquery):
-            source = self._derived(item.this, alias)
+            source = self._derive(item.this, alias)
         else:
             refuse(f"{said(item)} is not a table", "name a table of the store")
         if alias in self.sources:
@@ -241,11 +241,11 @@ class Scope:
         }
         return FromItem(alias, table.private, users, columns, table=table)
 
-    def _derived(self, tree: exp.Expr, alias: str) -> FromItem:
+    def _derive(self, tree: exp.Expr, alias: str) -> FromItem:
         while isinstance(tree, exp.Subquery):
             tree = tree.this
         if isinstance(tree, exp.SetOperation):
-            return combined(tree, alias, self._derived)
+            return combine(tree, alias, self._derive)
         if not isinstance(tree, exp.Select):
             refuse("joins in parentheses are not answered", "write FROM a JOIN b ON … JOIN c ON …")
         return self._inner(tree, alias, self.public, self.ctes)

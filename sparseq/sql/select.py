@@ -43,14 +43,14 @@ from sparseq.language import types as T
 from sparseq.language.functions import rule_of
 from sparseq.language.interval_arithmetic import rising_rule, round_to
 from sparseq.released import outputs as out
-from sparseq.released.outputs import LeastPeople, MeasureNode, combined
+from sparseq.released.outputs import LeastPeople, MeasureNode, combine
 from sparseq.released.sql_over_noise import ENDS, FEW, After, Place, PublicRows, ShownColumn
 from sparseq.sql.aggregates import Aggregates, Domains, possible_keys, with_people
 from sparseq.sql.catalog import INTEGER_TYPES, Catalog, FoundTuples
 from sparseq.sql.first_questions import SIZES, Before, FirstQuestions, Unbounded
 from sparseq.sql.from_clause import ColumnFacts, FromItem, quoted
 from sparseq.sql.interval_propagation import Shape, Width, with_ends
-from sparseq.sql.parse import RELEASED, parse, said, spelled
+from sparseq.sql.parse import RELEASED, parse, said, spell_columns
 from sparseq.sql.parsed_expressions import call_of, conjuncts, is_constant
 from sparseq.sql.plan import (
     LIMITS,
@@ -69,9 +69,9 @@ from sparseq.sql.plan import (
 from sparseq.sql.public_database import PublicFacts
 from sparseq.sql.public_values import MAX_VALUES, PublicValues
 from sparseq.sql.scope import Scope, refuse
-from sparseq.sql.split_question import QueryParts, separated
-from sparseq.sql.subqueries import aggregates, counts_owned, lower_inner, with_first_rows
-from sparseq.sql.suggestions import mended
+from sparseq.sql.split_question import QueryParts, split
+from sparseq.sql.subqueries import aggregates, counts_own_values, lower_inner, with_first_rows
+from sparseq.sql.suggestions import suggest
 
 # -- what is selected from answers -----------------------------------------------------------------
 
@@ -268,19 +268,19 @@ def lower_sql(
         QueryRefused: It is not understood, or can't be answered privately.
     """
     try:
-        return _lowered(text, catalog, public, first)
+        return _lower(text, catalog, public, first)
     except QueryRefused as refused:
         if first:
             told = "; ".join(answer.said for answer in first)
             raise type(refused)(f"{refused.message}, with {told}", refused.hint) from None
-        other = mended(text, refused, catalog, lambda sql: _checked(sql, catalog, public))
+        other = suggest(text, refused, catalog, lambda sql: _check(sql, catalog, public))
         hint = with_query(_short(refused.hint), other.query, other.same)
         raise type(refused)(refused.message, hint) from None
 
 
-def _checked(text: str, catalog: Catalog, public: PublicFacts) -> Query:
+def _check(text: str, catalog: Catalog, public: PublicFacts) -> Query:
     """Lower a query; refuse it where it needs options of the asker's to be answered."""
-    query = _lowered(text, catalog, public, ())
+    query = _lower(text, catalog, public, ())
     query = query if query.unbounded is None else query.unbounded.after
     for measure in (m for one in (*query.first, query) for m in one.measures):
         if measure.kind is Kind.SUM and measure.scale is None and query.options == Options():
@@ -288,26 +288,24 @@ def _checked(text: str, catalog: Catalog, public: PublicFacts) -> Query:
     return query
 
 
-def _lowered(
-    text: str, catalog: Catalog, public: PublicFacts, first: Sequence[FirstAnswer]
-) -> Query:
-    query, unbounded = _once_lowered(text, catalog, public, first)
+def _lower(text: str, catalog: Catalog, public: PublicFacts, first: Sequence[FirstAnswer]) -> Query:
+    query, unbounded = _lower_once(text, catalog, public, first)
     if not unbounded:
         return query
     public.assumes_bounds = True
     try:
-        after, _ = _once_lowered(text, catalog, public, first)
+        after, _ = _lower_once(text, catalog, public, first)
     finally:
         public.assumes_bounds = False
     return replace(query, unbounded=BoundSearch(unbounded, after))
 
 
-def _once_lowered(
+def _lower_once(
     text: str, catalog: Catalog, public: PublicFacts, first: Sequence[FirstAnswer]
 ) -> tuple[Query, Unbounded]:
     try:
         select, options = parse(text, catalog, public.limits)
-        names = spelled(select, catalog)
+        names = spell_columns(select, catalog)
         if _is_public(select, catalog):
             _check_public_joins(select, public)
             rows = PublicRows(public.rows(select.sql("duckdb"))).called(names)
@@ -349,7 +347,7 @@ def _with_numbers(
 
 def _of_tree(select: exp.Select, catalog: Catalog, public: PublicFacts) -> tuple[Query, Unbounded]:
     """Lower a tree that is about people, and has no name for it yet."""
-    taken_apart = separated(select, catalog)
+    taken_apart = split(select, catalog)
     outers = (
         [_Outer(select, public, direct=True)]
         if taken_apart is None
@@ -460,7 +458,7 @@ class _Outer:
         self.public = public
         self._numbered = False  # rows, for count(DISTINCT x) of what is one person's each
         owned = public.catalog.owned
-        if owned and counts_owned(select, owned):
+        if owned and counts_own_values(select, owned):
             self._numbered_rows()
         self.scope = Scope(self.select, public, {}, lower_inner)
         if not self.scope.private:
@@ -636,7 +634,7 @@ class _Outer:
 
         None, where the WHERE lets no other row pass than one of the groups.
         """
-        sides = [x for c in self.scope.where for x in _limited(c)]
+        sides = [x for c in self.scope.where for x in _limit(c)]
         ranged = {x for x in sides if sides.count(x) > 1}
         covers = PublicValues(self.scope, self.public).covers
         of_keys = zip(self.keys, self.key_types, values_of_keys(domains), strict=True)
@@ -798,12 +796,12 @@ class _Outer:
         if isinstance(e, exp.Not):
             return out.negation(self._node(e.this))
         if isinstance(e, exp.Between):
-            value = out.shared(self._node(e.this))
+            value = out.share(self._node(e.this))
             low = out.compare(operator.ge, value, self._node(e.args["low"]))
             high = out.compare(operator.le, value, self._node(e.args["high"]))
             return out.all_of(low, high)
         if isinstance(e, exp.In) and not e.args.get("query"):
-            value = out.shared(self._node(e.this))
+            value = out.share(self._node(e.this))
             same = [out.compare(operator.eq, value, self._node(x)) for x in e.expressions]
             return out.any_of(*same)
         return self._function(e)
@@ -823,8 +821,8 @@ class _Outer:
         if name in ("round", "trunc") and len(parts) == 2:
             self._check_digits(e, nodes[1])
         if isinstance(e, exp.Binary):
-            return combined(rule, nodes[0], nodes[1], self.public.weighted)
-        return out.applied(rule, *nodes)
+            return combine(rule, nodes[0], nodes[1], self.public.weighted)
+        return out.apply(rule, *nodes)
 
     def _check_digits(self, e: exp.Expr, digits: out.Node) -> None:
         value = digits.value if isinstance(digits, out.ConstantNode) else None
@@ -834,11 +832,11 @@ class _Outer:
     def _cast(self, e: exp.Cast) -> out.Node:
         inner = self._node(e.this)
         if e.to.is_type(*exp.DataType.INTEGER_TYPES):
-            return out.applied(rising_rule(np.rint), inner)
+            return out.apply(rising_rule(np.rint), inner)
         if e.to.is_type(exp.DataType.Type.DECIMAL):
             parameters = [int(p.name) for p in e.to.expressions] or [18, 3]
             digits = parameters[1] if len(parameters) > 1 else 0
-            return out.applied(rising_rule(lambda x: round_to(x, digits)), inner)
+            return out.apply(rising_rule(lambda x: round_to(x, digits)), inner)
         return inner
 
 
@@ -871,11 +869,11 @@ def _check_outputs(
         )
 
 
-def _limited(condition: exp.Expr) -> list[str]:
+def _limit(condition: exp.Expr) -> list[str]:
     """Return the columns that a condition limits, once for each end; NULL passes none of them.
 
     >>> from sqlglot import parse_one
-    >>> _limited(parse_one("x BETWEEN 1 AND 2")), _limited(parse_one("1 < x"))
+    >>> _limit(parse_one("x BETWEEN 1 AND 2")), _limit(parse_one("1 < x"))
     (['x', 'x'], ['x'])
     """
     ends = 0

@@ -22,7 +22,7 @@ from sparseq.sql.catalog import Catalog
 from sparseq.sql.normalize import BINNED, WINDOWED
 from sparseq.sql.parse import said
 from sparseq.sql.parsed_expressions import call_of, conjuncts, is_constant
-from sparseq.sql.subqueries import mapped, split_groups
+from sparseq.sql.subqueries import map_parts, split_groups
 
 _FIRST = "ask the inner question first, and write its answer into this one as a number or a list"
 _SHOWN = (
@@ -77,7 +77,7 @@ class QueryParts:
     questions: list[exp.Select] = field(default_factory=list)
 
 
-def separated(tree: exp.Select, catalog: Catalog) -> QueryParts | None:
+def split(tree: exp.Select, catalog: Catalog) -> QueryParts | None:
     """Return a query taken apart; None: all of it is one question, or is about no answer.
 
     Raises:
@@ -92,10 +92,10 @@ def separated(tree: exp.Select, catalog: Catalog) -> QueryParts | None:
     if separator.asked == 1 and separator.last is after and not _needs_more(tree):
         return None
     assert isinstance(after, exp.Select)
-    return _pruned(after, separator.questions)
+    return _prune(after, separator.questions)
 
 
-def _pruned(after: exp.Select, questions: list[exp.Select]) -> QueryParts:
+def _prune(after: exp.Select, questions: list[exp.Select]) -> QueryParts:
     """Leave out subqueries that have a name and are not read, and the questions in them."""
     leave_out_unread(after)
     names = {t.name for t in after.find_all(exp.Table) if t.name.startswith("#q")}
@@ -180,12 +180,12 @@ def _with_counts(select: exp.Select) -> exp.Select:
         if isinstance(e, exp.Mode):
             return exp.ArgMax(this=_of("x"), expression=_of("n"))
         text = e.sql("duckdb") if names else ""
-        return _of(names[text]) if text in names else mapped(e, lifted)
+        return _of(names[text]) if text in names else map_parts(e, lifted)
 
     return _over_counts(select, inner, names, lifted)
 
 
-def _summed(select: exp.Select, listed: exp.In) -> exp.Select:
+def _sum(select: exp.Select, listed: exp.In) -> exp.Select:
     """Return a SELECT over rows with x IN (an answer) as sums over groups by x too.
 
     Raises:
@@ -223,7 +223,7 @@ def _summed(select: exp.Select, listed: exp.In) -> exp.Select:
             total: exp.Expr = exp.Sum(this=_of(parts[text]))
             counts = not isinstance(e.this if isinstance(e, exp.Filter) else e, exp.Sum)
             return exp.func("coalesce", total, exp.Literal.number(0)) if counts else total
-        return _of(names[text]) if text in names else mapped(e, lifted)
+        return _of(names[text]) if text in names else map_parts(e, lifted)
 
     return _over_counts(select, inner, names, lifted)
 
@@ -407,7 +407,7 @@ class Separator:
         node.set("expression", right)
         return node, KnownRows(next(k for k in RowKind if k in kinds), a.users)
 
-    def _named(self, node: exp.Expr, known: dict[str, KnownRows]) -> dict[str, KnownRows]:
+    def _name(self, node: exp.Expr, known: dict[str, KnownRows]) -> dict[str, KnownRows]:
         """Return the CTEs of a query; those about people leave it."""
         clause = node.args.get("with_")
         if clause is None:
@@ -424,7 +424,7 @@ class Separator:
         self, select: exp.Select, known: dict[str, KnownRows]
     ) -> tuple[exp.Expr, KnownRows]:
         original = select.copy()
-        known |= self._named(select, known)
+        known |= self._name(select, known)
         users: dict[str, frozenset[str]] = {}
         kinds = set()
         for item in items_of(select):
@@ -440,7 +440,7 @@ class Separator:
             if grouped and not any(_is_user(k, users) for k in _keys(select).values()):
                 self._move_lists(original, known)
                 if (listed := self._list_of_another(original, known)) is not None:
-                    return self._select(_summed(original, listed), known)
+                    return self._select(_sum(original, listed), known)
                 if select.find(exp.Mode) and _modes(select):
                     return self._select(_with_counts(original), known)
                 return self._question(original, known), KnownRows(RowKind.RELEASED)
@@ -613,7 +613,7 @@ class Separator:
                 return e.copy()
             if isinstance(e, exp.Column) and e.table:
                 _refuse(f"{said(e)} is neither in GROUP BY nor aggregated", "add it to GROUP BY")
-            return mapped(e, lifted)
+            return map_parts(e, lifted)
 
         after = exp.Select(
             expressions=[

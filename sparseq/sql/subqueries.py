@@ -136,13 +136,13 @@ _GROUPS = (*_ROWS, "group", "having")
 _AFTER = ("group", "having", "qualify", "order", "distinct", "limit", "offset")
 
 
-def layered(select: exp.Select) -> exp.Select:
+def make_layers(select: exp.Select) -> exp.Select:
     """Return a subquery in layers, each with groups or windows or conditions on them.
 
     Example:
         >>> from sqlglot import parse_one
         >>> q = "SELECT t.a AS a FROM t QUALIFY row_number() OVER (ORDER BY t.b) = 1"
-        >>> layered(parse_one(q, dialect="duckdb")).sql("duckdb").count("SELECT")
+        >>> make_layers(parse_one(q, dialect="duckdb")).sql("duckdb").count("SELECT")
         2
     """
     select = _distinct_on(select)
@@ -150,7 +150,7 @@ def layered(select: exp.Select) -> exp.Select:
     if not windows:
         return select
     if _is_grouped(select):
-        return layered(split_groups(select))
+        return make_layers(split_groups(select))
     bare = all(
         isinstance(e.unalias(), exp.Window) or not e.find(exp.Window) for e in select.expressions
     )
@@ -216,7 +216,7 @@ def owned_value(e: exp.Count) -> exp.Expr:
     return value
 
 
-def counts_owned(select: exp.Select, names: Container[str]) -> bool:
+def counts_own_values(select: exp.Select, names: Container[str]) -> bool:
     """Tell whether distinct values of a column of such a name are counted."""
     found = (owned_value(e) for e in _counts_of_values(select))
     return any(isinstance(e, exp.Column) and e.name in names for e in found)
@@ -278,7 +278,7 @@ def _split(
             column = exp.column(names[text], alias, quoted=True)
             column.meta["written"] = e
             return column
-        return mapped(e, lifted)
+        return map_parts(e, lifted)
 
     shown = [
         exp.alias_(lifted(e.unalias()), e.alias_or_name, quoted=True) for e in select.expressions
@@ -300,7 +300,7 @@ def _split(
     return outer
 
 
-def mapped(e: exp.Expr, f: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+def map_parts(e: exp.Expr, f: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
     """Return an expression with its parts mapped."""
 
     def part(child: Any) -> Any:
@@ -380,7 +380,7 @@ def lower_inner(
     select: exp.Select, alias: str, public: PublicFacts, ctes: dict[str, FromItem]
 ) -> FromItem:
     """Return the subquery as a source, in physical form."""
-    select = layered(select)
+    select = make_layers(select)
     scope = Scope(select, public, ctes, lower_inner)
     private = bool(scope.private)
     _check(select, private)
@@ -440,7 +440,7 @@ class _Inner:
         projections = [self._projection(p) for p in self.select.expressions]
         projections = [p for p in projections if p]
         having = self.select.args.get("having")
-        condition = self._after_grouping(having.this, truth=True).sql if having is not None else ""
+        condition = self._group_first(having.this, truth=True).sql if having is not None else ""
         keys = [self._key(k).sql for k in self.keys if not self._is_user(k)]
         tail = "" if self.private else self._tail()
         self.scope.prepare()
@@ -494,7 +494,7 @@ class _Inner:
         return self.private and self.grouped and all(map(self._is_user, self.keys))
 
     def _plain_column(self, name: str, type: str) -> str:
-        held = T.type_named(type)
+        held = T.find_type(type)
         return quoted(name) if held is None else _plain(Term(held, quoted(name))).sql
 
     def _origin(self) -> str:
@@ -512,7 +512,7 @@ class _Inner:
     def _tail(self) -> str:
         """ORDER BY and LIMIT, which only subqueries over public tables may have."""
         order = self.select.args.get("order")
-        parts = [self._ordered(o, self._public_order) for o in order.expressions] if order else []
+        parts = [self._order(o, self._public_order) for o in order.expressions] if order else []
         tail = f" ORDER BY {', '.join(parts)}" if parts else ""
         for name in ("limit", "offset"):
             clause = self.select.args.get(name)
@@ -525,7 +525,7 @@ class _Inner:
             return str(whole(e, len(self.select.expressions)))
         if isinstance(e, exp.Column) and not e.table:
             return quoted(e.name)
-        return self._after_grouping(e).sql if self.grouped else self.scope.value_sql(e)
+        return self._group_first(e).sql if self.grouped else self.scope.value_sql(e)
 
     # -- what is selected -------------------------------------------------------------------------
 
@@ -546,16 +546,16 @@ class _Inner:
             assert column is not None
             self.columns[name] = ColumnFacts(self.scope.type_of(column))
             return ""
-        sql, zoned = self._selected(value)
+        sql, zoned = self._select(value)
         self.columns[name] = replace(self.columns[name], zoned=zoned)
         return f"{sql} AS {quoted(name)}"
 
-    def _selected(self, value: exp.Expr) -> tuple[str, bool]:
+    def _select(self, value: exp.Expr) -> tuple[str, bool]:
         """Return SQL of a column, and whether it has moments."""
         if isinstance(value, exp.Explode):
-            return f"unnest({self._unnested(value).sql})", False
+            return f"unnest({self._unnest(value).sql})", False
         if self.grouped:
-            term = self._after_grouping(value)
+            term = self._group_first(value)
             return term.sql, term.type.zoned
         if isinstance(value, exp.Window):
             of = value.this.this if isinstance(value.this, _ONE_OF_ITS_ROWS) else None
@@ -568,7 +568,7 @@ class _Inner:
         term = self.scope.column_term(value)
         return term.sql, term.type.zoned
 
-    def _unnested(self, e: exp.Explode) -> Term:
+    def _unnest(self, e: exp.Explode) -> Term:
         """Return the list whose values become rows; who gets too many of them is out."""
         if not isinstance(e.this, exp.Column):
             refuse(f"{said(e)}: a column of lists is unnested", "len(string_split(x, ' ')) counts")
@@ -594,7 +594,7 @@ class _Inner:
         if isinstance(value, exp.Column):
             facts = self.scope.facts(value)
             # strings have been decoded by now, and codes are gone
-            return ColumnFacts(facts.type, facts.bounds, _uncoded(facts), found, null)
+            return ColumnFacts(facts.type, facts.bounds, _decode_code(facts), found, null)
         counted = value.this.expressions if _is_count_of_values(value) else []
         if len(counted) == 1 and not self._is_user(counted[0]):
             known = self.values.inside(counted[0])
@@ -603,7 +603,7 @@ class _Inner:
 
     # -- aggregates -------------------------------------------------------------------------------
 
-    def _after_grouping(self, e: exp.Expr, truth: bool = False) -> Term:
+    def _group_first(self, e: exp.Expr, truth: bool = False) -> Term:
         """Return an expression over the columns of the first step, adding those it needs."""
         done = self._over_steps(e)
         reader = ExpressionReader(self._step_column, self.scope.public.constant)
@@ -654,7 +654,7 @@ class _Inner:
             condition = f" FILTER (WHERE {self.scope.truth_sql(e.expression.this)})"
             e = e.this
         sql, type = self._aggregated(e)
-        return Term(type, _narrowed(e, sql + condition, type))
+        return Term(type, _narrow(e, sql + condition, type))
 
     def _aggregated(self, e: exp.Expr) -> tuple[str, Type]:
         """Return SQL of an aggregate, and the type that it ends up with."""
@@ -663,7 +663,7 @@ class _Inner:
         if _is_binned(e) and e.name.lower() != "histogram":
             return self._quantile(e)
         if isinstance(e, _PICKED):
-            return self._picked(e)
+            return self._pick(e)
         if not isinstance(e, _AGGREGATES):
             refuse(f"{said(e)} is not answered in a subquery", _INSIDE)
         if isinstance(e, exp.Count) and isinstance(e.this, exp.Star):
@@ -686,7 +686,7 @@ class _Inner:
             return sql, T.DOUBLE
         return sql, _COUNT if isinstance(e, exp.Count | exp.CountIf) else T.BOOLEAN
 
-    def _picked(self, e: exp.Expr) -> tuple[str, Type]:
+    def _pick(self, e: exp.Expr) -> tuple[str, Type]:
         """Return one of a person's values: the same whatever row comes first.
 
         mode(x): of several that are as frequent the least. any_value(x): the least. first(x ORDER
@@ -704,7 +704,7 @@ class _Inner:
             return f"min({term.sql})", term.type
         if isinstance(e, exp.First | exp.Last) and not order:
             refuse(f"{said(e)}: which row comes first is open", f"{e.key}(x ORDER BY y)")
-        by = [self._ordered(o, lambda x: _plain(self.scope.column_term(x)).sql) for o in order]
+        by = [self._order(o, lambda x: _plain(self.scope.column_term(x)).sql) for o in order]
         return f"{e.key}({term.sql} ORDER BY {', '.join([*by, term.sql])})", term.type
 
     def _spread(self, e: exp.Expr) -> tuple[str, Type]:
@@ -797,7 +797,7 @@ class _Inner:
         parts = [self.scope.user] if self.private else []
         parts += [self.scope.value_sql(p) for p, is_user in every_part if not is_user]
         every = order.expressions if order else []
-        by, family = [self._ordered(o, self.scope.value_sql) for o in every], None
+        by, family = [self._order(o, self.scope.value_sql) for o in every], None
         if isinstance(function, _ONE_BY_ONE) and kind != "ROWS" and has_offsets(spec):
             refuse(
                 f"{said(window)}: which of its peers comes first is open", "use ROWS n PRECEDING"
@@ -805,13 +805,13 @@ class _Inner:
         if spec is not None and kind == "RANGE" and has_offsets(spec):
             terms = [self.scope.term(o.this if isinstance(o, exp.Ordered) else o) for o in every]
             key, family = distance_key(spec, terms), terms[0].type.family
-            by = [self._ordered(every[0], lambda _: key)]
+            by = [self._order(every[0], lambda _: key)]
         elif kind == "ROWS" or isinstance(function, _ONE_BY_ONE):
             by += self._ties(by, window.meta.get(SEEN, frozenset()))
         over = f"PARTITION BY {', '.join(parts)}" if parts else ""
         over += f" ORDER BY {', '.join(by)}" if by else ""
         sql = f"{call_sql} OVER ({over.strip()}{frame(spec, family)})"
-        return sql if type is None else _narrowed(function, sql, type)
+        return sql if type is None else _narrow(function, sql, type)
 
     def _window_only(self, function: exp.Func) -> str:
         if isinstance(function, _VALUES):
@@ -876,7 +876,7 @@ class _Inner:
             exp.column(name, source.alias, quoted=True)
             for source in self.scope.sources.values()
             for name in source.columns
-            if name in seen and name not in source.users and T.type_named(source.columns[name].type)
+            if name in seen and name not in source.users and T.find_type(source.columns[name].type)
         ]
         found = {c.sql(): c for e in self.select.expressions for c in e.find_all(exp.Column)}
         columns += [c for c in found.values() if not self._is_user(c)]
@@ -886,7 +886,7 @@ class _Inner:
         known = {o.removesuffix(f" NULLS {n}").removesuffix(" DESC") for o in by for n in _NULLS}
         return [b.sql for b in breakers if b.sql not in known] + signs
 
-    def _ordered(self, e: exp.Expr, to_sql: Callable[[exp.Expr], str]) -> str:
+    def _order(self, e: exp.Expr, to_sql: Callable[[exp.Expr], str]) -> str:
         if not isinstance(e, exp.Ordered):
             return to_sql(e)
         direction = " DESC" if e.args.get("desc") else ""
@@ -894,7 +894,7 @@ class _Inner:
         return f"{to_sql(e.this)}{direction} NULLS {nulls}"
 
 
-def _narrowed(e: exp.Expr, sql: str, type: Type) -> str:
+def _narrow(e: exp.Expr, sql: str, type: Type) -> str:
     """Return an aggregate in the type that is used on: DuckDB's is wider for these.
 
     A sum of whole numbers is one, NULL beyond 64 bits.
@@ -915,5 +915,5 @@ def _is_count_of_values(e: exp.Expr) -> bool:
     return isinstance(e, exp.Count) and isinstance(e.this, exp.Distinct)
 
 
-def _uncoded(facts: ColumnFacts) -> Column | None:
+def _decode_code(facts: ColumnFacts) -> Column | None:
     return replace(facts.stored, coded=False) if facts.stored is not None else None

@@ -97,16 +97,16 @@ def _join(select: exp.Select, found: exp.Select, alias: str) -> exp.Expr:
         correlation = _correlation(found, inside)
         if correlation.pairs:
             return _among(select, found, around, correlation, alias)
-        rows, pairs = _listed(found, around.this, correlation)
+        rows, pairs = _list(found, around.this, correlation)
         there = _there(alias, correlation)
     elif isinstance(around, exp.Exists):
         correlation = _correlation(found, inside)
-        rows, pairs = _grouped(found, correlation, [])
+        rows, pairs = _group(found, correlation, [])
         there = _there(alias, correlation)
     else:
         correlation = _correlation(found, inside)
         if correlation.limit is not None or len(found.expressions) != 1:
-            raise _not_joined(found)
+            raise _join_refusal(found)
         if not correlation.pairs:
             raise QueryRefused(
                 f"the subquery {said(found)[:60]} is about everybody",
@@ -114,7 +114,7 @@ def _join(select: exp.Select, found: exp.Select, alias: str) -> exp.Expr:
                 "is the outer row's: WHERE inner.user = outer.user",
             )
         value = exp.alias_(found.expressions[0].unalias().copy(), "v", quoted=True)
-        rows, pairs = _grouped(found, correlation, [value])
+        rows, pairs = _group(found, correlation, [value])
         column = exp.column("v", alias, quoted=True)
         what = value.this.this if isinstance(value.this, exp.Filter) else value.this
         counts = isinstance(what, exp.Count)  # countif of nothing is NULL
@@ -155,16 +155,16 @@ def _among(
         raise QueryRefused(f"the subquery {said(found)[:60]} has several columns", "select one")
     inner, value = found.expressions[0].unalias(), around.this
     if inner.find(exp.AggFunc, exp.Window):
-        raise _not_joined(found)
+        raise _join_refusal(found)
     equal = replace(correlation, pairs=[*correlation.pairs, (inner, value)])
-    _left_join(select, *_grouped(found, equal, []), alias)
+    _left_join(select, *_group(found, equal, []), alias)
     there = _there(alias, equal)
     if _is_filter(around):
         return there
     if correlation.limit is not None:
-        raise _not_joined(found)
+        raise _join_refusal(found)
     known, every = exp.alias_(exp.Count(this=inner.copy()), "v", quoted=True), f"{alias} all"
-    _left_join(select, *_grouped(found, correlation, [known]), every)
+    _left_join(select, *_group(found, correlation, [known]), every)
     n, v = (exp.column(name, every, quoted=True) for name in "nv")
     unknown = exp.or_(
         exp.Is(this=value.copy(), expression=exp.Null()), exp.GT(this=n, expression=v)
@@ -216,20 +216,20 @@ def _correlation(found: exp.Select, inside: set[str]) -> _Correlation:
             elif kind in _EXTREMES and made.limit is None:
                 made.limit = (inner, kind, other)
             else:
-                raise _not_joined(found)
+                raise _join_refusal(found)
         else:
-            raise _not_joined(found)
+            raise _join_refusal(found)
     return made
 
 
-def _listed(
+def _list(
     found: exp.Select, value: exp.Expr, correlation: _Correlation
 ) -> tuple[exp.Select, list[tuple[str, exp.Expr]]]:
     """Return the rows of x IN (SELECT y …): those of the subquery, by y."""
     if len(found.expressions) != 1:
         raise QueryRefused(f"the subquery {said(found)[:60]} has several columns", "select one")
     if correlation.pairs or correlation.limit is not None:
-        raise _not_joined(found)
+        raise _join_refusal(found)
     name = found.expressions[0].alias_or_name
     column = exp.column(name, "#in", quoted=True)
     rows = exp.Select(
@@ -243,12 +243,12 @@ def _listed(
     return rows, [("k0", value)]
 
 
-def _grouped(
+def _group(
     found: exp.Select, correlation: _Correlation, more: list[exp.Expr]
 ) -> tuple[exp.Select, list[tuple[str, exp.Expr]]]:
     """Return a subquery's rows, one for each of the values that the outer row is held against."""
     if any(found.args.get(k) for k in ("group", "having", "distinct", "limit", "qualify")):
-        raise _not_joined(found)
+        raise _join_refusal(found)
     if not correlation.pairs:
         raise QueryRefused(
             f"the subquery {said(found)[:60]} looks at other people's rows",
@@ -285,7 +285,7 @@ def _there(alias: str, correlation: _Correlation) -> exp.Expr:
     return exp.paren(found)
 
 
-def _not_joined(found: exp.Select) -> QueryRefused:
+def _join_refusal(found: exp.Select) -> QueryRefused:
     return QueryRefused(
         f"the subquery {said(found)[:60]} is held against the outer row in a way that has no join",
         "join the tables on the user, and count people: count(DISTINCT user)",

@@ -118,19 +118,19 @@ def changes(pattern: str, same: Same = False) -> Callable[[Change], Change]:
     """Return what makes a function that changes a tree, and says whether, the rule for hints."""
 
     def known(function: Change) -> Change:
-        RULES.append(HintRule(re.compile(pattern), partial(_changed, function), same))
+        RULES.append(HintRule(re.compile(pattern), partial(_change, function), same))
         return function
 
     return known
 
 
-def _changed(change: Change, refusal: Refusal) -> Iterator[str]:
+def _change(change: Change, refusal: Refusal) -> Iterator[str]:
     tree = refusal.tree()
     if change(refusal, tree):
         yield refusal.written(tree)
 
 
-def parsed(text: str) -> exp.Expr:
+def parse_sql(text: str) -> exp.Expr:
     """Return the tree of SQL."""
     return sqlglot.parse_one(text, dialect=Dialect)
 
@@ -140,7 +140,7 @@ def selects(tree: exp.Expr) -> list[exp.Select]:
     return list(tree.find_all(exp.Select))
 
 
-def replaced(tree: exp.Expr, kind: type[exp.Expr], new: Callable[[exp.Expr], object]) -> bool:
+def replace_nodes(tree: exp.Expr, kind: type[exp.Expr], new: Callable[[exp.Expr], object]) -> bool:
     """Put something in the place of all nodes of a kind, where `new` returns it."""
     done = False
     for node in list(tree.find_all(kind)):
@@ -164,7 +164,7 @@ class Suggestion:
     same: bool = True
 
 
-def mended(
+def suggest(
     text: str, refused: QueryRefused, catalog: Catalog, lower: Callable[[str], Query]
 ) -> Suggestion:
     """Return the query that a refusal's hint, taken literally, leads to.
@@ -236,7 +236,7 @@ def _with_other_names(made: Suggestion, lowered: Query, catalog: Catalog) -> Sug
         noised = [name for name in noised if isinstance(shown.get(name), exp.Alias)]
     tables = {
         name.meta["start"]
-        for name in parsed(split_options(text)[0]).find_all(exp.Identifier)
+        for name in parse_sql(split_options(text)[0]).find_all(exp.Identifier)
         if (type(name.parent), name.arg_key) in _NAMES_A_TABLE
     }
     tokens = sqlglot.tokenize(text, dialect=Dialect)
@@ -270,7 +270,7 @@ def _is_name(refusal: Refusal, e: exp.Expr) -> bool:
 # -- names -----------------------------------------------------------------------------------------
 
 
-def _renamed(refusal: Refusal, old: str, new: str) -> Iterator[str]:
+def _rename(refusal: Refusal, old: str, new: str) -> Iterator[str]:
     """Put a word in another's place, wherever it is written."""
     text, done = refusal.text, False
     for token in reversed(list(sqlglot.tokenize(text, dialect=Dialect))):
@@ -302,7 +302,7 @@ def _slips(written: str, meant: str) -> int:
 @rule(r"did you mean '([^']+)'\?", same=_is_slip)
 def nearest(refusal: Refusal) -> Iterator[str]:
     """Write the nearest name."""
-    yield from _renamed(refusal, refusal.name, refusal.hint[1])
+    yield from _rename(refusal, refusal.name, refusal.hint[1])
 
 
 @rule(r"did you mean (SELECT|WITH)\?", same=True)
@@ -314,7 +314,7 @@ def nearest_word(refusal: Refusal) -> Iterator[str]:
 @rule("give it another name", same=True)
 def other_name(refusal: Refusal) -> Iterator[str]:
     """Call a column that can't have its name something else."""
-    yield from _renamed(refusal, refusal.name, OTHER)
+    yield from _rename(refusal, refusal.name, OTHER)
 
 
 @changes(r"rename one: … AS other", same=True)
@@ -382,7 +382,7 @@ def of_a_table(refusal: Refusal) -> Iterator[str]:
 def joined_by_user(refusal: Refusal, tree: exp.Expr) -> bool:
     """Join two tables by person."""
     tables = {refusal.hint[1], refusal.hint[3]}
-    condition = parsed(refusal.hint[0].removeprefix("add ON "))
+    condition = parse_sql(refusal.hint[0].removeprefix("add ON "))
     joins = [join for join in tree.find_all(exp.Join) if join.this.alias_or_name in tables]
     for join in joins[-1:]:
         if using := join.args.get("using"):
@@ -391,7 +391,7 @@ def joined_by_user(refusal: Refusal, tree: exp.Expr) -> bool:
                 continue
             join.set("using", None)
             pairs = [f"{refusal.hint[1]}.{u.name} = {refusal.hint[3]}.{u.name}" for u in using]
-            join.set("on", parsed(" AND ".join(pairs)))
+            join.set("on", parse_sql(" AND ".join(pairs)))
         on = join.args.get("on")
         told = on is None or (isinstance(on, exp.Boolean) and on.this)
         join.set("on", condition if told else exp.and_(condition, on))
@@ -508,7 +508,7 @@ def counted(refusal: Refusal, tree: exp.Expr) -> bool:
     """Count the rows that would have been shown."""
     if not isinstance(tree, exp.Select):
         return False
-    tree.set("expressions", [parsed(f"SELECT {COUNTED}").expressions[0]])
+    tree.set("expressions", [parse_sql(f"SELECT {COUNTED}").expressions[0]])
     for place in ("group", "order", "limit", "offset", "distinct", "windows"):
         tree.set(place, None)
     return True
@@ -553,22 +553,22 @@ def clamped(refusal: Refusal, tree: exp.Expr) -> bool:
     found = re.match(r"\w+\((.*)\) has no public scale|sum of (.*) has no public", refusal.message)
     if found is None:
         return False
-    term = parsed(found[1] or found[2]).sql()
+    term = parse_sql(found[1] or found[2]).sql()
     form = refusal.hint[1]
 
     def clamp(node: exp.Expr) -> object:
         if node.this is None or not isinstance(node.this, exp.Expr) or node.this.sql() != term:
             return None
-        node.set("this", parsed(form.replace("x", node.this.sql("duckdb"), 1)))
+        node.set("this", parse_sql(form.replace("x", node.this.sql("duckdb"), 1)))
         return node.copy()
 
-    return replaced(tree, exp.AggFunc, clamp)
+    return replace_nodes(tree, exp.AggFunc, clamp)
 
 
 @changes(r"^list the edges: (\w+\(.*?\]\));")
 def with_edges(refusal: Refusal, tree: exp.Expr) -> bool:
     """Give edges, as an example."""
-    whole = parsed(refusal.hint[1])
+    whole = parse_sql(refusal.hint[1])
     first = whole.expressions[0].sql()
 
     def binned(node: exp.Expr) -> object:
@@ -580,7 +580,7 @@ def with_edges(refusal: Refusal, tree: exp.Expr) -> bool:
         fits = argument.sql() == first and not _is_name(refusal, argument)
         return whole.copy() if fits else None
 
-    return replaced(tree, exp.Func, binned)
+    return replace_nodes(tree, exp.Func, binned)
 
 
 @changes(r"use QUANTILE\(x, 0.01, \[edges\]\), or COUNTIF")
@@ -589,13 +589,13 @@ def as_quantile(refusal: Refusal, tree: exp.Expr) -> bool:
 
     def instead(node: exp.Expr) -> object:
         if isinstance(node, exp.LogicalOr | exp.LogicalAnd):
-            return parsed(f"countif({node.this.sql('duckdb')})")
+            return parse_sql(f"countif({node.this.sql('duckdb')})")
         if isinstance(node, exp.Min | exp.Max) and not _is_name(refusal, node.this):
             share = 0.01 if isinstance(node, exp.Min) else 0.99
-            return parsed(f"quantile({node.this.sql('duckdb')}, {share}, {EDGES})")
+            return parse_sql(f"quantile({node.this.sql('duckdb')}, {share}, {EDGES})")
         return None
 
-    return replaced(tree, exp.AggFunc, instead)
+    return replace_nodes(tree, exp.AggFunc, instead)
 
 
 @changes(r"^(count\(DISTINCT \w+\))|(COUNT\(DISTINCT user\)) counts users")
@@ -607,15 +607,15 @@ def users_counted(refusal: Refusal, tree: exp.Expr) -> bool:
 
     def instead(node: exp.Expr) -> object:
         is_it = node.find(exp.Distinct) if refusal.hint[1] else wanted.startswith("SUM")
-        return parsed(people) if is_it else None
+        return parse_sql(people) if is_it else None
 
-    return replaced(tree, exp.Count if refusal.hint[1] else exp.Sum, instead)
+    return replace_nodes(tree, exp.Count if refusal.hint[1] else exp.Sum, instead)
 
 
 @changes("^leave DISTINCT out")
 def without_distinct(refusal: Refusal, tree: exp.Expr) -> bool:
     """Add up all values, not each once."""
-    return replaced(
+    return replace_nodes(
         tree, exp.Distinct, lambda d: d.expressions[0].copy() if d.expressions else None
     )
 
@@ -632,9 +632,9 @@ def summarised(refusal: Refusal, tree: exp.Expr) -> bool:
             return None
         if refusal.hint[2] and _is_name(refusal, node.this):
             return None
-        return parsed(f"{name}({node.this.sql('duckdb')})")
+        return parse_sql(f"{name}({node.this.sql('duckdb')})")
 
-    return replaced(tree, exp.Func, instead)
+    return replace_nodes(tree, exp.Func, instead)
 
 
 # -- what is left out, or written otherwise --------------------------------------------------------
@@ -688,7 +688,7 @@ def as_moment(refusal: Refusal, tree: exp.Expr) -> bool:
             return node.copy()
         return exp.cast(node.copy(), kind, dialect="duckdb")
 
-    return replaced(tree, exp.Literal, typed)
+    return replace_nodes(tree, exp.Literal, typed)
 
 
 @changes("^write x BETWEEN a AND b OR", same=True)
@@ -704,7 +704,7 @@ def both_ways(refusal: Refusal, tree: exp.Expr) -> bool:
         other.set("high", node.args["low"].copy())
         return exp.paren(exp.or_(node.copy(), other))
 
-    return replaced(tree, exp.Between, either)
+    return replace_nodes(tree, exp.Between, either)
 
 
 @changes("^cast to BOOLEAN, ")

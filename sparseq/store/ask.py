@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack, overload
 
 from sparseq.accounting import Budget
-from sparseq.base.arguments import checked
+from sparseq.base.arguments import check_arguments
 from sparseq.base.cancellation import Cancellation, checked_seconds
 from sparseq.sql.catalog import Catalog, KnownBounds
 from sparseq.sql.plan import Options, OptionWords, Plan, Query, calibrate
@@ -122,7 +122,7 @@ class Asking(ABC):
         """The names of its tables: public. `catalog` has their columns."""
         return tuple(table.name for table in self.catalog.tables)
 
-    @checked
+    @check_arguments
     def sql(
         self,
         sql: str,
@@ -168,7 +168,7 @@ class Asking(ABC):
 
         return bound(sql, params)
 
-    @checked
+    @check_arguments
     def table(self, name: str) -> Events:
         """Return a private table to ask about in Python (see `sparseq.sql.polars_question`)."""
         from sparseq.sql.polars_question import Events

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from sparseq.accounting import Budget
 from sparseq.accounting._numbers import in_range
-from sparseq.base.arguments import checked
+from sparseq.base.arguments import check_arguments
 from sparseq.base.defaults import ANSWERS, COUNTS, KAPPA
 from sparseq.base.errors import DataError, ParameterError, did_you_mean
 from sparseq.ledger.purposes import Purpose, Questions, made, told_apart
@@ -20,7 +20,7 @@ from sparseq.sql.catalog import OWN, WINDOWS, Bound
 from sparseq.sql.plan import check_most
 from sparseq.store.address import address, backend_at, lake_folder
 from sparseq.store.found_bounds import Bounds
-from sparseq.store.population import linked, settle
+from sparseq.store.population import describe_link, settle
 from sparseq.store.store import Store
 from sparseq.store.store_promise import checked_least
 from sparseq.stream.stream_progress import norm_budget_for, tau_for
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sparseq.store.remote import Remote
 
 
-@checked
+@check_arguments
 def create(
     path: str | Path | None,
     source: Any,
@@ -161,7 +161,7 @@ def create(
     if population is not None:
         place, share = population if isinstance(population, tuple) else (population, 1.0)
         _check_population(questions, by, budget_of, kappa, epsilon)
-        link = linked(place, address(path), budget, share)
+        link = describe_link(place, address(path), budget, share)
         least, weights = 0.0, weights and {"tau": tau_for(budget.norm_budget * share), "least": 0.0}
     if budget_of:
         least = 0.0 if weights is None else weights["least"]
@@ -225,14 +225,14 @@ def create(
         if by:
             raise ParameterError("a lake has no windows", "leave window out, or make one file")
         create_lake(folder, declaration, buckets)
-        return _first_opened(folder, find_bounds)
+        return _open_first(folder, find_bounds)
     if path is None:
-        return _with_bounds(_settled(Store(in_memory(declaration))), find_bounds)
+        return _with_bounds(_settle(Store(in_memory(declaration))), find_bounds)
     create_file(Path(path), declaration)
-    return _first_opened(Path(path), find_bounds)
+    return _open_first(Path(path), find_bounds)
 
 
-def _first_opened(path: Path, columns: Sequence[str] | None) -> Store:
+def _open_first(path: Path, columns: Sequence[str] | None) -> Store:
     """Open a store that was just made, and find bounds; one that is refused is removed again."""
     try:
         return _with_bounds(connect(path), columns)
@@ -270,7 +270,7 @@ def connect(
 def connect(path: str, *, token: str) -> Remote: ...
 
 
-@checked
+@check_arguments
 def connect(
     path: str | Path,
     *,
@@ -302,10 +302,10 @@ def connect(
         return Remote(path, token)
     if token is not None:
         raise ParameterError("a token is for a server", "its address begins with https://")
-    return _settled(Store(backend_at(path, accept_loss, fleet)), accept_loss)
+    return _settle(Store(backend_at(path, accept_loss, fleet)), accept_loss)
 
 
-def _settled(store: Store, without: bool = False) -> Store:
+def _settle(store: Store, without: bool = False) -> Store:
     """Return a store whose draws from its population are done; see `settle`."""
     if store.backend.settings.get("population") is None:
         return store

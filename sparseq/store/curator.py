@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sparseq.accounting import UNITS_PER_NORM, Price
 from sparseq.accounting._numbers import count
-from sparseq.base.arguments import checked
+from sparseq.base.arguments import check_arguments
 from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.engine._duckdb.tables import dictionary_table
 from sparseq.engine.protocol import USER, first_line, quote
@@ -149,7 +149,7 @@ def forget(store: Store, *identifiers: Any) -> Erasure:
         return Erasure(len(named), store.backend.forget(users, also, asked))
 
 
-@checked
+@check_arguments
 def raise_least_people(store: Store, people: int) -> None:
     """Show no value about fewer people from now on, of answers to come and of those asked again.
 
@@ -191,7 +191,7 @@ def counts(store: Store) -> Counts:
         return Counts(len(store.backend.people()), rows)
 
 
-@checked
+@check_arguments
 def log(store: Store, last: int | None = None) -> list[LoggedLine]:
     """Return what only the curator is told, oldest first; `last`: so many of the newest."""
     with store.stream.held():
@@ -224,7 +224,7 @@ def spend(store: Store, pot: Pot = Pot.QUERIES) -> Spend:
         )
 
 
-@checked
+@check_arguments
 def top_spenders(
     store: Store, most: int = 10, pot: Pot = Pot.QUERIES
 ) -> list[tuple[Any, float, float]]:
@@ -242,7 +242,7 @@ def top_spenders(
         ]
 
 
-@checked
+@check_arguments
 def account(store: Store, identifier: str) -> Account:
     """Return one person's account.
 
@@ -276,7 +276,7 @@ def account(store: Store, identifier: str) -> Account:
         )
 
 
-@checked
+@check_arguments
 def exact_sql(store: Store, text: str) -> pa.Table:
     """Answer SQL exactly, on the tables as they were loaded: one SELECT, which changes nothing.
 
@@ -299,14 +299,14 @@ def _views(store: Store) -> Iterator[duckdb.DuckDBPyConnection]:
     connection = as_duckdb(store.backend).database.cursor()
     try:
         for table in store.catalog.tables:
-            connection.execute(f"CREATE TEMP VIEW {quote(table.name)} AS {_as_loaded(table)}")
+            connection.execute(f"CREATE TEMP VIEW {quote(table.name)} AS {_show_rows(table)}")
         connection.execute("BEGIN TRANSACTION READ ONLY")
         yield connection
     finally:
         connection.close()
 
 
-def _as_loaded(table: Table) -> str:
+def _show_rows(table: Table) -> str:
     """Return SQL that gives a table's rows with identifiers and strings for codes."""
     if not table.private:
         return f"SELECT * FROM public.{quote(table.name)}"

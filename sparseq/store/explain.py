@@ -14,7 +14,7 @@ from sparseq.pictures.answer_texts import key_texts
 from sparseq.pictures.tables import (
     format_bound,
     format_table,
-    labelled,
+    label_lines,
     number,
     one_line,
     percent,
@@ -65,7 +65,7 @@ def explained(
     budget = stream.terms.budget
     if query.asks_nobody:
         free = {"release": 0, "half_width": {}, "free": True}
-        line = labelled([("query", query.text), ("known", WHY["public"])])
+        line = label_lines([("query", query.text), ("known", WHY["public"])])
         return Explanation({"query": query.text, "known": free}, line, line)
     knobs = options.over(query.options)
     if query.unbounded is not None and knobs.scale is None and knobs.sigma is None:
@@ -84,15 +84,15 @@ def explained(
         query = replace(query, notes=(*query.notes, *notes))
     if stream.weighs(query):
         facts = weighted_facts(stream, query, options)
-        price = labelled(weighted_price(facts, budget))
+        price = label_lines(weighted_price(facts, budget))
         text = weighted_text(query, facts, budget)
     else:
         plan = calibrate(query, budget, options)
-        price = labelled([*plan_price(plan, budget), ("noise", _bounds_text(plan))])
+        price = label_lines([*plan_price(plan, budget), ("noise", _bounds_text(plan))])
         facts, text = plan_facts(plan, budget), plan_text(plan, budget)
     if first:
         facts["first"] = [{"query": text, "price": cost} for text, cost in first]
-        price = f"{price}\n{labelled([('first', note) for note in notes])}"
+        price = f"{price}\n{label_lines([('first', note) for note in notes])}"
     if known is None:
         return Explanation(facts, text, price)
     widths = _half_widths(known)
@@ -104,7 +104,7 @@ def explained(
     if known.facts.follows:
         line = f"from release {known.facts.release} follows {said}. "
         line += "To ask is free." if facts["known"]["free"] else "To ask is expected to be finer."
-    line = labelled([("known", line)])
+    line = label_lines([("known", line)])
     return Explanation(facts, f"{line}\n{text}", line)
 
 
@@ -224,7 +224,7 @@ def plan_text(plan: Plan, budget: Budget) -> str:
     lines += [("note", note) for note in query.notes]
     noise = format_table(*_noise_table(plan, budget))
     end = f"± with {percent(1 - plan.beta)} confidence. Nothing was asked, nothing charged."
-    return "\n".join([labelled(lines), "", noise, "", end])
+    return "\n".join([label_lines(lines), "", noise, "", end])
 
 
 def plan_price(plan: Plan, budget: Budget) -> list[tuple[str, str]]:
@@ -255,7 +255,7 @@ def weighted_text(query: Query, facts: dict[str, Any], budget: Budget) -> str:
     lines.append(("answer", noised))
     lines += weighted_price(facts, budget)
     lines += [("note", note) for note in query.notes]
-    return "\n".join([labelled(lines), "", "Nothing was asked, nothing charged."])
+    return "\n".join([label_lines(lines), "", "Nothing was asked, nothing charged."])
 
 
 def weighted_price(facts: dict[str, Any], budget: Budget) -> list[tuple[str, str]]:
@@ -272,7 +272,7 @@ def weighted_price(facts: dict[str, Any], budget: Budget) -> list[tuple[str, str
         ("price", f"{price}\nwho contributes nothing pays nothing"),
         ("noise", f"{scale}; at scale 1, sigma is {number(facts['sigma_at_1'])}"),
     ]
-    lines.append(("expect", "\n".join(_expected(facts))))
+    lines.append(("expect", "\n".join(_expect(facts))))
     if facts["parents"]:
         first = "once for all questions of this kind: " + ", ".join(facts["parents"])
         lines.append(("first", f"{first};\nit costs a person 1 at most, each"))
@@ -313,7 +313,7 @@ def weighted_facts(stream: Stream, query: Query, options: Options) -> dict[str, 
     }
 
 
-def _expected(facts: dict[str, Any]) -> list[str]:
+def _expect(facts: dict[str, Any]) -> list[str]:
     """Return in words what an answer is going to be like."""
     told = [
         f"{one_line(label, 40)} ± {format_bound(least)} at least"

@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sparseq.base.arguments import checked
+from sparseq.base.arguments import check_arguments
 from sparseq.base.errors import QueryRefused
 from sparseq.engine.protocol import quote
 from sparseq.ledger.notes import Fact
@@ -132,7 +132,7 @@ class Bounds:
         with self._store.stream.held():
             return dict(self._store.stream.ledger.fact(FOUND_BOUNDS) or {})
 
-    @checked
+    @check_arguments
     def find(self, table: str, column: str) -> FoundBounds:
         """Find the bounds of a column, once; it is charged, and those known are free.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sparseq.base.arguments import checked
+from sparseq.base.arguments import check_arguments
 from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.protocol import USER
@@ -25,9 +25,9 @@ from sparseq.stream.partition_selection import (
     MOST_KEYS,
     Picks,
     Threshold,
-    picked,
+    count_rows,
+    pick_keys,
     search_query,
-    tallied,
     threshold_for,
     units_of_delta,
 )
@@ -78,7 +78,7 @@ class Keys:
                 found.setdefault(name, {})[", ".join(of.names)] = some
         return found
 
-    @checked
+    @check_arguments
     def discover(
         self, sql: str, *, picks: int = PICKS, delta: float | None = None, price: float = PRICE
     ) -> Answer:
@@ -165,9 +165,9 @@ class _Search:
         """Return what those who can pay the delta contribute."""
         stream, columns = self._stream, self._columns
         self._threshold = threshold_for(plan.noise[0].lattice_sigma, self._most, self._share)
-        tallies = stream.engine.by_people(self._table, columns.names, tallied, stream.people)
+        tallies = stream.engine.by_people(self._table, columns.names, count_rows, stream.people)
         known = self._known.get(self._table.name, {}).get(columns.said_so, ())
-        picks = picked(list(tallies), known, self._most)
+        picks = pick_keys(list(tallies), known, self._most)
         users, counts = picks.people()
         left = self._whole - self._spent()[users]
         self._picks = picks.only(users[np.array(self._threshold.deltas)[counts] <= left])

@@ -51,7 +51,7 @@ import pyarrow as pa
 from sparseq.accounting import Budget
 from sparseq.accounting.budget import NORM_BUDGET_RANGE
 from sparseq.accounting.charge import UNITS_PER_NORM, budget_units
-from sparseq.base.arguments import checked
+from sparseq.base.arguments import check_arguments
 from sparseq.base.defaults import CONFIDENCE, DELTA, KAPPA
 from sparseq.base.errors import ParameterError, StoreError, StoreInUse
 from sparseq.engine._duckdb.people import kind_of
@@ -120,7 +120,7 @@ class Given:
 
 
 class Population:
-    """An open population; `opened` makes one.
+    """An open population; `open_population` makes one.
 
     Attributes:
         id: Which: no other population has the same.
@@ -282,7 +282,7 @@ class Population:
         return self._backend.numbers_of(pa.array(people, pa.string()))
 
 
-@checked
+@check_arguments
 def create_population(
     path: str | Path,
     *,
@@ -333,13 +333,15 @@ def create_population(
 
 
 def population_facts(path: str | Path) -> dict[str, Any]:
-    """Return what is public of a population; raises as `opened`."""
-    with opened(path) as population:
+    """Return what is public of a population; raises as `open_population`."""
+    with open_population(path) as population:
         return population.facts()
 
 
 @contextlib.contextmanager
-def opened(path: str | Path, id: str = "", patience: float | None = None) -> Iterator[Population]:
+def open_population(
+    path: str | Path, id: str = "", patience: float | None = None
+) -> Iterator[Population]:
     """Open a population for a moment; others wait.
 
     Args:
@@ -354,7 +356,7 @@ def opened(path: str | Path, id: str = "", patience: float | None = None) -> Ite
     """
     path = Path(path)
     _check_there(path)
-    lock = _locked(path, PATIENCE if patience is None else patience)
+    lock = _lock(path, PATIENCE if patience is None else patience)
     try:
         backend = _backend_at(path)
         try:
@@ -393,7 +395,7 @@ def _backend_at(path: Path) -> DuckBackend:
         ) from None
 
 
-def _locked(path: Path, patience: float) -> Lock:
+def _lock(path: Path, patience: float) -> Lock:
     until = time.monotonic() + patience
     while True:
         try:
@@ -415,7 +417,7 @@ def _drawn(backend: Backend) -> Drawn:
     return Drawn.by(backend.ledger, backend.settings["population"])
 
 
-def linked(place: str | Path, name: str, budget: Budget, draw: float) -> dict[str, Any]:
+def describe_link(place: str | Path, name: str, budget: Budget, draw: float) -> dict[str, Any]:
     """Return what the settings of a new store say of its population: public.
 
     Args:
@@ -426,10 +428,10 @@ def linked(place: str | Path, name: str, budget: Budget, draw: float) -> dict[st
 
     Raises:
         ParameterError: It is more than the population has.
-        StoreError: See `opened`.
+        StoreError: See `open_population`.
     """
     share = _share(draw)
-    with opened(place) as population:
+    with open_population(place) as population:
         if budget.kappa > population.kappa:
             raise ParameterError(
                 f"the store may draw {budget.kappa:.6g} at most, and the population has "
@@ -467,7 +469,7 @@ def settle(stream: Stream, backend: Backend, without: bool = False) -> None:
         if drawn.begun is not None and without and not Path(drawn.place).is_file():
             _given_up(stream, backend, drawn)
         elif drawn.begun is not None:
-            _finished(stream, backend, drawn)
+            _finish(stream, backend, drawn)
 
 
 @contextlib.contextmanager
@@ -488,7 +490,7 @@ def newcomers(stream: Stream, backend: Backend) -> Iterator[None]:
         drawn = _drawn(backend)
         _check_there(Path(drawn.place))
         begun = Begun(secrets.token_hex(16), drawn.share, newcomers=True)
-        _noted(stream.ledger, replace(drawn, begun=begun))
+        _note(stream.ledger, replace(drawn, begun=begun))
         try:
             yield
         finally:
@@ -518,7 +520,7 @@ def draw(stream: Stream, backend: Backend, share: float, place: str | Path | Non
                 "a store's kappa is the most that it ever draws, said when it is made",
             )
         begun = Begun(secrets.token_hex(16), str(asked))
-        _finished(stream, backend, _noted(stream.ledger, replace(drawn, begun=begun)))
+        _finish(stream, backend, _note(stream.ledger, replace(drawn, begun=begun)))
 
 
 def move(stream: Stream, backend: Backend, place: str | Path) -> None:
@@ -529,10 +531,10 @@ def move(stream: Stream, backend: Backend, place: str | Path) -> None:
         StoreError: It does not lie there.
     """
     _check_linked(backend)
-    with opened(place, backend.settings["population"]["id"]):
+    with open_population(place, backend.settings["population"]["id"]):
         pass
     with stream.lock:
-        _noted(stream.ledger, replace(_drawn(backend), place=str(Path(place).resolve())))
+        _note(stream.ledger, replace(_drawn(backend), place=str(Path(place).resolve())))
 
 
 def _check_linked(backend: Backend) -> None:
@@ -553,7 +555,7 @@ def _kappa(backend: Backend) -> float:
     return float(backend.settings["kappa"])
 
 
-def _noted(ledger: Ledger, drawn: Drawn) -> Drawn:
+def _note(ledger: Ledger, drawn: Drawn) -> Drawn:
     """Write down how far the draws of a store are, durably."""
     ledger.in_transaction(lambda: ledger.write(drawn.fact()))
     return drawn
@@ -568,12 +570,12 @@ def _whom(stream: Stream, backend: Backend, begun: Begun) -> dict[int, str]:
     return {user: str(name) for user in users.tolist() if (name := known[user]) is not None}
 
 
-def _finished(stream: Stream, backend: Backend, drawn: Drawn) -> Drawn:
+def _finish(stream: Stream, backend: Backend, drawn: Drawn) -> Drawn:
     """Ask the population for a draw that was begun, and add what it gives to the accounts."""
     begun, link = drawn.begun, backend.settings["population"]
     assert begun is not None
     if backend.ledger.fact(DRAWN) is None:
-        _noted(stream.ledger, drawn)  # of the first one: its nonce, before anybody is asked
+        _note(stream.ledger, drawn)  # of the first one: its nonce, before anybody is asked
     whom = _whom(stream, backend, begun)
     table = backend.catalog.private[0]
     asked = DrawRequest(
@@ -588,9 +590,9 @@ def _finished(stream: Stream, backend: Backend, drawn: Drawn) -> Drawn:
         table.column(table.user).type,
         list(whom.values()),
     )
-    with opened(drawn.place, link["id"]) as population:
+    with open_population(drawn.place, link["id"]) as population:
         given = population.give(asked)
-    return _added(stream, backend, drawn, np.array(list(whom), np.int32), given, asked.amount)
+    return _add(stream, backend, drawn, np.array(list(whom), np.int32), given, asked.amount)
 
 
 def _given_up(stream: Stream, backend: Backend, drawn: Drawn) -> None:
@@ -599,17 +601,17 @@ def _given_up(stream: Stream, backend: Backend, drawn: Drawn) -> None:
     begun = replace(drawn.begun, share=drawn.share if drawn.begun.newcomers else "0")
     whom = np.array(list(_whom(stream, backend, begun)), np.int32)
     nothing = Given(None, 0, np.zeros(len(whom), np.int64))
-    _added(stream, backend, replace(drawn, begun=begun), whom, nothing, 0)
+    _add(stream, backend, replace(drawn, begun=begun), whom, nothing, 0)
 
 
-def _added(
+def _add(
     stream: Stream, backend: Backend, drawn: Drawn, users: Index, given: Given, amount: int
 ) -> Drawn:
     """Add what the population has given to the accounts, in one transaction."""
     begun, ledger, pots = drawn.begun, stream.ledger, stream.pots
     assert begun is not None
     rate, cap = _rate(backend.settings), budget_units(backend.settings["norm_budget"])
-    units = np.minimum(_converted(given.units, rate), cap - np.maximum(pots.drawn(users), 0))
+    units = np.minimum(_convert(given.units, rate), cap - np.maximum(pots.drawn(users), 0))
     before = 0 if begun.newcomers else drawn.units
     least = np.array([min(int(rate * given.least), cap - before)])
     release = stream.next_release
@@ -649,11 +651,11 @@ def _rate(settings: Mapping[str, Any]) -> Fraction:
     return Fraction(link["kappa"]) / int(link["units"]) / own
 
 
-def _converted(units: Ints, rate: Fraction) -> Ints:
+def _convert(units: Ints, rate: Fraction) -> Ints:
     """Return units of the population in units of the store, rounded down: worth no more.
 
     Example:
-        >>> _converted(np.array([10, 0, 10]), Fraction(1, 3)).tolist()
+        >>> _convert(np.array([10, 0, 10]), Fraction(1, 3)).tolist()
         [3, 0, 3]
     """
     different, which = np.unique(units, return_inverse=True)

@@ -41,7 +41,7 @@ import numpy as np
 
 from sparseq.accounting import UNITS_PER_NORM, gdp
 from sparseq.accounting.budget import KAPPA_RANGE, Budget
-from sparseq.base.arguments import checked
+from sparseq.base.arguments import check_arguments
 from sparseq.base.defaults import DELTA
 from sparseq.base.errors import ParameterError, StoreError
 from sparseq.engine._duckdb.people import person_of
@@ -61,7 +61,7 @@ LIFE = 255
 _ALL_WINDOWS = "all windows"
 
 
-@checked
+@check_arguments
 def receipt(
     store: Store, person: str, proof: bool = False, since: int | None = None
 ) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def receipt(
     return receipts(store, [person], proof, since)[0]
 
 
-@checked
+@check_arguments
 def receipts(
     store: Store, people: Sequence[str], proof: bool = False, since: int | None = None
 ) -> list[dict[str, Any]]:
@@ -119,8 +119,8 @@ def _receipt(store: Store, person: str, users: Sequence[tuple[str, int, bool]]) 
         "unit": "" if window is None else window.said,
         "population": store.promise.population,
         "accounts": accounts,
-        "means": _meaning(store, _kappa_of_all(store, accounts, users[0][1])),
-        "promise": _meaning(store, store.guarantee.kappa) | {"lifetime_kappa": lifetime},
+        "means": _explain_level(store, _kappa_of_all(store, accounts, users[0][1])),
+        "promise": _explain_level(store, store.guarantee.kappa) | {"lifetime_kappa": lifetime},
     }
 
 
@@ -164,7 +164,7 @@ def _account(store: Store, user: int, name: str, erased: bool) -> dict[str, Any]
         "left_out": int(store.stream.departures.first[user]) or None,
         "parts": parts,
         "charges": charges,
-        "means": _meaning(store, float(_kappa(store, charges))),
+        "means": _explain_level(store, float(_kappa(store, charges))),
     }
 
 
@@ -251,7 +251,7 @@ def _kappa_of_all(store: Store, accounts: Sequence[Mapping[str, Any]], user: int
     return float(Fraction(budget.kappa) / Fraction(budget.norm_budget) * units / UNITS_PER_NORM)
 
 
-def _meaning(store: Store, kappa: float) -> dict[str, float | None]:
+def _explain_level(store: Store, kappa: float) -> dict[str, float | None]:
     """Return what a level of zCDP means; None: nothing can be said."""
     budget, (low, high) = store.guarantee, KAPPA_RANGE
     if kappa == 0:
@@ -394,15 +394,15 @@ def _secret(ledger: Ledger) -> bytes | None:
     return None if kept is None else bytes.fromhex(kept)
 
 
-def _keyed(key: bytes, what: bytes, *numbers: int) -> bytes:
+def _key(key: bytes, what: bytes, *numbers: int) -> bytes:
     return hmac.digest(key, what + pack(f">{len(numbers)}Q", *numbers), "sha256")
 
 
 def _name(key: bytes, user: int, identifier: str) -> bytes:
-    return sha256(_keyed(key, b"name", user) + identifier.encode()).digest()
+    return sha256(_key(key, b"name", user) + identifier.encode()).digest()
 
 
-def _joined(left: bytes, right: bytes) -> bytes:
+def _join(left: bytes, right: bytes) -> bytes:
     return sha256(b"\1" + left + right).digest()
 
 
@@ -435,7 +435,7 @@ class _Tree:
         found = self.leaves[place]
         for below, beside in enumerate(path):
             pair = beside + found if place >> below & 1 else found + beside
-            found = sha256(b"\1" + pair).digest()  # as `_joined`, which takes longer to call
+            found = sha256(b"\1" + pair).digest()  # as `_join`, which takes longer to call
         return found
 
     def _node(self, height: int, which: int) -> bytes:
@@ -448,7 +448,7 @@ class _Tree:
         if high - low == 1:
             place = self.places[low]  # a node over one leaf: all beside its way are blank
             return self.over(place, self._beside(place)[:height])
-        node = _joined(self._node(height - 1, 2 * which), self._node(height - 1, 2 * which + 1))
+        node = _join(self._node(height - 1, 2 * which), self._node(height - 1, 2 * which + 1))
         if high - low >= _FEW:
             self.known[height, which] = node
         return node
@@ -457,7 +457,7 @@ class _Tree:
         low = bisect_left(self.places, (which ^ 1) << height)
         if bisect_left(self.places, ((which ^ 1) + 1) << height, low) == low + 1:
             return self._beside(self.places[low])[height]
-        return _keyed(self.key, b"blank", height, which)
+        return _key(self.key, b"blank", height, which)
 
     def _beside(self, place: int) -> list[bytes]:
         """Return what is beside the way of a leaf as far as it is alone: by one call, for speed."""
@@ -472,7 +472,7 @@ def _grown(store: Store, key: bytes, own: bytes, release: int, accounts: int) ->
     places = _places(key, accounts)
     leaves = {
         places[u]: sha256(
-            b"\0" + _keyed(own, b"salt", u) + names[u] + chains[u] + budgets[u]
+            b"\0" + _key(own, b"salt", u) + names[u] + chains[u] + budgets[u]
         ).digest()
         for u in range(accounts)
     }
@@ -484,7 +484,7 @@ def _places(key: bytes, accounts: int) -> list[int]:
     found: dict[int, None] = {}
     for user in range(accounts):
         draw = 0
-        while (place := int.from_bytes(_keyed(key, b"place", user, draw)[: _DEEP // 8])) in found:
+        while (place := int.from_bytes(_key(key, b"place", user, draw)[: _DEEP // 8])) in found:
             draw += 1
         found[place] = None
     return list(found)
@@ -560,7 +560,7 @@ def _prove(
         if not spelled:
             raise ParameterError("the identifier is spelled otherwise", "give it as it was loaded")
         account |= {"name": spelled[0], "proofs": []}
-        account["name_salt"] = _keyed(key, b"name", user).hex()
+        account["name_salt"] = _key(key, b"name", user).hex()
     for row in chosen:
         tree = _grown(store, key, row["key"], row["release"], row["accounts"])
         places = _places(key, row["accounts"])
@@ -570,7 +570,7 @@ def _prove(
             path = tree.path(places[user])
             if tree.over(places[user], path).hex() != row["tree"]:
                 raise changed_past(row["release"])
-            proof = {"salt": _keyed(tree.key, b"salt", user).hex(), "place": places[user]}
+            proof = {"salt": _key(tree.key, b"salt", user).hex(), "place": places[user]}
             hashes = [beside.hex() for beside in path]
             account["proofs"].append(_public(row) | proof | {"path": hashes})
     if not any(account["proofs"] for account in accounts):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sparseq.accounting._numbers import count
-from sparseq.base.arguments import checked
+from sparseq.base.arguments import check_arguments
 from sparseq.base.errors import (
     ParameterError,
     QueryCancelError,
@@ -213,7 +213,7 @@ class Store(Asking):
 
     # -- asking ----------------------------------------------------------------------------------
 
-    @checked
+    @check_arguments
     def lower(self, sql: str) -> Query:
         """Lower SQL to a query: public facts only, no data touched, nothing charged.
 
@@ -236,7 +236,7 @@ class Store(Asking):
             )
         return self._lowering
 
-    @checked
+    @check_arguments
     def contribute(
         self,
         contributions: Any,
@@ -296,14 +296,14 @@ class Store(Asking):
             release = self.stream.ledger.under(request)
             return None if release is None else Answer.from_bytes(release.answer)
 
-    @checked
+    @check_arguments
     def releases(self, last: int | None = None, before: int | None = None) -> list[Release]:
         """Return the releases, oldest first: all, or the `last`, or those `before` one. Public."""
         with self.stream.held():
             first = None if before is None else count("before", before)
             return self.stream.ledger.releases(None if last is None else count("last", last), first)
 
-    @checked
+    @check_arguments
     def release(self, number: int) -> Answer:
         """Return a recorded answer; free.
 
@@ -331,7 +331,7 @@ class Store(Asking):
 
     # -- data ------------------------------------------------------------------------------------
 
-    @checked
+    @check_arguments
     def ingest(
         self,
         source: Any,
@@ -385,7 +385,7 @@ class Store(Asking):
                 self.stream.rows_arrive(target, since, others=below)
                 return self.backend.ingest(target, source, once, note, late, again, since)
 
-    @checked
+    @check_arguments
     def draw(self, share: float, population: str | Path | None = None) -> None:
         """Draw from the store's population, for everybody in it; durable when it returns.
 
@@ -401,7 +401,7 @@ class Store(Asking):
         """
         draw(self.stream, self.backend, share, population)
 
-    @checked
+    @check_arguments
     def remember(self, key: str, note: str) -> None:
         """Write a note under a key of `taken`, in place of an earlier one; it brings no rows."""
         with self.stream.lock:
@@ -419,7 +419,7 @@ class Store(Asking):
         with self.stream.held():
             return [one.message for one in self.backend.curator_log() if one.kind == "ingest"]
 
-    @checked
+    @check_arguments
     def schema(self, table: str | None = None) -> Schema:
         """Return how the rows of a private table are read: public. None: of the only one."""
         with self.stream.held():

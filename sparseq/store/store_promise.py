@@ -221,14 +221,14 @@ class StorePromise:
 
 
 @contextlib.contextmanager
-def promised(path: str | Path) -> Iterator[StorePromise]:
+def open_promise(path: str | Path) -> Iterator[StorePromise]:
     """Open a store for its promise alone; raises what `sparseq.connect` does.
 
     Example:
         >>> import pyarrow as pa, sparseq, tempfile
         >>> path = tempfile.mkdtemp() + "/shop"
         >>> sparseq.create(path, pa.table({"who": [7, 8]}), user="who", kappa=0.5).close()
-        >>> with promised(path) as promise:
+        >>> with open_promise(path) as promise:
         ...     promise.budget.kappa, promise.releases
         (0.5, 0)
     """
@@ -329,7 +329,7 @@ def _model(promise: StorePromise, notes: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _accounting(promise: StorePromise, notes: dict[str, str]) -> dict[str, Any]:
+def _describe_accounting(promise: StorePromise, notes: dict[str, str]) -> dict[str, Any]:
     return {
         "composition": "an account for each person, which no sequence of questions can overdraw, "
         "whatever depends on what (Feldman & Zrnic 2021, Algorithm 2)",
@@ -381,7 +381,7 @@ _CARD = {
     "dp_variant": _variant,
     "privacy_loss": _loss,
     "deployment_model": _model,
-    "accounting": _accounting,
+    "accounting": _describe_accounting,
     "implementation": _implementation,
     "so_far": _so_far,
 }

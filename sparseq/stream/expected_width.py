@@ -1,6 +1,6 @@
 """The expected width of an answer, from released numbers alone, before anything is asked.
 
-The question is measured as it would be (`sparseq.stream.weighted_answer.measured`), but nothing is
+The question is measured as it would be (`sparseq.stream.weighted_answer.measure`), but nothing is
 drawn: in place of what pilots and sums would release stands what the table's parents and column
 pilots let expect if all of its rows were in it.
 """
@@ -127,12 +127,12 @@ def said(expected: Mapping[str, Outlook]) -> str:
         'n about 69,900 ± 1,440, share about 0.0351 ± 0.300'
     """
     return ", ".join(
-        f"{name} about {_rounded(one.value)} ± {_rounded(one.half_width)}"
+        f"{name} about {_round(one.value)} ± {_round(one.half_width)}"
         for name, one in expected.items()
     )
 
 
-def _rounded(value: float) -> str:
+def _round(value: float) -> str:
     """Return a number with three digits."""
     digits = 2 - math.floor(math.log10(abs(value))) if value else 0
     return f"{round(value, digits):,.{max(digits, 0)}f}"
@@ -233,13 +233,13 @@ class _Foreseen(WeightedSums):
             norms = _in_groups(rows)
         elif any(m.role and factors(m) for m in measures):
             norms = rows.shift(_SQUARES if len(measures) == 1 else 1)
-        reading = self._reading(question.pilots, norms, of)
+        reading = self._read(question.pilots, norms, of)
         choice = choose(question, reading, self.within(parent, asked.query, question), risk=risk)
         plan = asked.after(choice.steps / C_STEPS, question.price, self.budget, beta)
-        expected = [self._expected(one, asked, rows, parent) for one in asked.parts]
+        expected = [self._expect(one, asked, rows, parent) for one in asked.parts]
         return ReleasedSums(plan, asked, choice, np.concatenate(expected), _NOBODY)
 
-    def _reading(self, pilots: bool, parent: Parent, of: Ladder) -> Reading:
+    def _read(self, pilots: bool, parent: Parent, of: Ladder) -> Reading:
         if not pilots or parent.samples is None:
             return nothing_read(of)
         people = np.median(parent.samples, axis=0)[:CELLS]
@@ -258,7 +258,7 @@ class _Foreseen(WeightedSums):
             raise _UnforeseenError
         return parent
 
-    def _expected(self, one: JointMeasure, asked: Joint, rows: Parent, parent: Parent) -> Floats:
+    def _expect(self, one: JointMeasure, asked: Joint, rows: Parent, parent: Parent) -> Floats:
         """Return a measure's values in joint units, were all rows of the table in the question."""
         measure, groups = one.measure, asked.query.groups
         number = _norms(rows) / groups

@@ -76,7 +76,7 @@ def weight_of(picked: int) -> int:
     return math.isqrt(STEPS * STEPS // picked)
 
 
-def lifted(weight: int, threshold: int, sigma: float) -> int:
+def chance_above(weight: int, threshold: int, sigma: float) -> int:
     """Return the chance that a weight and noise are above a threshold, in units, rounded up.
 
     Args:
@@ -104,7 +104,7 @@ def threshold_for(sigma: float, most: int, delta: float) -> Threshold:
     allowed = units_of_delta(delta)
 
     def deltas(steps: int) -> tuple[int, ...]:
-        return (0, *(m * lifted(weight_of(m), steps, sigma) for m in range(1, most + 1)))
+        return (0, *(m * chance_above(weight_of(m), steps, sigma) for m in range(1, most + 1)))
 
     low, high = 0, STEPS + math.ceil(40 * sigma)
     if max(deltas(high)) > allowed:
@@ -170,7 +170,7 @@ class RowCounts:
     counts: NDArray[np.int64]
 
 
-def tallied(batches: Iterable[pa.RecordBatch]) -> RowCounts:
+def count_rows(batches: Iterable[pa.RecordBatch]) -> RowCounts:
     """Return how many rows each person has of each key, of rows of `USER` and one or more values.
 
     A row that lacks a value, or has one that is too long or the name of the rest, has no key.
@@ -178,7 +178,7 @@ def tallied(batches: Iterable[pa.RecordBatch]) -> RowCounts:
     kind = pa.dictionary(pa.int32(), pa.string())
     keys, users = [pa.array([], kind)], [np.zeros(0, np.int64)]
     for batch in batches:
-        texts = encoded(batch.columns[1:])
+        texts = encode_keys(batch.columns[1:])
         keys.append(texts.drop_null().dictionary_encode().cast(kind))
         users.append(batch.column(0).filter(texts.is_valid()).to_numpy().astype(np.int64))
     whole = pa.chunked_array(keys).unify_dictionaries().combine_chunks()
@@ -190,11 +190,11 @@ def tallied(batches: Iterable[pa.RecordBatch]) -> RowCounts:
     return RowCounts(whole.dictionary, owners, pairs & 0xFFFFFFFF, counts.astype(np.int64))
 
 
-def encoded(columns: Sequence[pa.Array]) -> pa.Array:
+def encode_keys(columns: Sequence[pa.Array]) -> pa.Array:
     """Return the text that stands for each row's key (`FoundColumns`); NULL where it has none.
 
     Example:
-        >>> encoded([pa.array(["1:x", None]), pa.array([7, 8])]).to_pylist()
+        >>> encode_keys([pa.array(["1:x", None]), pa.array([7, 8])]).to_pylist()
         ['3:1:x1:7', None]
     """
     texts = [_value_texts(column) for column in columns]
@@ -229,7 +229,7 @@ def _value_texts(column: pa.Array) -> pa.Array:
     return column.cast(pa.string())
 
 
-def picked(tallies: Sequence[RowCounts], known: Sequence[str], most: int) -> Picks:
+def pick_keys(tallies: Sequence[RowCounts], known: Sequence[str], most: int) -> Picks:
     """Return what each person picks of their own new keys: those with the most of their rows.
 
     Of as many rows, the order is that of the keys' hashes, which is nobody's.

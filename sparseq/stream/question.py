@@ -85,7 +85,7 @@ def column_pilot(query: Query, measure: Measure) -> ColumnPilot | None:
     shared = table and value.term is not None
     relation = query.relation
     if shared:
-        relation = everything(query)
+        relation = all_rows(query)
     asked = Query("pilot: values", relation, (), (rows,), None)
     key = f"values of {value.sql} in {table} within {low!r}..{high!r}" if shared else ""
     return ColumnPilot(key, asked, edges, 1.0 if shared else OWN_PRICE)
@@ -128,7 +128,7 @@ def once_for(query: Query) -> list[str]:
     return [*parents_of(query), *people_of(query), *dict.fromkeys(columns)]
 
 
-def everything(query: Query) -> Relation:
+def all_rows(query: Query) -> Relation:
     """Return all rows of a question's stored table."""
     table = query.relation.sql.replace("FROM by_time.", "FROM by_user.", 1)
     return replace(query.relation, sql=table, where="", conditions=())
@@ -265,7 +265,7 @@ def product_of(x: Measure, y: Measure, products: Measure, size: float) -> Measur
 
 
 def _parent(query: Query, measure: Measure) -> Query:
-    return Query(f"pilot: {measure.label}", everything(query), (), (measure,), None)
+    return Query(f"pilot: {measure.label}", all_rows(query), (), (measure,), None)
 
 
 def _column(measure: Measure) -> str:
@@ -341,7 +341,7 @@ def price_in(options: Options) -> float:
     return PRICE if options.price is None else options.price
 
 
-def priced(choice: Choice, options: Options, asked: Joint, most: float) -> Choice:
+def price_choice(choice: Choice, options: Options, asked: Joint, most: float) -> Choice:
     """Return a choice at the price, up to `most`, that a wanted sigma or accuracy takes."""
     wanted = _wanted_noise(choice, options, asked)
     if wanted is None:

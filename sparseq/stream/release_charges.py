@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from sparseq.accounting import Price, add_charges, round_up
 from sparseq.accounting.charge import MAX_CHARGE, SIGNIFICANT_BITS, UNITS_PER_NORM
-from sparseq.compiled import compiled, halves, selected, worthwhile
+from sparseq.compiled import compiled, halves, select, worthwhile
 from sparseq.engine.contributions import NORM_LIMIT, WEIGHT_BITS, Contributions
 from sparseq.ledger.accounts import Accounts, Index, Ints
 from sparseq.ledger.lifetimes import LifeBill, LifeDues, LifetimeDues, Lifetimes
@@ -49,15 +49,15 @@ def price(plan: Plan, contributions: Contributions) -> tuple[Index, Ints]:
     """
     prices = tuple(n.price for n in plan.noise)
     if prices not in contributions.priced:
-        contributions.priced[prices] = _priced(plan, contributions)
+        contributions.priced[prices] = _price(plan, contributions)
     return contributions.priced[prices]
 
 
-def _priced(plan: Plan, contributions: Contributions) -> tuple[Index, Ints]:
+def _price(plan: Plan, contributions: Contributions) -> tuple[Index, Ints]:
     measures = list(zip(plan.noise, contributions.measures, strict=True))
     if len(measures) == 1:
         noise, measure = measures[0]
-        if fit_for_compiled(noise.price, measure.norms):
+        if can_compile(noise.price, measure.norms):
             return measure.users, _charges_compiled(noise.price, measure.norms, SIGNIFICANT_BITS)
         return measure.users, round_up(charges_of(noise.price, measure.norms))
     users = _union([m.users for _, m in measures])
@@ -85,14 +85,14 @@ def _union(parts: list[Index]) -> Index:
 
 def charges_of(price: Price, norms: Ints) -> Ints:
     """Return the price of each squared norm; one that has saturated is beyond every budget."""
-    if fit_for_compiled(price, norms):
+    if can_compile(price, norms):
         return _charges_compiled(price, norms)
     charges = price.charge(norms)
     charges[norms >= NORM_LIMIT] = MAX_CHARGE
     return charges
 
 
-def fit_for_compiled(price: Price, norms: NDArray[Any]) -> bool:
+def can_compile(price: Price, norms: NDArray[Any]) -> bool:
     """Tell whether the compiled loop can price so many norms, and pays."""
     return 1 <= price.shift <= 127 and worthwhile(len(norms))
 
@@ -215,7 +215,7 @@ class Bill:
         charges = self._owed if self._final else rounded_up(self._owed)
         owing = np.count_nonzero(charges)
         if 8 * owing < 7 * len(charges):
-            return selected(self.users, charges > 0), selected(charges, charges > 0)
+            return select(self.users, charges > 0), select(charges, charges > 0)
         return self.users, charges
 
     @property
@@ -275,7 +275,7 @@ def admit(plan: Plan, contributions: Contributions, bill: Bill) -> Admission:
     """Price a question, bill whoever can pay for it, and add up over these: in or out."""
     users, charges = price(plan, contributions)
     active = bill.admit(users, charges, plan.query.apart)
-    left_out = selected(users, ~active)
+    left_out = select(users, ~active)
     return Admission(users, active, left_out, contributions.without(left_out))
 
 
@@ -492,12 +492,12 @@ class Contributors:
         for_life: float = 1.0,
     ) -> None:
         self.dues, self.norms = dues, norms
-        self.r, self.a = self._measured(exponents, cautious)
+        self.r, self.a = self._measure(exponents, cautious)
         if dues.life is not None:
             whole = allowances(dues.life.shares(self.r > 0), for_life, LEAST_SHARE)
             self.a = np.minimum(self.a, whole)
 
-    def _measured(self, exponents: Sequence[int], cautious: float) -> tuple[Floats, Floats]:
+    def _measure(self, exponents: Sequence[int], cautious: float) -> tuple[Floats, Floats]:
         left = self.dues.left - rounded_up(self.dues.owed)
         return joint_norms(self.norms, exponents), allowances(left, cautious)
 
@@ -535,7 +535,7 @@ class Contributors:
 class Loops(Contributors):
     """`Contributors` by compiled loops."""
 
-    def _measured(self, exponents: Sequence[int], cautious: float) -> tuple[Floats, Floats]:
+    def _measure(self, exponents: Sequence[int], cautious: float) -> tuple[Floats, Floats]:
         size, left, owed, loops = len(self.dues.left), self.dues.left, self.dues.owed, _loops()
         r, a, saturated = np.zeros(size), np.empty(size), []
         for norms, k in zip(self.norms, exponents, strict=True):
@@ -548,7 +548,7 @@ class Loops(Contributors):
 
     def tally(self, edges: Floats, start: int, price: Price) -> Ints:
         """See `Contributors`."""
-        if not fit_for_compiled(price, self.r):
+        if not can_compile(price, self.r):
             return super().tally(edges, start, price)
         r, a, left, owed, loop = self.r, self.a, self.dues.left, self.dues.owed, _loops().pilot
         step, cost, parts = float(1 << PILOT_BITS), (*limbs(price), MAX_CHARGE), list[Ints]()
@@ -565,7 +565,7 @@ class Loops(Contributors):
         self, scale: float, measures: Sequence[tuple[Price, int]], apart: bool = False
     ) -> Lighter:
         """See `Contributors`."""
-        if not all(fit_for_compiled(price, self.r) for price, _ in measures):
+        if not all(can_compile(price, self.r) for price, _ in measures):
             return super().weigh(scale, measures, apart)
         r, a, left, owed, loops = self.r, self.a, self.dues.left, self.dues.owed, _loops()
         mantissa, exponent, due = (np.zeros(len(r), np.int64) for _ in range(3))

@@ -234,9 +234,9 @@ class Stream:
             left = self.recall.rest(known, fits, self.flush)
         if known is None or left is None:
             question = Inquiry.of(query, options)
-            return self._stage(self._drafted(query, options, request, question, pot))
+            return self._stage(self._draft(query, options, request, question, pot))
         pieces, rest = left
-        draft = self._drafted(rest.query, rest.options, None, rest)
+        draft = self._draft(rest.query, rest.options, None, rest)
         whole = self.recall.completed(known, pieces, rest, draft.answer.facts, draft.noised)
         self._stage(draft)
         return whole
@@ -359,7 +359,7 @@ class Stream:
         most = wider * (1 + 1e-9)
         return all(w <= b * most for w, b in zip(found.widths, bounds, strict=True))
 
-    def _drafted(
+    def _draft(
         self,
         query: Query,
         options: Options,
@@ -369,7 +369,7 @@ class Stream:
     ) -> Draft:
         """Measure what the engine evaluates; nothing is charged yet."""
         if self.weighs(query, pot):
-            return self._weighted(self.parts[pot], query, options, request, question)
+            return self._weight(self.parts[pot], query, options, request, question)
         plan = calibrate(query, self.parts[pot].budget, options)
         return self._in_or_out(plan, self.contributions(plan), request, pot, question=question)
 
@@ -430,7 +430,7 @@ class Stream:
         paid = self._entry(plan, answer, request, part, bill, let_in.left_out, course, notes)
         return Draft(answer, paid, noised, course, question)
 
-    def _weighted(
+    def _weight(
         self,
         part: BudgetPart,
         query: Query,

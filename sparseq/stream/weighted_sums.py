@@ -41,7 +41,7 @@ from sparseq.stream.question import (
     parent_in,
     parents_of,
     people_of,
-    priced,
+    price_choice,
     question_of,
 )
 from sparseq.stream.release_charges import PILOT_BITS, Bill, Contributors, contributors, together
@@ -115,7 +115,7 @@ class WeightedSums:
         of = ladder(asked.most, question.least_allowance)
         reading = self._pilots(people, of) if question.pilots else nothing_read(of)
         choice = choose(question, reading, self.within(parent, asked.query, question), risk=risk)
-        choice = priced(choice, options, asked, self.course.tau / _ALL_PARTS)
+        choice = price_choice(choice, options, asked, self.course.tau / _ALL_PARTS)
         scale, price = choice.steps / C_STEPS, choice.of.price
         plan, answer, faint = self.weigh(asked, made, people, scale, price, beta)
         most = asked.most / scale

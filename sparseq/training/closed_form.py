@@ -45,7 +45,7 @@ from sparseq.compiled.numbers import sigmoid
 from sparseq.engine.contributions import NORM_LIMIT, Index, Ints
 from sparseq.sql.plan import DENSE_NORM_STEPS
 from sparseq.training.identity import code_of
-from sparseq.training.protocol import Floats, Pull, WeightedSum, saturated
+from sparseq.training.protocol import Floats, Pull, WeightedSum, saturate
 from sparseq.training.records import (
     Matrix,
     RecordBatch,
@@ -258,7 +258,7 @@ class ClosedForm:
         known = link in (identity, sigmoid) and self.family.outputs == 1
         if not known or batch.runs is not None or not by_loop(batch.x):
             return None
-        integers, unit = self._rounded(params)
+        integers, unit = self._round(params)
         return WeightedSum(
             *clipped_sums(
                 batch.x,
@@ -291,12 +291,12 @@ class ClosedForm:
 
     def predictors(self, params: Floats, batch: RecordBatch) -> Floats:
         """Return linear predictors (outputs, rows): exact, at rounded parameters."""
-        integers, unit = self._rounded(params)
+        integers, unit = self._round(params)
         exact = dots(batch.x, integers)
         exact *= unit * self.records.step
         return exact
 
-    def _rounded(self, params: Floats) -> tuple[Floats, float]:
+    def _round(self, params: Floats) -> tuple[Floats, float]:
         """Return parameters (outputs, width) as integers, and their unit."""
         matrix = np.asarray(params, np.float64).reshape(self.family.outputs, -1)
         room = math.ldexp(1.0, 52) / (self.records.limit * self.records.width)
@@ -367,15 +367,15 @@ def _several_each(residual: Floats, batch: RecordBatch, records: Records) -> tup
     def pull(weights: Floats, step: float) -> WeightedSum:
         factor = np.ldexp(np.where(bad | (norms == 0), 0.0, weights), -shift)
         factor *= records.step / step
-        weighted = [_scaled(g, factor) for g in gradients]
+        weighted = [_scale(g, factor) for g in gradients]
         squares = _row_norms(weighted) * (_SQUARED_UNIT * upwards)
         over = ~(squares < NORM_LIMIT)
         if over.any():
-            weighted = [_scaled(g, (~over).astype(np.float64)) for g in weighted]
+            weighted = [_scale(g, (~over).astype(np.float64)) for g in weighted]
         ones = np.ones((1, len(norms)))
         limit = 2.0**48  # of what is below NORM_LIMIT
         return WeightedSum(
-            saturated(squares), np.concatenate([exact_sums(ones, g, limit) for g in weighted])
+            saturate(squares), np.concatenate([exact_sums(ones, g, limit) for g in weighted])
         )
 
     return norms, pull
@@ -392,7 +392,7 @@ def _row_norms(parts: list[Matrix]) -> Floats:
     return np.asarray(sum(fixed_row_squares(part) for part in parts), np.float64)
 
 
-def _scaled(gradients: Matrix, factors: Floats) -> Matrix:
+def _scale(gradients: Matrix, factors: Floats) -> Matrix:
     """Return each row times its factor, rounded towards 0."""
     if sparse.issparse(gradients):
         scaled = sparse.csr_array(gradients, copy=True)

@@ -166,11 +166,11 @@ def charged_squares(norms: Floats, step: float, slack: float = 0.0) -> Ints:
     with np.errstate(over="ignore"):
         longest = norms + slack
         units = longest / (step * DENSE_NORM_STEPS)
-        squares = saturated(units * units * (1 + 2.0**-50))
+        squares = saturate(units * units * (1 + 2.0**-50))
     return np.maximum(squares, longest > 0)
 
 
-def saturated(squares: Floats) -> Ints:
+def saturate(squares: Floats) -> Ints:
     """Return ceil, as int64; infinity, NaN and whatever is too large become NORM_LIMIT."""
     if squares.max(initial=0.0) < NORM_LIMIT:
         return np.ceil(squares).astype(np.int64)
@@ -222,7 +222,7 @@ class Numbers:
             integers = np.trunc(values * weights / step)
             units = integers / DENSE_NORM_STEPS
             return WeightedSum(
-                saturated(units * units * _UPWARDS),
+                saturate(units * units * _UPWARDS),
                 np.array([int(integers.astype(np.int64).sum())], np.int64),
             )
 

@@ -79,7 +79,7 @@ class Gradients:
             users.append(batch.users)
             squares.append(pulled.squares)
             sums += pulled.sums
-        who, how_much = _joined(users, np.int32), _joined(squares, np.int64)
+        who, how_much = _join(users, np.int32), _join(squares, np.int64)
         if len(who) > 1 and not bool(np.all(who[1:] > who[:-1])):
             order = np.argsort(who, kind="stable")
             who, how_much = who[order], how_much[order]
@@ -101,7 +101,7 @@ class Gradients:
         return total
 
 
-def _joined(parts: list[Any], kind: type) -> Any:
+def _join(parts: list[Any], kind: type) -> Any:
     if len(parts) == 1:
         return parts[0]
     return np.concatenate([np.zeros(0, kind), *parts])

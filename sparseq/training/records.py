@@ -43,7 +43,7 @@ from scipy import sparse
 from sparseq.base.errors import DataError, ParameterError
 from sparseq.compiled import compiled, halves, worthwhile
 from sparseq.engine.contributions import NORM_LIMIT, Index, Ints, Runs, as_arrow
-from sparseq.training.protocol import Floats, saturated
+from sparseq.training.protocol import Floats, saturate
 
 # -- sums of products of integers held as floats: exact in whatever order they are added up --------
 
@@ -100,11 +100,11 @@ def fixed_row_squares(x: Matrix) -> Floats:
         return np.asarray(np.bincount(owners, sorted_.data**2, x.shape[0]), np.float64)
     squares = np.empty(len(x))
     for rows, part in blocks(x, max(_FOLDED // max(x.shape[1], 1), 1)):
-        squares[rows] = _folded(part * part)
+        squares[rows] = _fold(part * part)
     return squares
 
 
-def _folded(terms: Floats) -> Floats:
+def _fold(terms: Floats) -> Floats:
     """Return each row's sum; the terms are overwritten."""
     width = terms.shape[1]
     while width > 1:
@@ -183,7 +183,7 @@ def weighted_sums(
         charged *= unit
     if not charged.max(initial=0.0) < NORM_LIMIT:
         k[:, ~(charged < NORM_LIMIT)] = 0.0
-    return saturated(charged), exact_sums(k, x, limit)
+    return saturate(charged), exact_sums(k, x, limit)
 
 
 def _weighted_compiled(
@@ -195,7 +195,7 @@ def _weighted_compiled(
     sums = np.zeros(x.shape[1], np.int64)
 
     def part(p: slice) -> None:
-        loops.weighted(
+        loops.weigh(
             residual[p], weights[p], factor, squares[p], unit, float(NORM_LIMIT), k[p], charged[p]
         )
         some = np.zeros_like(sums)
@@ -234,7 +234,7 @@ def clipped_sums(
         huge: A norm that is not below counts for nothing.
         factor, unit: See `weighted_sums`.
     """
-    loop, lock, own = compiled().dense.clipped, Lock(), len(limits) > 1
+    loop, lock, own = compiled().dense.clip, Lock(), len(limits) > 1
     charged, sums = np.empty(len(y), np.int64), np.zeros(x.shape[1], np.int64)
 
     def part(p: slice) -> None:

@@ -389,8 +389,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, tuple[Any, tuple[Any, ...]]
         {"value": (3, (NAN, INF, 1.5, "1", None))},
     ),
     "tree_counter.window": (tree.window, {"tick": (3, COUNT)}),
-    "tree_counter.nodes_touched": (
-        tree.nodes_touched,
+    "tree_counter.count_nodes": (
+        tree.count_nodes,
         {"ticks": (ints([1, 2]), (*TICKS, np.array([1.5]))), "horizon": (8, (*COUNT, 1))},
     ),
     "tree_counter.squared_norms": (

@@ -19,7 +19,7 @@ from sampled import one_in
 import sparseq
 from conftest import output, run
 from sparseq.accounting import Budget
-from sparseq.cli.train import noised
+from sparseq.cli.train import show_noisy
 from sparseq.training import PrivateGD, TrainingResult, TrainingStep, load_model
 from sparseq.training.report import report_of
 
@@ -238,9 +238,9 @@ def test_checks_of_a_regression_ask_its_loss(people: Path, tmp_path: Path) -> No
 
 def test_the_bar_tells_what_was_asked() -> None:
     step = TrainingStep(3, 1.0, 0.2, 0.5, accuracy=0.8123, active=1.02)
-    assert noised(step) == {"accuracy": "81.2 %", "active": "100 %"}
-    assert noised(TrainingStep(3, 1.0, 0.2, 0.5, loss=0.69315)) == {"loss": "0.693"}
-    assert noised(TrainingStep(3, 1.0, 0.2, 0.5)) == {}
+    assert show_noisy(step) == {"accuracy": "81.2 %", "active": "100 %"}
+    assert show_noisy(TrainingStep(3, 1.0, 0.2, 0.5, loss=0.69315)) == {"loss": "0.693"}
+    assert show_noisy(TrainingStep(3, 1.0, 0.2, 0.5)) == {}
 
 
 @pytest.mark.parametrize(

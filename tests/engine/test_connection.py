@@ -11,7 +11,7 @@ from constraints import pinned
 import sparseq
 from sparseq.base.errors import StoreError
 from sparseq.engine._duckdb import connection
-from sparseq.engine._duckdb.connection import JUDGED, OPTIMIZERS, connected, off, scratch
+from sparseq.engine._duckdb.connection import JUDGED, OPTIMIZERS, connect, off, scratch
 from sparseq.store.curator import log
 
 SPARSEQ = Path(sparseq.__file__).parent
@@ -22,7 +22,7 @@ def test_every_rule_of_the_tested_version_is_judged() -> None:
     """With a newer one the same is told to the curator, and its new rules are off."""
     assert pinned("duckdb") == JUDGED[-1]
     if duckdb.__version__ in JUDGED:
-        rules = {name for (name,) in connected().sql("FROM duckdb_optimizers()").fetchall()}
+        rules = {name for (name,) in connect().sql("FROM duckdb_optimizers()").fetchall()}
         later = {"self_join_aggregate"} if duckdb.__version__ == "2.0.0" else set()
         assert rules == set(OPTIMIZERS) - later
         assert connection.not_judged() == ""
@@ -94,7 +94,7 @@ def test_a_store_opens_with_a_newer_engine_whose_new_rules_are_off(tmp_path, new
 def test_an_engine_that_lacks_a_setting_is_refused_in_words(monkeypatch) -> None:
     monkeypatch.setitem(connection.SETTINGS, "no_such_setting", "false")
     with pytest.raises(StoreError, match="does not know a setting") as refused:
-        connected()
+        connect()
     assert "no_such_setting" in refused.value.message
     assert JUDGED[-1] in refused.value.hint
 
@@ -103,7 +103,7 @@ def test_extremes_are_not_evaluated_while_a_query_is_planned() -> None:
     """With statistics on, DuckDB 2.0.0 raises on the largest amount, outside of the TRY."""
     day = "DATE '1970-01-01' - 2147483646 + 1234 - amount"
     guarded = f"TRY(CASE WHEN hash(amount) IS NOT NULL THEN extract(isoyear FROM {day}) END)"
-    con = connected()
+    con = connect()
     con.execute("CREATE TABLE t AS SELECT 1234 AS amount")
     assert con.sql(f"SELECT count(*) FROM t WHERE {guarded} = 5").fetchall() == [(0,)]
 
@@ -111,7 +111,7 @@ def test_extremes_are_not_evaluated_while_a_query_is_planned() -> None:
 def test_plans_of_an_engine_as_it_comes_tell_of_extremes() -> None:
     """What is off matters: the tests above would not see it if nothing could be seen."""
     plans = []
-    for con in (duckdb.connect(), connected()):
+    for con in (duckdb.connect(), connect()):
         con.execute("CREATE TABLE t AS SELECT range AS amount FROM range(9)")
         ((_, plan),) = con.execute("EXPLAIN SELECT amount FROM t WHERE amount > 8").fetchall()
         plans.append("Empty Result" in plan)
@@ -136,7 +136,7 @@ def test_a_plan_is_the_same_whatever_a_column_holds(condition: str, odd: str) ->
     """Else the plan, and with it the time, would tell of a single row."""
     plans = []
     for more in ("", f"INSERT INTO t VALUES (2, {odd})"):
-        con = connected()
+        con = connect()
         con.execute("CREATE TABLE t AS SELECT 1 AS u, DATE '2024-01-01' AS day FROM range(9)")
         con.execute(more or "SELECT 1")
         ((_, plan),) = con.execute(f"EXPLAIN SELECT u, day FROM t WHERE {condition}").fetchall()

@@ -14,10 +14,10 @@ from sparseq.load.text_lines import (
     UNREADABLE,
     Lines,
     fields_of,
-    fitted,
+    fit,
     is_regular,
-    unified,
-    unquoted,
+    unify,
+    unquote,
 )
 
 PIECES = [b'"', b'""', b",", b"a", b"7", b" ", b"\r", b"\0", b"\xff", b"\xfd", b"\xef\xbb\xbf",
@@ -30,7 +30,7 @@ def values(chunk: bytes) -> list[list[bytes]]:
     """Return the values of whole lines, as the passes over a whole chunk make them."""
     spelled = [(b"\xff", b","), (b"\xfe", b"\r"), (b"\xfd", b"\n")]
     found = []
-    for line in unquoted(unified(chunk), b",").split(b"\n")[:-1]:
+    for line in unquote(unify(chunk), b",").split(b"\n")[:-1]:
         fields = line.split(b",")
         for mark, written in spelled:
             fields = [f.replace(mark, written) for f in fields]
@@ -40,7 +40,7 @@ def values(chunk: bytes) -> list[list[bytes]]:
 
 def alone(line: bytes) -> list[bytes]:
     """Return the values of one line by the definition."""
-    whole = unified(line + b"\n").removesuffix(b"\n")
+    whole = unify(line + b"\n").removesuffix(b"\n")
     return [f.replace(b"\xfe", b"\r") for f in fields_of(whole, b",")]
 
 
@@ -75,7 +75,7 @@ def test_a_line_that_is_too_long_goes_and_no_other(lengths: list[int], size: int
 
 
 def test_lines_get_as_many_values_as_there_are_columns() -> None:
-    chunk, left_out = fitted(b"a,b,c\n\na\na,b,c,,\na,b,c,d\n,,\n", b",", 3)
+    chunk, left_out = fit(b"a,b,c\n\na\na,b,c,,\na,b,c,d\n,,\n", b",", 3)
     assert chunk == b"a,b,c\n\na,,\na,b,c\n\n,,\n"
     assert left_out == 1
 
@@ -86,7 +86,7 @@ def test_values_of_several_lines_where_they_are_declared(size: int) -> None:
     chunk = b"".join(Lines(io.BytesIO(text), multiline=True, size=size))
     rows = [
         [f.replace(b"\xff", b",").replace(b"\xfd", b"\n") for f in line.split(b",")]
-        for line in unquoted(unified(chunk, multiline=True), b",").split(b"\n")[:-1]
+        for line in unquote(unify(chunk, multiline=True), b",").split(b"\n")[:-1]
     ]
     assert rows == [[b"1", b"a\nb", b"x"], [b"2", b'c "d"\n\n,e', b"y"], [b"3", b"z", b""]]
 
@@ -102,7 +102,7 @@ def written(chunk: bytes, separator: str = ",") -> list[list[str | None]] | None
 @given(MANY)
 @example([b'"a","b,""c"', b'"",x'])
 def test_every_reader_reads_regular_lines_alike(lines: list[bytes]) -> None:
-    chunk = unified(b"".join(line + b"\n" for line in lines))
+    chunk = unify(b"".join(line + b"\n" for line in lines))
     chunk = chunk.replace(b"\xfe", b"").replace(UNREADABLE, b"?")
     found = written(chunk)
     if found is not None:

@@ -53,7 +53,7 @@ def rows_of(seed: int, count: int = 400) -> pa.Table:
 
 def tables_of(path: Path) -> dict[str, list[tuple[Any, ...]]]:
     """Return all that a store's file has of rows, people and strings."""
-    con = connection.connected(path)
+    con = connection.connect(path)
     try:
         names = con.execute(
             "SELECT schema_name, table_name FROM duckdb_tables() WHERE schema_name IN "
@@ -98,7 +98,7 @@ def test_both_ways_make_the_same_tables(
 
 def test_a_table_lies_in_its_order(tmp_path: Path) -> None:
     sparseq.create(tmp_path / "s", {"t": rows_of(4, 130_000)}, user="who").close()
-    con = connection.connected(tmp_path / "s")
+    con = connection.connect(tmp_path / "s")
     for schema, order in storage.orders(Table("t", (Column("who", "VARCHAR"),), "who", "day")):
         keys = order.split(", ")
         rows = con.execute(f"SELECT {order} FROM {schema}.t ORDER BY rowid").fetchall()

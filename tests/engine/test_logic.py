@@ -17,7 +17,7 @@ from oracle.interpreter import Judge
 from oracle.operations import ALL, OPERATIONS, Vector, kernel_of
 
 import sparseq
-from sparseq.compiled import as_mask, bits_as, selected
+from sparseq.compiled import as_mask, bits_as, select
 from sparseq.language import types as T
 from sparseq.language.expression_tree import Term
 from sparseq.sql.plan import Options, calibrate
@@ -125,7 +125,7 @@ def test_what_is_no_mask_is_refused(wrong: Any) -> None:
     with pytest.raises(TypeError):
         Vector(np.ones(3), wrong)
     with pytest.raises(TypeError):
-        selected(np.ones(3), wrong)
+        select(np.ones(3), wrong)
 
 
 @pytest.mark.parametrize("wrong", [True, 7, 1.5, None, np.array([None]), np.array(["a"])])

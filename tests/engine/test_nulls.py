@@ -12,7 +12,7 @@ import pytest
 import sparseq
 from benchmarks.stores import made_store
 from sparseq.base.errors import ParameterError
-from sparseq.engine._duckdb.connection import connected
+from sparseq.engine._duckdb.connection import connect
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.read_schema import Declarations
 from sparseq.sql.catalog import Catalog, Column, Table
@@ -135,7 +135,7 @@ def test_other_columns_are_counted_as_if_no_row_had_been_left_out() -> None:
         declared=Declarations({"n": "BIGINT", "m": "BIGINT NOT NULL"}),
         user="who",
     )
-    with connected() as con:
+    with connect() as con:
         found.read(con, found.usable(), "who")
     assert (found.told.rows, found.told.no_value, found.told.null) == (3, {"n": 2}, {"m": 1})
 

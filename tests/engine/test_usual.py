@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from sampled import one_in
 
-from sparseq.engine._duckdb.connection import connected
+from sparseq.engine._duckdb.connection import connect
 from sparseq.load.convert import from_text
 from sparseq.load.fast_parse import ARROW, TextColumn, iso, unusual, usual
 from sparseq.load.text_lines import ahead
@@ -32,7 +32,7 @@ TEXTS = [*WHOLE, *ODD, *NUMBERS, *DAYS]
 
 def slow(texts: list[str | None], target: str) -> pa.Array:
     """What `convert.from_text` says."""
-    with connected() as con:
+    with connect() as con:
         con.register("texts", pa.table({"x": pa.array(texts, pa.string())}))
         table = con.sql(f"SELECT {from_text('x', target)} AS x FROM texts").to_arrow_table()
     return table.column(0).combine_chunks().cast(ARROW[target])

@@ -175,7 +175,7 @@ def test_without_the_fence_the_same_tests_fail(
     """Nothing stops the second driver: this is what the fence is for."""
 
     def unfenced(log: FencedLog, new: Sequence[object], old: Sequence[object], _: str) -> None:
-        table = delta.opened(log.folder)
+        table = delta.open_table(log.folder)
         parts = [[(f.path, f.kind, f.size) for f in some] for some in (new, old)]  # type: ignore[attr-defined]
         delta.extend(table, *parts, {}, retries=15)
 

@@ -17,7 +17,7 @@ from sparseq.cli.app import sparseq as command
 from sparseq.lake import fenced_log as delta
 from sparseq.lake import lake_ledger
 from sparseq.lake import lake_ledger as rows
-from sparseq.lake.doctor import examined, swept
+from sparseq.lake.doctor import examine, swept
 from sparseq.lake.fenced_log import FencedLog
 from sparseq.lake.lake_ledger import LakeLedger
 from sparseq.lake.lake_store import LakeBackend
@@ -56,7 +56,7 @@ def lake(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def wrong(folder: Path, deep: bool = False) -> dict[str, str]:
-    return {one.of: one.said for one in examined(folder, deep) if one.wrong}
+    return {one.of: one.said for one in examine(folder, deep) if one.wrong}
 
 
 def of_kind(folder: Path, kind: str) -> list[Path]:
@@ -82,7 +82,7 @@ def test_a_lake_that_is_whole_has_what_was_left_over_swept_up(lake: Path) -> Non
     said = CliRunner().invoke(command, ["doctor", f"lake://{lake}", "--sweep"])
     assert said.exit_code == 0
     assert "of 4 releases" in said.output
-    assert {one.of: one.said for one in examined(lake)}["left over"].startswith("0 files")
+    assert {one.of: one.said for one in examine(lake)}["left over"].startswith("0 files")
     assert not (lake / "buckets" / ".bucket-0").exists()
     with sparseq.connect(lake) as opened:
         after = opened.stream.accounts.spent.tolist(), [r.query for r in opened.releases()]
@@ -119,7 +119,7 @@ def test_a_sum_that_is_not_that_of_the_charges_is_found(lake: Path) -> None:
 
 def test_a_fence_that_does_not_hold_is_found(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def unfenced(log: FencedLog, *given: Any) -> None:
-        delta.extend(delta.opened(log.folder), (), (), {}, retries=15)
+        delta.extend(delta.open_table(log.folder), (), (), {}, retries=15)
 
     monkeypatch.setattr(FencedLog, "_extend", unfenced)
     assert "both first" in wrong(lake)["fence"]

@@ -18,7 +18,7 @@ from sampled import one_in
 import sparseq
 from benchmarks.stores import made_store
 from sparseq.cli.app import sparseq as command
-from sparseq.lake.doctor import examined
+from sparseq.lake.doctor import examine
 from sparseq.lake.lake_store import LakeBackend
 from sparseq.series.methods.forecast import Forecast
 from sparseq.series.methods.strategy_series import CorrelatedSeries
@@ -94,7 +94,7 @@ def test_no_byte_is_left_and_whoever_comes_back_has_the_account(
     assert gone[0].people == 2
     assert not left(tmp_path, MARK)
     assert not left(tmp_path, OTHER)
-    assert {one.of: one.said for one in examined(tmp_path / "lake", deep=True) if one.wrong} == {}
+    assert {one.of: one.said for one in examine(tmp_path / "lake", deep=True) if one.wrong} == {}
     assert curator.forget(both.lake, MARK).people == 0  # it was erased before
     both.ask(COUNT)
     both.lake.close()

@@ -16,7 +16,7 @@ from lake.test_lake_reference import lives
 
 import sparseq
 from sparseq.lake.fleets import SparkFleet
-from sparseq.lake.task import framed
+from sparseq.lake.task import pack_frame
 
 pytest.importorskip("deltalake", reason="pip install 'sparseq[lake]'")
 sql = pytest.importorskip("pyspark.sql", reason="pip install pyspark")
@@ -57,7 +57,7 @@ def test_spark_gives_the_same_answers_and_charges(tmp_path: Path, session: Any) 
 
 
 def test_a_task_that_fails_on_an_executor_tells_no_row(session: Any) -> None:
-    wrong = framed({"do": "measures", "bucket": __file__, "place": 0, "plans": []})
+    wrong = pack_frame({"do": "measures", "bucket": __file__, "place": 0, "plans": []})
     with pytest.raises(sparseq.StoreError, match=r"^a task failed: [A-Za-z]+$"):
         list(SparkFleet(session).run([wrong]))
 

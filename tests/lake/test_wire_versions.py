@@ -11,17 +11,17 @@ import pytest
 import sparseq
 from sparseq.lake import task as wire
 from sparseq.lake.fleets import Processes
-from sparseq.lake.task import answer_of, framed, told, unframed
+from sparseq.lake.task import answer_of, pack_frame, told, unpack_frame
 
 
 @pytest.mark.parametrize("what", wire.VERSION)
 def test_a_task_of_another_version_is_refused(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as other:
         other.setitem(wire.VERSION, what, "0.0.1")
-        task = framed({"do": "rows", "bucket": "none", "place": 0})
+        task = pack_frame({"do": "rows", "bucket": "none", "place": 0})
     said = f"{what} 0.0.1 and {wire.VERSION[what]}"
     with pytest.raises(sparseq.StoreError, match="differ") as here:
-        unframed(task)
+        unpack_frame(task)
     assert said in here.value.message
     with pytest.raises(sparseq.StoreError, match=said):
         answer_of(told(task))
@@ -31,7 +31,7 @@ def test_a_worker_of_another_version_refuses(monkeypatch: pytest.MonkeyPatch) ->
     fleet = Processes(1)
     monkeypatch.setitem(wire.VERSION, "sparseq", "0.0.1")
     with pytest.raises(sparseq.StoreError, match=r"differ: sparseq 0\.0\.1 and"):
-        list(fleet.run([framed({"do": "rows", "bucket": "none", "place": 0})]))
+        list(fleet.run([pack_frame({"do": "rows", "bucket": "none", "place": 0})]))
     fleet.close()
 
 

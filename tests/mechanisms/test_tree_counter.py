@@ -14,7 +14,7 @@ from scipy import stats
 
 from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.mechanisms import SeededEntropy, TreeCounter, tree_counter
-from sparseq.mechanisms.tree_counter import nodes_touched, squared_norms, window
+from sparseq.mechanisms.tree_counter import count_nodes, squared_norms, window
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_every_prefix_is_disjoint_nodes(horizon: int) -> None:
 def test_nodes_touched_are_the_windows_that_hold_the_tick(horizon: int) -> None:
     ticks = np.arange(1, horizon + 1)
     held = [sum(window(n)[0] <= s <= n for n in range(1, horizon + 1)) for s in ticks]
-    assert nodes_touched(ticks, horizon).tolist() == held
+    assert count_nodes(ticks, horizon).tolist() == held
     assert max(held) == math.floor(math.log2(horizon)) + 1
     assert TreeCounter(horizon, 1.0).max_nodes == max(held)
 
@@ -69,7 +69,7 @@ def test_charges_are_those_of_algorithm_2_tick_by_tick(
 @given(tick=st.integers(1, 500), value=st.integers(-(2**20), 2**20))
 def test_a_single_contribution_is_charged_by_node(tick: int, value: int) -> None:
     one = np.ones(1, np.int64)
-    (touched,) = nodes_touched(tick * one, 500)
+    (touched,) = count_nodes(tick * one, 500)
     assert squared_norms(one, tick * one, value * one, 500)[1].tolist() == [touched * value**2]
 
 
@@ -197,7 +197,7 @@ def test_the_horizon_ends() -> None:
         (lambda: TreeCounter(5, 1.0).bound(0.0), "beta is 0.0"),
         (lambda: TreeCounter(5, 1.0).variance(6), "tick is 6"),
         (lambda: window(0), "tick is 0"),
-        (lambda: nodes_touched(np.array([1, 9]), 8), r"a tick is 9; it must be in \[1, 8\]"),
+        (lambda: count_nodes(np.array([1, 9]), 8), r"a tick is 9; it must be in \[1, 8\]"),
     ],
 )
 def test_bad_input(call: Callable[[], object], message: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 import sparseq
 from sparseq.mechanisms.entropy import SeededEntropy
 from sparseq.mechanisms.quantile import Quantiles, Ranks
-from sparseq.mechanisms.tree_counter import TreeCounter, nodes_touched
+from sparseq.mechanisms.tree_counter import TreeCounter, count_nodes
 from sparseq.series.methods.corrector import PostProcessing
 from sparseq.series.planning import charged_plan as planning
 from sparseq.series.planning.charged_plan import _deviation, charged_plan, charged_ranks, edges_for
@@ -48,7 +48,7 @@ def test_the_ranks_are_near_and_everybody_pays_for_its_nodes(
     exact = [int((totals <= edge).sum()) for edge in ranks.query.edges]
     error = np.abs(np.array(ranks.cumulative[:-1]) - exact).max()
     assert 0 < error <= ranks.query.rank_error(1e-6)
-    nodes = nodes_touched(ranks.query.place(totals.astype(float)) + 1, ranks.query.bins)
+    nodes = count_nodes(ranks.query.place(totals.astype(float)) + 1, ranks.query.bins)
     paid = store.stream.accounts.spent / 2**24
     np.testing.assert_allclose(paid, nodes * 20 / 10.0**2, rtol=2e-3)
     assert charged_ranks(store, stream, sigma=10.0, request_id="plan") == ranks

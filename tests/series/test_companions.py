@@ -22,8 +22,8 @@ from sparseq.series.companions import (
     ForecastSeries,
     StrategySeries,
     Watch,
-    alarming,
     horizon_of,
+    sounds_alarm,
 )
 from sparseq.series.methods.forecast import Forecast
 from sparseq.series.query_series import tick_request
@@ -63,7 +63,7 @@ def test_rows_of_all_kinds_and_restarts(tmp_path: Path) -> None:
     ]
     assert len(rows) == 6 * len(DAYS)
     assert all(r["forecast_error"] == "" for r in rows if r["estimate"] == "answer")
-    left_out = sum(alarming(t.rows) for t in done)
+    left_out = sum(sounds_alarm(t.rows) for t in done)
     assert left_out in (0, 1)  # it goes off once
     with make(None, **ASIDE) as con:
         run(con, tmp_path / "cut.csv", 4)

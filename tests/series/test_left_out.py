@@ -12,7 +12,7 @@ from sparseq.ledger.purposes import Purpose
 from sparseq.series.companions import Beside
 from sparseq.series.derive import NoisySeries, change, rolling_mean, rolling_sum, running_total
 from sparseq.series.left_out import allowance, rate_of, rounded_up
-from sparseq.series.planning.simulate import summed
+from sparseq.series.planning.simulate import window_sums
 from sparseq.series.series_file import Row
 from sparseq.series.ticks import Ticks, moment
 from sparseq.sql.parameters import QueryText
@@ -63,7 +63,7 @@ def test_the_planned_rate_has_room_for_what_is_missing_in_the_data() -> None:
         missing = truth * (rng.random((TICKS, 2)) < 0.3) * rng.uniform(0, 0.3)
         rate = rate_of(missing, truth, width)
         grown = truth * rate * np.arange(1, TICKS + 1)[:, None] / 365
-        sums = [summed(values, max(width, 28)) for values in (missing, grown)]
+        sums = [window_sums(values, max(width, 28)) for values in (missing, grown)]
         assert (sums[0] <= sums[1] * (1 + 1e-12)).all()
         assert not (sums[0] <= sums[1] * 0.99).all()
     assert rate_of(np.zeros((5, 1)), np.ones((5, 1)), 1) == 0

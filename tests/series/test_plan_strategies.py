@@ -16,7 +16,7 @@ from sparseq.base.errors import DataError, ParameterError
 from sparseq.series.methods.strategy_series import CorrelatedSeries
 from sparseq.series.planning.known_stream import KnownStream
 from sparseq.series.planning.plan_strategies import PlanTarget, targets_of
-from sparseq.series.planning.simulate import StrategySetting, measured, summed
+from sparseq.series.planning.simulate import StrategySetting, simulate_setting, window_sums
 from sparseq.series.planning.verdict import STRATEGY, Method, verdict
 from sparseq.store.store import Store
 
@@ -69,9 +69,9 @@ def test_the_plan_has_room_for_what_its_own_settings_leave_out() -> None:
     busy = np.append(np.full(60, 0.15), np.full(2, 0.9))
     stream = stream_of(events(busy, 120, seed=3), 120)
     best = strategy_of(stream, "28d").purpose
-    found = measured(stream, StrategySetting(best.strategy, best.counts, 0.5))
+    found = simulate_setting(stream, StrategySetting(best.strategy, best.counts, 0.5))
     grown = stream.truth * (best.left_out * np.arange(1, 121)[:, None] / 365)
-    assert (summed(found.missing, 28) <= summed(grown, 28) + 1e-9).all()
+    assert (window_sums(found.missing, 28) <= window_sums(grown, 28) + 1e-9).all()
     assert best.left_out > 0 or not found.missing.any()
     assert best.left_out <= 0.99
 
@@ -83,7 +83,7 @@ def test_what_is_simulated_is_what_a_store_gives(
 ) -> None:
     """Bit by bit, with people left out."""
     table = events(np.linspace(0.02, 0.9, 60), 14, seed=1)
-    found = measured(stream_of(table, 14, grouped), StrategySetting(strategy, budget, 0.5))
+    found = simulate_setting(stream_of(table, 14, grouped), StrategySetting(strategy, budget, 0.5))
     with store_of(table, budget) as store:
         series = CorrelatedSeries(store, "s", strategy)
         values = [series.ask(t, store.lower(sql_of(t, grouped))).values for t in range(14)]
@@ -96,9 +96,9 @@ def test_what_is_simulated_is_what_a_store_gives(
 def test_errors_are_those_of_many_runs() -> None:
     """Of ticks, windows and totals, noise and what is left out together."""
     stream = stream_of(events(np.linspace(0.02, 0.9, 60), 14, seed=1), 14)
-    found = measured(stream, StrategySetting("news:0.4,5", 6.5, 0.5))
+    found = simulate_setting(stream, StrategySetting("news:0.4,5", 6.5, 0.5))
     for width in (1, 4, 14):
-        runs = [summed(found.series(seed) - stream.truth, width) for seed in range(400)]
+        runs = [window_sums(found.series(seed) - stream.truth, width) for seed in range(400)]
         assert math.sqrt(np.mean(np.square(runs))) == pytest.approx(found.errors(width)[2], rel=0.1)
 
 
@@ -110,7 +110,7 @@ def test_where_people_come_every_day_news_is_recommended_and_holds() -> None:
     assert found.worst < 0.75
     best = found.purpose
     assert Strategy.of(best.strategy).taps[1] < 0
-    rerun = measured(stream, StrategySetting(best.strategy, best.counts, 0.5))
+    rerun = simulate_setting(stream, StrategySetting(best.strategy, best.counts, 0.5))
     assert rerun.errors(1)[2] == pytest.approx(found.errors[0], rel=0.01)
 
 

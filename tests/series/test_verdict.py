@@ -22,8 +22,8 @@ from sparseq.series.planning.simulate import (
     BudgetSplit,
     Simulation,
     StrategySetting,
-    measured,
     simulate,
+    simulate_setting,
 )
 from sparseq.series.planning.verdict import (
     FORECAST,
@@ -206,7 +206,9 @@ def test_errors_on_all_data_are_those_of_the_purpose(seldom: Known, steady: Know
     assert best.ratios[2] >= best.errors[0] / of.methods[0].errors[0]
     one, of = steady
     taps = method(of, STRATEGY)
-    done_too = measured(one, StrategySetting(taps.purpose.strategy, taps.purpose.counts, KAPPA))
+    done_too = simulate_setting(
+        one, StrategySetting(taps.purpose.strategy, taps.purpose.counts, KAPPA)
+    )
     assert taps.errors == pytest.approx((done_too.errors(1)[2],), rel=0.01)
 
 

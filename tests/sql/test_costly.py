@@ -17,7 +17,7 @@ from sampled import one_in
 
 import sparseq
 from sparseq.base.errors import ParameterError, QueryRefused
-from sparseq.engine._duckdb.connection import TooLarge, connected, fetch_at_most
+from sparseq.engine._duckdb.connection import TooLarge, connect, fetch_at_most
 from sparseq.pgwire._duckdb.catalogue import Catalogue
 from sparseq.pgwire.messages import WireError
 from sparseq.pgwire.pg_settings import Settings
@@ -317,12 +317,12 @@ def test_a_row_becomes_as_many_rows_however_many_tables_are_joined() -> None:
 def test_a_result_is_computed_up_to_its_limit() -> None:
     most = all_limits()
     with pytest.raises(TooLarge, match="5,000,000 cells"):
-        fetch_at_most(connected(), "SELECT range AS a, 1 AS b FROM range(10_000_000_000)", most)
+        fetch_at_most(connect(), "SELECT range AS a, 1 AS b FROM range(10_000_000_000)", most)
     with pytest.raises(TooLarge, match="1,000 bytes"):
-        fetch_at_most(connected(), "SELECT range FROM range(500)", most | {"bytes": 1000})
-    table = fetch_at_most(connected(), "SELECT range AS a FROM range(5000) ORDER BY a", most)
+        fetch_at_most(connect(), "SELECT range FROM range(500)", most | {"bytes": 1000})
+    table = fetch_at_most(connect(), "SELECT range AS a FROM range(5000) ORDER BY a", most)
     assert table["a"].to_pylist() == list(range(5000))
-    assert fetch_at_most(connected(), "SELECT 1 AS a WHERE false", most).column_names == ["a"]
+    assert fetch_at_most(connect(), "SELECT 1 AS a WHERE false", most).column_names == ["a"]
 
 
 LOOK_UPS = [

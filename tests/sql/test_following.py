@@ -13,7 +13,7 @@ from odd_rows import question, rows
 
 import sparseq
 from sparseq.reuse.answer_cache import MEASURED, meaning_of
-from sparseq.reuse.answer_views import MOST_GROUPS, RecordedCells, covered, from_data, to_data
+from sparseq.reuse.answer_views import MOST_GROUPS, RecordedCells, find_covered, from_data, to_data
 from sparseq.sql.plan import Options, Query
 
 QUESTIONS = 90  # and all of their ordered pairs
@@ -53,7 +53,7 @@ def test_what_follows_is_exact(seed: int) -> None:
     follow = added = some = 0
     for text, grid, wanted in asked:
         for other, known, cells in asked:
-            parts = covered(grid, known)
+            parts = find_covered(grid, known)
             for one, true in zip(parts.sums, wanted, strict=False):
                 found = [sum(cells[one.measure][k] for k in ks) for ks in one.groups]
                 assert found == [true[group] for group in parts.groups], f"{text}\nfrom\n{other}"

@@ -16,7 +16,7 @@ from sqlglot import exp
 from times import COLUMNS, calls, conditions, expression, of_time, one_window, term, values
 
 from sparseq.base.errors import QueryRefused
-from sparseq.language.conditions import allowed, cells, fineness, read
+from sparseq.language.conditions import cells, fineness, read, values_of_any
 from sparseq.language.expression_tree import Term
 from sparseq.language.functions import FUNCTIONS, Function
 from sparseq.language.types import DATE, INT64, Type
@@ -164,7 +164,7 @@ def test_keys_and_values_are_those_of_rows(seed: int, number: int) -> None:
         where = [found for _, found in itertools.islice(among, 2)]
         rows = values(key, *COLUMNS.values(), *where)
         names = [column.name for column in columns(text)]
-        held = allowed(key, where)
+        held = values_of_any(key, where)
         if held is not None and (not key.type.is_time or key.type.within(*DATE_ENDS)):
             seen["a"] += not has(held, (0, False))
             for value, *_, one, other in rows:

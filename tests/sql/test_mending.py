@@ -19,7 +19,7 @@ from benchmarks.written import Question
 from benchmarks.written.check import outcome
 from sparseq.base.errors import QueryRefused, with_query, without_query
 from sparseq.released.render import ERROR_SUFFIX, schema_of
-from sparseq.sql.suggestions import OTHER, RULES, mended
+from sparseq.sql.suggestions import OTHER, RULES, suggest
 
 ADVICE = """
 only SELECT is answered|FROM names the store's tables|docs/sql.md (lists|says)|known here: |
@@ -112,7 +112,7 @@ def test_every_hint_leads_to_an_answer_or_is_advice(con: sparseq.Store) -> None:
             assert own_names(con, query, offered), (query, offered)
         by_rule = any(rule.pattern.search(hint) for rule in RULES)
         if by_rule and not offered:  # a sum without a scale is refused after it is lowered
-            offered = mended(query, refused, con.catalog, con.lower).query
+            offered = suggest(query, refused, con.catalog, con.lower).query
         if offered:
             assert offered in asked or refusal(con, offered) is None, (query, offered)
             asked.add(offered)
@@ -209,5 +209,5 @@ def test_it_ends_whatever_is_asked(con: sparseq.Store) -> None:
 
     why = QueryRefused("amount is neither in GROUP BY nor aggregated", "add it to GROUP BY")
     nested = "SELECT count(*) FROM (SELECT who FROM (SELECT who FROM events))"
-    assert mended(nested, why, con.catalog, lower).query == ""
+    assert suggest(nested, why, con.catalog, lower).query == ""
     assert 3 < len(tried) <= 12

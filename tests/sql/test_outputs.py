@@ -26,8 +26,8 @@ def _nodes(inner: st.SearchStrategy[out.Node]) -> st.SearchStrategy[out.Node]:
     one = [rule_of(name, 1) for name in ("abs", "neg", "round", "floor", "sqrt", "sign", "exp")]
     two = [rule_of(name, 2) for name in ("+", "-", "*", "/", "greatest", "least", "%", "pow")]
     return st.one_of(
-        st.tuples(st.sampled_from(two), inner, inner).map(lambda t: out.applied(*t)),
-        st.tuples(st.sampled_from(one), inner).map(lambda t: out.applied(*t)),
+        st.tuples(st.sampled_from(two), inner, inner).map(lambda t: out.apply(*t)),
+        st.tuples(st.sampled_from(one), inner).map(lambda t: out.apply(*t)),
     )
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn  # noqa: E402
 
 from sparseq.compiled import compiled  # noqa: E402
 from sparseq.training.network import layers  # noqa: E402
-from sparseq.training.network.layers import _MaxPool, joined  # noqa: E402
+from sparseq.training.network.layers import _MaxPool, join_steps  # noqa: E402
 
 pytestmark = pytest.mark.skipif(compiled() is None, reason="pip install 'sparseq[fast]'")
 
@@ -34,7 +34,7 @@ def test_pooling_is_pytorchs(kernel: Any, stride: Any, memory: Any) -> None:
     """To the bit, values and gradients, also where several of a window are the largest."""
     z = images(5, 4, 9, 11).contiguous(memory_format=memory).requires_grad_()
     theirs = nn.Sequential(nn.ReLU(), nn.MaxPool2d(kernel, stride))
-    ours = joined(theirs)
+    ours = join_steps(theirs)
     out, expected = ours(z), theirs(z)
     assert type(out.grad_fn).__name__ == "_MaxPoolBackward"
     assert torch.equal(out, expected)
@@ -51,7 +51,7 @@ def test_extremes_are_pooled_as_by_pytorch(extreme: float) -> None:
     z[1, 0, 2:4, 3], z[1, 1, 5, 5], z[2, 0, 0, 0] = extreme, extreme, extreme
     z.requires_grad_()
     theirs = nn.Sequential(nn.ReLU(), nn.MaxPool2d(2, 1))
-    out, expected = joined(theirs)(z), theirs(z)
+    out, expected = join_steps(theirs)(z), theirs(z)
     assert torch.equal(out.nan_to_num(7.0), expected.nan_to_num(7.0))
     g = images(*out.shape, seed=1)
     found, true = (torch.autograd.grad(o, z, g)[0] for o in (out, expected))
@@ -67,7 +67,7 @@ def test_only_what_is_the_same_is_joined() -> None:
     ):  # a convolution's order of addition depends on how its input lies in memory
         for some in pooled[2].parameters():
             some.copy_(torch.round(8 * some))  # so every sum is exact
-    found = joined(pooled)
+    found = join_steps(pooled)
     assert torch.equal(found(z), pooled(z))
     assert torch.equal(found[:1](z), pooled[:1](z))  # no ReLU yet
     assert torch.equal(found[1:](z), pooled[1:](z))
@@ -75,12 +75,12 @@ def test_only_what_is_the_same_is_joined() -> None:
     assert type(pooled) is nn.Sequential
     seen: list[int] = []
     pooled[1].register_forward_hook(lambda *_: seen.append(1))
-    joined(pooled)(z)
+    join_steps(pooled)(z)
     assert seen == [1]
     for pool in (nn.MaxPool2d(2, padding=1), nn.MaxPool2d(3, 2, ceil_mode=True),
                  nn.MaxPool2d(2, dilation=2), nn.AvgPool2d(2)):  # fmt: skip
         other = nn.Sequential(nn.ReLU(), pool)
-        assert torch.equal(joined(other)(z), other(z))
+        assert torch.equal(join_steps(other)(z), other(z))
 
 
 CONVOLUTIONS = {

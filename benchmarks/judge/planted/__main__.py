@@ -107,7 +107,7 @@ def shares_a_lake() -> None:
     """Put an entry on top of another driver's."""
 
     def unfenced(log: Any, new: Sequence[Any], old: Sequence[Any], _: str) -> None:
-        table = fenced_log.opened(log.folder)
+        table = fenced_log.open_table(log.folder)
         parts = [[(f.path, f.kind, f.size) for f in some] for some in (new, old)]
         fenced_log.extend(table, *parts, {}, retries=15)
 

@@ -51,7 +51,7 @@ import numpy as np
 
 from sparseq.base.cancellation import check, interruptible
 from sparseq.base.errors import QueryRefused
-from sparseq.engine._duckdb.connection import connected, damaged_file, is_damage
+from sparseq.engine._duckdb.connection import connect, damaged_file, is_damage
 from sparseq.engine._duckdb.reader import Reader
 from sparseq.engine.contributions import Contributions, RowBatch, of_batch
 from sparseq.engine.protocol import USER, Difference, EngineFailure, quote
@@ -245,7 +245,7 @@ class Room:
             "OR (schema_name = 'ledger' AND table_name = 'users')"
         ).fetchall()
         self._tables = {(schema, table): sql for schema, table, sql in tables}
-        con = connected()
+        con = connect()
         for schema in ("by_user", "by_time", "dictionary", "public", "ledger"):
             con.execute(f"CREATE SCHEMA {schema}")
         for sql in self._tables.values():

@@ -134,7 +134,7 @@ def not_judged() -> str:
     )
 
 
-def connected(
+def connect(
     database: str | Path = ":memory:",
     *,
     locked: bool = False,
@@ -157,7 +157,7 @@ def connected(
         StoreError: This DuckDB lacks a setting that keeps people's rows in their place.
 
     Example:
-        >>> con = connected(locked=True)
+        >>> con = connect(locked=True)
         >>> con.sql("SELECT current_setting('enable_external_access')").fetchall()
         [(False,)]
     """
@@ -194,7 +194,7 @@ def scratch(purpose: str = "values") -> duckdb.DuckDBPyConnection:
     try:
         _kept[known].execute("SELECT 1")
     except (KeyError, duckdb.Error):  # none yet, or given up after an error that DuckDB calls fatal
-        _kept[known] = connected(locked=True)
+        _kept[known] = connect(locked=True)
     return _kept[known].cursor()
 
 
@@ -223,7 +223,7 @@ def fetch_at_most(
         TooLarge: It has more.
 
     Example:
-        >>> fetch_at_most(connected(), "SELECT 1 AS x", {"cells": 1, "bytes": 100}).to_pylist()
+        >>> fetch_at_most(connect(), "SELECT 1 AS x", {"cells": 1, "bytes": 100}).to_pylist()
         [{'x': 1}]
     """
     reader = connection.sql(sql).to_arrow_reader(_AT_ONCE)
@@ -264,8 +264,8 @@ class ReplaceableConnection:
     then goes on over the new connection.
 
     Example:
-        >>> held = ReplaceableConnection(connected())
-        >>> held.replace(connected)
+        >>> held = ReplaceableConnection(connect())
+        >>> held.replace(connect)
         >>> held.sql("SELECT 1").fetchall()
         [(1,)]
     """
@@ -355,12 +355,12 @@ class BesideEngines:
     ) -> BesideEngine:
         """Return one that reads rows of a version."""
         with self._lock:
-            found = self._idle.pop() if self._idle else make(self._returned)
+            found = self._idle.pop() if self._idle else make(self._return)
             self._lent.append(found)
         found.at(version)
         return found
 
-    def _returned(self, engine: BesideEngine) -> None:
+    def _return(self, engine: BesideEngine) -> None:
         with self._lock:
             if engine not in self._lent:
                 return

@@ -119,7 +119,7 @@ class DuckEngine:
                 self._reader.have(plan.query.relation.caps)
             self._ahead.read(asked)
 
-        if isinstance(self._tried(read), Failure):
+        if isinstance(self._try(read), Failure):
             self._ahead.clear()  # each for itself will tell
 
     def lacks(self, plan: Plan) -> str:
@@ -168,19 +168,19 @@ class DuckEngine:
         return self._room.attempt(user, user)
 
     def _made(self, plan: Plan, users: int) -> Contributions:
-        reads = self._tried(lambda: self._reads(plan, users))
+        reads = self._try(lambda: self._reads(plan, users))
         if isinstance(reads, Failure):
             failed = reads
-            return self._joined(plan, lambda: self._parts(plan, 0, users - 1, failed))
+            return self._join(plan, lambda: self._parts(plan, 0, users - 1, failed))
         if len(reads) > 1:
-            return self._joined(plan, lambda: self._batches(plan, users))
+            return self._join(plan, lambda: self._batches(plan, users))
         first, last, read = reads[0]
-        found = self._tried(read)
+        found = self._try(read)
         if isinstance(found, RowBatch):
             return of_batch(plan, found)
-        return self._joined(plan, lambda: self._parts(plan, first, last, found))
+        return self._join(plan, lambda: self._parts(plan, first, last, found))
 
-    def _joined(self, plan: Plan, batches: Callable[[], Iterable[RowBatch]]) -> Contributions:
+    def _join(self, plan: Plan, batches: Callable[[], Iterable[RowBatch]]) -> Contributions:
         """Return the contributions of disjoint, ascending ranges of users."""
         parts: list[list[Reduction]] = [[] for _ in plan.query.measures]
         held: list[RowBatch] | None = []
@@ -203,7 +203,7 @@ class DuckEngine:
             return totals
 
         return Contributions(
-            [join_parts(p) if p else _nothing(plan, i) for i, p in enumerate(parts)],
+            [join_parts(p) if p else _reduce_nothing(plan, i) for i, p in enumerate(parts)],
             lambda only: added(lambda batch: pulled(plan, batch, only)),
             weigh=lambda weights: added(lambda batch: losses(plan, batch, weights)),
             rereads=held is None,
@@ -215,12 +215,12 @@ class DuckEngine:
 
     def _batches(self, plan: Plan, users: int) -> Iterator[RowBatch]:
         """Yield the rows of a plan in ranges of users, ascending, each as large as fits."""
-        reads = self._tried(lambda: self._reads(plan, users))
+        reads = self._try(lambda: self._reads(plan, users))
         if isinstance(reads, Failure):
             yield from self._parts(plan, 0, users - 1, reads)
             return
         for first, last, read in reads:
-            yield from self._parts(plan, first, last, self._tried(read))
+            yield from self._parts(plan, first, last, self._try(read))
 
     def _parts(
         self, plan: Plan, first: int, last: int, found: RowBatch | Failure
@@ -230,7 +230,7 @@ class DuckEngine:
             yield found
         elif isinstance(found.error, TooManyRows):
             for a, b in halves(first, last):
-                yield from self._parts(plan, a, b, self._tried(self._range(plan, a, b)))
+                yield from self._parts(plan, a, b, self._try(self._range(plan, a, b)))
         else:
             yield from self._backstop.parts(self._work(plan), first, last, self.failures)
 
@@ -254,14 +254,14 @@ class DuckEngine:
         def made(connection: duckdb.DuckDBPyConnection) -> Result:
             return make(connection.sql(text).to_arrow_reader(_BATCH_ROWS))
 
-        found = self._tried(lambda: made(self._con))
+        found = self._try(lambda: made(self._con))
         if not isinstance(found, Failure):
             yield found
         else:
             work = Work(text, lambda reader, _: made(reader.connection))
             yield from self._backstop.parts(work, 0, users - 1, self.failures)
 
-    def _tried(self, work: Callable[[], Result]) -> Result | Failure:
+    def _try(self, work: Callable[[], Result]) -> Result | Failure:
         """Return what `work` makes, or the error that it ends in; private."""
         try:
             with interruptible(self._con.interrupt):
@@ -369,7 +369,7 @@ def _read_by(reader: Reader, plan: Plan, many: bool, also: str = "") -> RowBatch
     return batch_of(reader.read(plan, where, most=most)[1])
 
 
-def _nothing(plan: Plan, i: int) -> Reduction:
+def _reduce_nothing(plan: Plan, i: int) -> Reduction:
     size = plan.query.groups * plan.query.measures[i].bins
     return Reduction(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(size, np.int64))
 

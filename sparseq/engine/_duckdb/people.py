@@ -144,7 +144,7 @@ class People:
             ParameterError: No text of a file can be it.
         """
         check_text("the identifier", identifier)
-        text = _spelled(identifier) if self._kind == "UUID" else identifier
+        text = _spell(identifier) if self._kind == "UUID" else identifier
         rows = self._con.execute(
             f"SELECT {USER} FROM ledger.users WHERE CAST(id AS VARCHAR) = ?", [text]
         ).fetchall()
@@ -308,7 +308,7 @@ def _unknown(column: str) -> str:
     )
 
 
-def _spelled(identifier: str) -> str:
+def _spell(identifier: str) -> str:
     """Return a UUID as DuckDB spells it."""
     try:
         return str(uuid.UUID(identifier))

@@ -236,7 +236,7 @@ class Scans:
                 windows[window.low, window.high] = window
         room = self._most_rows
         for key, (plan, windows) in asked.items():
-            missing = [w for w in windows.values() if self._covering(key, w) is None]
+            missing = [w for w in windows.values() if self._find_cover(key, w) is None]
             for part in hulls(missing):
                 for together in self._small_enough(plan, part, room):
                     room -= self._keep(key, plan, together)
@@ -267,7 +267,7 @@ class Scans:
         if not self._scans or (shape := self._window(plan)) is None:
             return None
         key, window = shape
-        scan = self._covering(key, window)
+        scan = self._find_cover(key, window)
         return None if scan is None else ((key, window.low, window.high), scan)
 
     def clear(self) -> None:
@@ -286,7 +286,7 @@ class Scans:
         shape = (relation.sql, relation.user, stretch.column, stretch.rest)
         return (shape, plan.query.domains, plan.query.measures, steps), stretch
 
-    def _covering(self, key: Hashable, w: Window) -> Scan | None:
+    def _find_cover(self, key: Hashable, w: Window) -> Scan | None:
         for (other, low, high), scan in self._scans.items():
             if low <= w.low and w.high <= high and other == key:
                 return scan

@@ -51,7 +51,7 @@ from sparseq.base.errors import DataError, SparseqError
 from sparseq.engine._duckdb.people import People, kind_of
 from sparseq.engine._duckdb.tables import dictionary_table, orders, table_sql, write_anew
 from sparseq.engine.protocol import USER, first_line, quote
-from sparseq.language.types import Family, type_named
+from sparseq.language.types import Family, find_type
 from sparseq.ledger._duckdb import notes
 from sparseq.ledger._duckdb.notes import CuratorLog, cannot_write, not_written
 from sparseq.ledger._duckdb.session import StoreSession
@@ -411,7 +411,7 @@ class Storage:
                 self._con.rollback()
                 self.half_done = False
             if isinstance(error, duckdb.Error):
-                raise _refused(error, committing) from None
+                raise _refusal(error, committing) from None
             raise
         self._session.reached(writes=number)
         then()
@@ -419,7 +419,7 @@ class Storage:
         return done
 
 
-def _refused(error: duckdb.Error, committing: bool) -> SparseqError:
+def _refusal(error: duckdb.Error, committing: bool) -> SparseqError:
     if committing:
         return not_written(error, "the store is closed", "the change was made")
     if cannot_write(error):  # it is the disk's fault, not the rows'
@@ -505,7 +505,7 @@ def _becomes(column: Column) -> tuple[str, str]:
         moment = f"CAST(CASE WHEN isfinite({name}) THEN epoch_us({name}) END AS BIGINT)"
         within = f"CASE WHEN {moment} BETWEEN -62135596800000000 AND 253402300799999999"
         return "TIMESTAMP", f"{within} THEN make_timestamp({moment}) END"
-    kind = type_named(column.type)
+    kind = find_type(column.type)
     wide = kind is not None and kind.family is Family.DECIMAL and kind.width > MOST_DIGITS
     if kind is None or wide:
         return "DOUBLE", f"CAST({name} AS DOUBLE)"

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from sparseq.base.errors import StoreError
 from sparseq.base.whole_files import PRIVATE, make_durable
-from sparseq.engine._duckdb.connection import connected
+from sparseq.engine._duckdb.connection import connect
 from sparseq.engine._duckdb.people import People, kind_of
 from sparseq.engine._duckdb.storage import FACTS, SCHEMAS, Storage, scrub, scrub_later
 from sparseq.engine._duckdb.tables import write_anew
@@ -61,7 +61,7 @@ class KeyFile:
             shutil.copyfile(folder / file, self._path)
         else:
             self._path.unlink()
-        self._con = connected(self._path)
+        self._con = connect(self._path)
         first = catalog.private[0]
         kind = kind_of(first.column(first.user).type)
         self._people = People(self._con, kind, key)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from sparseq.base.errors import ParameterError, StoreError
 from sparseq.base.whole_files import PRIVATE, make_durable
-from sparseq.engine._duckdb.connection import ReplaceableConnection, connected
+from sparseq.engine._duckdb.connection import ReplaceableConnection, connect
 from sparseq.engine._duckdb.engine import DuckEngine
 from sparseq.engine._duckdb.people import kind_of, numbers_of
 from sparseq.engine._duckdb.storage import Storage
@@ -68,18 +68,18 @@ class Bucket:
                 "open the lake again; if it is still not there, restore a copy",
             )
         self._path, self.lock = path, threading.RLock()
-        held = ReplaceableConnection(self._connected())
+        held = ReplaceableConnection(self._connect())
         connection = self._con = cast(duckdb.DuckDBPyConnection, held)
         self._storage = Storage(connection)
         self.catalog = self._storage.catalog()
         cache = machine_memory() // (4 * _MOST_OPEN)
         self.engine = DuckEngine(
-            connection, cache, self.catalog, lambda: held.replace(self._connected)
+            connection, cache, self.catalog, lambda: held.replace(self._connect)
         )
         ((self.people,),) = connection.execute("SELECT count(*) FROM ledger.users").fetchall()
 
-    def _connected(self) -> duckdb.DuckDBPyConnection:
-        return connected(self._path, locked=True, read_only=True)
+    def _connect(self) -> duckdb.DuckDBPyConnection:
+        return connect(self._path, locked=True, read_only=True)
 
     def rows(self, table: str, columns: Sequence[str]) -> pa.Table:
         """Return some columns of a private table, in order of person; strings as they are."""
@@ -186,7 +186,7 @@ class Shuffle:
     def __init__(self, folder: Path, key: bytes, count: int) -> None:
         self._folder, self._key, self._count = folder, key, count
         self._path = folder / f".shuffle-{secrets.token_hex(8)}"
-        self._con = connected(self._path)
+        self._con = connect(self._path)
         self._columns: dict[str, str] = {}
         self.told: list[str] = []
 
@@ -241,7 +241,7 @@ class Shuffle:
 
 def homes(identifiers: pa.Array, kind: str, key: bytes, count: int) -> list[int | None]:
     """Return the bucket of each identifier."""
-    with connected() as con:
+    with connect() as con:
         con.register("given", pa.table({"id": identifiers}))
         found = con.execute(
             f"SELECT {_home(key, count)} FROM (SELECT CAST(id AS {kind_of(kind)}) AS id FROM given)"
@@ -364,7 +364,7 @@ class NewBuckets:
         self._types[name] = rows.usable()
         self._not_null[name], self._zoned[name] = rows.schema.not_null, rows.schema.zoned
         self._public_schemas.append(rows.schema)
-        with connected() as con:
+        with connect() as con:
             rows.read(con, self._types[name])
             found = con.sql("FROM staged").to_arrow_table()
         rows.close()
@@ -400,12 +400,12 @@ class NewBuckets:
                 working = self._folder / f".bucket-{secrets.token_hex(8)}"
                 create_file(working, small)
                 told = self._shuffle.told if bucket == 0 else []
-                yield _named(self._folder, self._key, bucket, working, told)
+                yield _name(self._folder, self._key, bucket, working, told)
         finally:
             self._shuffle.close()
 
 
-def _named(folder: Path, key: bytes, bucket: int, working: Path, told: list[str]) -> Laid:
+def _name(folder: Path, key: bytes, bucket: int, working: Path, told: list[str]) -> Laid:
     """Give a finished bucket the name that says what is in it."""
     name = f"{bucket:05d}-{digest_of(working, key)}-{secrets.token_hex(4)}.bucket"
     os.replace(working, folder / name)
@@ -433,7 +433,7 @@ def rewritten(
             backend.close()
         finally:
             backend.release()
-        return replace(_named(folder, key, bucket, working, []), told=told)
+        return replace(_name(folder, key, bucket, working, []), told=told)
     finally:
         for leftover in (working, Path(f"{working}.wal"), Path(f"{working}.session")):
             leftover.unlink(missing_ok=True)

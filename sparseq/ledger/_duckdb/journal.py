@@ -75,7 +75,7 @@ _LONG = ("answer", "users", "charges")
 _PUBLIC = "id, request_id, released_at, query, coordinates, sigma, bound, confidence, answer, pot"
 
 
-def _added(number: int) -> str:
+def _add(number: int) -> str:
     """Return SQL that begins a segment."""
     every = " UNION ALL BY NAME ".join(
         f"SELECT * FROM ledger.release_{n + 1}" for n in range(number)
@@ -86,7 +86,7 @@ def _added(number: int) -> str:
     )
 
 
-FIRST_SEGMENT = _added(1)
+FIRST_SEGMENT = _add(1)
 
 
 class Segments:
@@ -146,7 +146,7 @@ class Segments:
         """
         if self._bytes >= SEGMENT_BYTES or not self.rooted:
             self._number, self._bytes = self._count() + 1, 0
-            self._con.execute(_added(self._number))
+            self._con.execute(_add(self._number))
             self._read_columns()
         self._bytes += sum(len(row[i]) for row in rows for i in self._long)
         if len(rows) < _MANY:
@@ -301,7 +301,7 @@ class RequestIds:
         """
         wanted = set(ids)
         if not wanted <= self._looked_up:
-            ahead = self._stored(self._sieve.passes(list(wanted)))
+            ahead = self._store(self._sieve.passes(list(wanted)))
             self._looked_up = set()  # interrupted anywhere, no id passes for one without a release
             self._ahead = ahead
             self._looked_up = wanted
@@ -311,14 +311,14 @@ class RequestIds:
         """Return the release of an id, if there is one."""
         if id in self._looked_up:
             return self._ahead.get(id)
-        return self._stored(self._sieve.passes([id])).get(id)
+        return self._store(self._sieve.passes([id])).get(id)
 
     def add(self, numbers: dict[str, int]) -> None:
         """Know ids that have been written since."""
         self._sieve.add(list(numbers))
         self._ahead.update((id, n) for id, n in numbers.items() if id in self._looked_up)
 
-    def _stored(self, ids: Sequence[str]) -> dict[str, int]:
+    def _store(self, ids: Sequence[str]) -> dict[str, int]:
         if not ids:
             return {}
         return dict(
@@ -460,7 +460,9 @@ class Journal:
         self._con.execute("BEGIN")
         self._segments.append(rows)
         key = [Fact(ROOT_KEY, chain.key.hex())] if chain.new else []
-        for note in _lasting([*key, *(note for entry in entries for note in self._notes(entry))]):
+        for note in _drop_replaced(
+            [*key, *(note for entry in entries for note in self._notes(entry))]
+        ):
             DuckNotes(self._con, self._noted).write(note)
         self.committing = True
         self._con.execute("COMMIT")
@@ -689,7 +691,7 @@ def _release(row: Sequence[object]) -> Release:
     return Release(*values)  # type: ignore[arg-type]
 
 
-def _lasting(notes: Sequence[Note]) -> list[Note]:
+def _drop_replaced(notes: Sequence[Note]) -> list[Note]:
     """Return notes without the facts that a later one of them replaces, a table's rows together."""
     last = {note.key: note for note in notes if isinstance(note, Fact)}
     rows: dict[NoteTable, list[pa.Table]] = defaultdict(list)

@@ -329,7 +329,7 @@ class MarkObject:
                 f"{parts.scheme}://{parts.hostname or ''}{parts.path} is no address of a mark",
                 "write it as s3://BUCKET/NAME; credentials are found in the environment",
             )
-        self._store = store or _opened(f"{parts.scheme}://{parts.netloc}")
+        self._store = store or _open(f"{parts.scheme}://{parts.netloc}")
         self._version: dict[str, str] | None = None
         self._nonce = secrets.token_hex(16).encode()  # whose writes they are
         self.name = place
@@ -367,7 +367,7 @@ class MarkObject:
                 "only the copy that was asked last opens: go on with that one",
             ) from None
         except Exception as error:
-            raise self._failed("written", error) from None
+            raise self._failure("written", error) from None
 
     def release(self) -> None:
         """Let go of it: there is no lock."""
@@ -383,10 +383,10 @@ class MarkObject:
             self._version = None
             return None
         except Exception as error:
-            raise self._failed("read", error) from None
+            raise self._failure("read", error) from None
         return data
 
-    def _failed(self, verb: str, error: Exception) -> StoreError:
+    def _failure(self, verb: str, error: Exception) -> StoreError:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         return StoreError(
             f"the store's high-water mark, {self.place}, can't be {verb}: {lines[0][:200]}",
@@ -394,7 +394,7 @@ class MarkObject:
         )
 
 
-def _opened(address: str) -> ObjectStore:
+def _open(address: str) -> ObjectStore:
     if importlib.util.find_spec("obstore") is None:
         raise ParameterError(
             f"for a mark at {address} another package is needed", "pip install 'sparseq[objects]'"

@@ -226,7 +226,7 @@ def read_mark(connection: duckdb.DuckDBPyConnection) -> SessionMark | None:
     return None if mark is None else SessionMark(mark["id"], mark["open"])
 
 
-def read_reached(connection: duckdb.DuckDBPyConnection) -> HighWaterMark:
+def read_progress(connection: duckdb.DuckDBPyConnection) -> HighWaterMark:
     """Return how far a store has come."""
     ((releases,),) = connection.execute(
         "SELECT coalesce(max(id), 0) FROM ledger.release"
@@ -236,7 +236,7 @@ def read_reached(connection: duckdb.DuckDBPyConnection) -> HighWaterMark:
 
 def add_loss(connection: duckdb.DuckDBPyConnection, missing: str) -> None:
     """Write into a store for ever that it goes on without a part, and mark it as closed."""
-    has = read_reached(connection)
+    has = read_progress(connection)
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     losses = notes.get(connection, LOSSES) or []
     notes.put(connection, LOSSES, [*losses, asdict(Loss(now, has.releases, missing))])
@@ -300,7 +300,7 @@ class StoreSession:
             return
         assert self._path is not None
         record = replace(
-            self._record, session=secrets.token_hex(16), reached=read_reached(self._con)
+            self._record, session=secrets.token_hex(16), reached=read_progress(self._con)
         )
         beside = record_of(self._path)
         new = Path(f"{beside}.{record.session[:8]}")
@@ -399,7 +399,7 @@ class StoreSession:
             session = self._record.session or secrets.token_hex(16)
             self._remember(session)
             self._con.execute("CHECKPOINT")
-        mark.write(replace(self._record, session=session, reached=read_reached(self._con)))
+        mark.write(replace(self._record, session=session, reached=read_progress(self._con)))
         self.mark = mark
 
     def _remember(self, session: str) -> None:
@@ -421,7 +421,7 @@ class StoreSession:
             if Path(f"{self._path}.wal").exists():
                 self._con.execute("CHECKPOINT")
             return
-        reached = read_reached(self._con)
+        reached = read_progress(self._con)
         close_mark(self._con, reached)
         self._keep_log(log_of(self._path))  # a log of two checkpoints ago fits no store
         self._con.execute("CHECKPOINT")

@@ -29,7 +29,7 @@ from sparseq.ledger._duckdb.notes import CuratorLog
 from sparseq.load import memory_table as held
 from sparseq.load._duckdb.linked_rows import KeyCounts, KeyIndex, LinkedRows
 from sparseq.load.load_rows import IncomingRows
-from sparseq.load.memory_table import HeldRows, decoded, in_order, sorted_rows
+from sparseq.load.memory_table import HeldRows, decode, in_order, sorted_rows
 from sparseq.sql.catalog import Column, Table
 
 # -- rows that come, on their way into both orders of a table --------------------------------------
@@ -144,16 +144,16 @@ class Loading:
     def _add_held(self, rows: HeldRows, default_budget: int) -> BudgetFaults:
         self._code({c.name for c in self._texts() if rows.has_few(c.name)})
         identifiers, places = rows.users()
-        with self._staged(self.table.user, identifiers):
+        with self._stage(self.table.user, identifiers):
             opened = self._people.open_accounts(self.table.user, default_budget, "")
             users = self._numbers(len(identifiers))[places]  # the last is of place -1
         arrays = {}
         for column in self._columns():
             if not column.coded:
-                arrays[column.name] = decoded(rows.column(column.name))
+                arrays[column.name] = decode(rows.column(column.name))
                 continue
             words = rows.words(column.name)
-            with self._staged(column.name, words.dictionary):
+            with self._stage(column.name, words.dictionary):
                 self._extend_dictionary(column)
             sql = f"SELECT value, code FROM {dictionary_table(self.table.name, column.name)}"
             code = dict(self._con.execute(sql).fetchall())
@@ -164,7 +164,7 @@ class Loading:
         whole = pa.RecordBatch.from_arrays([pa.array(users), *arrays.values()], names)
         for (schema, _), order in zip(orders(self.table), sorted_rows(users, time), strict=True):
             batches = pa.RecordBatchReader.from_batches(whole.schema, in_order(whole, order))
-            with self._registered("ordered", batches):
+            with self._register("ordered", batches):
                 self._con.execute(
                     f"INSERT INTO {schema}.{quote(self.table.name)} SELECT * FROM ordered"
                 )
@@ -183,14 +183,14 @@ class Loading:
         return numbers
 
     @contextmanager
-    def _staged(self, column: str, values: pa.Array) -> Iterator[None]:
+    def _stage(self, column: str, values: pa.Array) -> Iterator[None]:
         """Have distinct values of a column as `staged`, each with its place."""
         places = pa.array(np.arange(len(values), dtype=np.int32))
-        with self._registered("staged", pa.table({column: values, "#place": places})):
+        with self._register("staged", pa.table({column: values, "#place": places})):
             yield
 
     @contextmanager
-    def _registered(self, name: str, rows: pa.Table | pa.RecordBatchReader) -> Iterator[None]:
+    def _register(self, name: str, rows: pa.Table | pa.RecordBatchReader) -> Iterator[None]:
         self._con.register(name, rows)
         try:
             yield
@@ -330,7 +330,7 @@ class Outside:
         """Count, in a private table as it is now."""
         columns = [c for c in table.columns if c.name != table.user]
         return cls(
-            {c.name: _unlisted(connection, table, c) for c in columns if c.keys is not None},
+            {c.name: _decode_listed(connection, table, c) for c in columns if c.keys is not None},
             _alike(connection) if table.column(table.user).type == "VARCHAR" else 0,
         )
 
@@ -352,7 +352,7 @@ class Outside:
             )
 
 
-def _unlisted(
+def _decode_listed(
     connection: duckdb.DuckDBPyConnection, table: Table, column: Column
 ) -> tuple[int, int]:
     rows, value = f"by_user.{quote(table.name)} AS r", f"r.{quote(column.name)}"

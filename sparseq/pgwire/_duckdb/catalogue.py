@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from sparseq.base.cancellation import Cancellation, check
-from sparseq.engine._duckdb.connection import TooLarge, connected, fetch_at_most
+from sparseq.engine._duckdb.connection import TooLarge, connect, fetch_at_most
 from sparseq.pgwire._duckdb.pg_catalog import Postgresql, declare
 from sparseq.pgwire._duckdb.rewrite_catalogue import Rewriter
 from sparseq.pgwire.messages import CANCELLED, WireError
@@ -43,7 +43,7 @@ class Catalogue:
     """
 
     def __init__(self, catalog: Catalog, name: str, public: Mapping[str, pa.Table]) -> None:
-        self._db = connected(memory_limit=MEMORY, threads="1")
+        self._db = connect(memory_limit=MEMORY, threads="1")
         self._lock = threading.Lock()
         self._kept: list[tuple[str, str]] = []
         postgresql = Postgresql.fresh()
@@ -157,8 +157,8 @@ class CatalogueLook:
                 raise _in_words(error) from None
 
     def _variables(self) -> Iterable[tuple[str, str]]:
-        yield "pg_user", _quoted(self._user)
-        pairs = ", ".join(f"{_quoted(k)}: {_quoted(v)}" for k, v in self._settings.all().items())
+        yield "pg_user", _quote(self._user)
+        pairs = ", ".join(f"{_quote(k)}: {_quote(v)}" for k, v in self._settings.all().items())
         yield "pg_settings", f"MAP {{{pairs}}}"
 
 
@@ -192,5 +192,5 @@ def _in_words(error: duckdb.Error) -> WireError:
     return WireError("0A000", f"the catalogue of this server can't answer this: {plain}")
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"

@@ -56,7 +56,7 @@ def _repeat(node: exp.Expr) -> exp.Expr:
     if not isinstance(text, exp.Literal) or len(text.this) > MOST_REPEATED:
         raise _refusal(f"repeat() repeats a constant of at most {MOST_REPEATED} characters")
     said = f"repeat(): at most {MOST_TIMES:,} times"
-    node.set("times", _checked(node.args["times"], MOST_TIMES, said))
+    node.set("times", _check(node.args["times"], MOST_TIMES, said))
     return node
 
 
@@ -87,11 +87,11 @@ def _series(node: exp.Expr) -> exp.Expr:
         raise _refusal("a series in SELECT begins with a constant, and goes up by one")
     last = first + stride * MOST_SERIES
     said = f"generate_series(): at most {MOST_SERIES:,} numbers"
-    node.set("end", _checked(end, last, said, below=stride < 0))
+    node.set("end", _check(end, last, said, below=stride < 0))
     return node
 
 
-def _checked(value: exp.Expr | None, most: int, said: str, below: bool = False) -> exp.Expr | None:
+def _check(value: exp.Expr | None, most: int, said: str, below: bool = False) -> exp.Expr | None:
     """Return a number, or an error where it is more than it may be."""
     known = _whole(value)
     if known is not None and (known < most if below else known > most):

@@ -293,17 +293,17 @@ class Rewriter:
         Raises:
             WireError: It can't be read, or names what is not there.
         """
-        tree = _parsed(_prepared(sql))
+        tree = _parse(_prepare(sql))
         self._check_functions(tree)
         self._name_tables(tree, False)
         for name in tree.find_all(exp.Identifier):
             if not name.quoted:
                 name.set("this", name.name.lower())
         names = names_of(tree)
-        tree = _changed(_changed(tree, _registers), _rewritten_node)
+        tree = _change(_change(tree, _registers), _rewritten_node)
         _qualify(tree)
         rename(tree, names)
-        return _changed(tree, bounded).sql("duckdb")
+        return _change(tree, bounded).sql("duckdb")
 
     def over_empty(self, sql: str) -> str:
         """Return a SELECT over people's tables, which have no rows here, for DuckDB.
@@ -311,10 +311,10 @@ class Rewriter:
         Raises:
             WireError: It names anything else.
         """
-        tree = _parsed(sql, duckdb=True)
+        tree = _parse(sql, duckdb=True)
         self._check_functions(tree)
         self._name_tables(tree, True)
-        return _changed(tree, bounded).sql("duckdb")
+        return _change(tree, bounded).sql("duckdb")
 
     def over_answer(self, sql: str) -> str:
         """Return a SELECT over an answer for DuckDB.
@@ -322,13 +322,13 @@ class Rewriter:
         Raises:
             WireError: It names anything but the answer.
         """
-        tree = _parsed(sql, duckdb=True)
+        tree = _parse(sql, duckdb=True)
         self._check_functions(tree)
         names = {ANSWER, *(cte.alias.lower() for cte in tree.find_all(exp.CTE))}
         for table in tree.find_all(exp.Table):
             if table.db or table.name.lower() not in names:
                 raise WireError("42P01", f'relation "{table.name}" does not exist')
-        return _changed(tree, bounded).sql("duckdb")
+        return _change(tree, bounded).sql("duckdb")
 
     def _name_tables(self, tree: exp.Expr, people: bool) -> None:
         local = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
@@ -347,7 +347,7 @@ class Rewriter:
             if place == "pg_catalog_" and name in _TABLEOIDS:
                 table.set("alias", table.args["alias"])
             table.set("db", exp.to_identifier(place, quoted=True))
-            table.set("this", exp.to_identifier(self._spelled(place, name), quoted=True))
+            table.set("this", exp.to_identifier(self._spell(place, name), quoted=True))
             table.set("catalog", None)
 
     def _schema(self, schema: str, name: str, people: bool) -> str:
@@ -362,7 +362,7 @@ class Rewriter:
         hint = did_you_mean(name, self._tables["people"] | self._tables["public"])
         raise WireError("42P01", f'relation "{full_name}" does not exist', hint)
 
-    def _spelled(self, schema: str, name: str) -> str:
+    def _spell(self, schema: str, name: str) -> str:
         plain = schema.removesuffix("_") if schema in _SCHEMAS.values() else schema
         return next((t for t in self._tables[plain] if t.lower() == name), name)
 
@@ -390,7 +390,7 @@ def _macro(name: str) -> str:
     return name if name.startswith("pg_") else f"pg_{name}"
 
 
-def _parsed(sql: str, duckdb: bool = False) -> exp.Expr:
+def _parse(sql: str, duckdb: bool = False) -> exp.Expr:
     try:
         statements = [s for s in sqlglot.parse(sql, dialect=Dialect if duckdb else "postgres") if s]
     except SqlglotError as error:
@@ -403,7 +403,7 @@ def _parsed(sql: str, duckdb: bool = False) -> exp.Expr:
     return statements[0]
 
 
-def _prepared(sql: str) -> str:
+def _prepare(sql: str) -> str:
     """Cut out what sqlglot does not read: OPERATOR(…), COLLATE, arrays as texts."""
     sql = re.sub(
         r"\bAS\s+(update|select|insert|delete|table|schema)\b", r'AS "\1"', sql, flags=re.I
@@ -421,7 +421,7 @@ def _prepared(sql: str) -> str:
     return sql
 
 
-def _changed(tree: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+def _change(tree: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
     """Change all nodes, the inner ones first."""
     for node in reversed(list(tree.walk(bfs=True))):
         made = change(node)
@@ -509,10 +509,10 @@ def _rewritten_node(node: exp.Expr) -> exp.Expr:
             if isinstance(node, exp.NEQ) and not isinstance(items, exp.Query):
                 has = exp.Anonymous(this="list_contains", expressions=[items, node.this])
                 return exp.not_(has)
-    return _typed(node)
+    return _type(node)
 
 
-def _typed(node: exp.Expr) -> exp.Expr:
+def _type(node: exp.Expr) -> exp.Expr:
     """Functions that sqlglot knows by a class of their own."""
     for kinds, name in _CLASSES:
         if isinstance(node, kinds):

@@ -90,15 +90,15 @@ class Band:
             cells: What everybody contributes, in lattice steps.
             left: See `Left`.
         """
-        taken, products = self._admitted(cells, left)
-        return Taken(taken, self._measured(taken, products))
+        taken, products = self._admit(cells, left)
+        return Taken(taken, self._measure(taken, products))
 
     def measure(self, taken: Cells) -> Cells:
         """Take in cells that were admitted, and return the tick's measurement."""
         at = _found(self._keys, self._key(taken))
-        return self._measured(taken, self._products(at))
+        return self._measure(taken, self._products(at))
 
-    def _measured(self, taken: Cells, products: Ints) -> Cells:
+    def _measure(self, taken: Cells, products: Ints) -> Cells:
         self._put(taken, products)
         values, gone = self._taken_out()
         there = np.flatnonzero(values)
@@ -115,7 +115,7 @@ class Band:
         oldest = self._now + 1 - self._size
         if worthwhile(len(slots)):
             values, gone = np.empty(len(slots), np.int64), np.empty(len(slots), np.bool_)
-            rest, last, loop = self._rest, self._last, compiled().weights.measured
+            rest, last, loop = self._rest, self._last, compiled().weights.take_row
             halves(
                 len(slots), lambda p: loop(row, slots[p], rest, last, oldest, values[p], gone[p])
             )
@@ -168,7 +168,7 @@ class Band:
         found[known] = self._turned @ self._ahead[:, slots[known]]
         return found
 
-    def _admitted(self, cells: Cells, left: Left) -> tuple[Cells, Ints]:
+    def _admit(self, cells: Cells, left: Left) -> tuple[Cells, Ints]:
         """Return the cells of whoever can prepay, and their products."""
         people, first, owner = _distinct(cells.users.astype(np.int64))
         if not len(people):

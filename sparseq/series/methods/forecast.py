@@ -243,10 +243,10 @@ class Forecast:
         written.append(notes.remember_seen(*self._seen(number)))
         counter, tick = divmod(number, self._settings["ticks"])
         old = self._left
-        new = self._leaving(number, gated.users[~gated.active])
+        new = self._leave(number, gated.users[~gated.active])
         if tick == 0 and counter > 0:
             old, new = CounterRows.nothing(), old.joined(new)
-        new = self._fitted(new, tick)
+        new = self._fit(new, tick)
         written.append(notes.remember_left(counter, new))
 
         def then() -> None:
@@ -254,7 +254,7 @@ class Forecast:
 
         return then, written
 
-    def _leaving(self, number: int, users: Index) -> CounterRows:
+    def _leave(self, number: int, users: Index) -> CounterRows:
         """Return the rates of users who depart, from what they have contributed so far."""
         if not len(users):
             return CounterRows.nothing()
@@ -267,7 +267,7 @@ class Forecast:
         none, zeros = nothing.astype(np.int32), nothing.astype(np.int64)
         return found.joined(CounterRows(users[silent], none, zeros, nothing, zeros))
 
-    def _fitted(self, left: CounterRows, tick: int) -> CounterRows:
+    def _fit(self, left: CounterRows, tick: int) -> CounterRows:
         """Return forecasts left at a counter's tick, on the lattice and within the reserve."""
         users, owner = np.unique(left.users, return_inverse=True)
         ticks = np.full(len(users), tick)
@@ -306,11 +306,11 @@ class Forecast:
         """Correct a tick's answer; free."""
         if not self._done:
             self._corrector = Corrector(self._settings["coordinates"], self._post)
-        active = self._released(self._answers[number])
+        active = self._release(self._answers[number])
         if number in self._rows:
             if number % self._settings["ticks"] == 0:
                 self._corrector.begin(self._columns.sigma, self._columns.row_step)
-            row = self._released(self._rows[number]).arrow()["value"].to_numpy()
+            row = self._release(self._rows[number]).arrow()["value"].to_numpy()
             self._corrector.row(row.astype(np.float64))
         facts = active.facts
         values = active.arrow()[self._settings["column"]].to_numpy().astype(np.float64)
@@ -329,7 +329,7 @@ class Forecast:
         self._done.append(done)
         return done
 
-    def _released(self, release: int) -> Answer:
+    def _release(self, release: int) -> Answer:
         """Return a release, from the journal if it was not made just now."""
         return self._known.pop(release, None) or self._store.release(release)
 

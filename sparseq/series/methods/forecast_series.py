@@ -278,7 +278,7 @@ class CounterRows:
         return CounterRows(*(x[order] for x in (users, coordinates, ticks, rates, steps)))
 
 
-def _renamed(settings: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+def _rename(settings: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
     return {names.get(name, name): value for name, value in settings.items()}
 
 
@@ -297,11 +297,11 @@ class ForecastNotes:
         """Return how every series was begun."""
         rows = self._ledger.notes(BEGUN).to_pylist()
         begun = {row["series"]: json.loads(row["settings"]) for row in rows}
-        return {name: _renamed(told, _TODAY) for name, told in begun.items()}
+        return {name: _rename(told, _TODAY) for name, told in begun.items()}
 
     def begin(self, settings: dict[str, Any]) -> NoteRows:
         """Return what remembers how the series is begun."""
-        return BEGUN.rows(series=self.series, settings=json.dumps(_renamed(settings, _STORED)))
+        return BEGUN.rows(series=self.series, settings=json.dumps(_rename(settings, _STORED)))
 
     def releases(self, rows: bool) -> dict[int, int]:
         """Return the release of every tick: the answers, or the counter's rows."""

@@ -206,7 +206,7 @@ class CorrelatedSeries:
 
         settings = self._fixed
         sigma = Options(sigma=settings["sigma"], confidence=options.confidence)
-        query = self._measured(plan.query)
+        query = self._measure(plan.query)
         answer = self._store.step(
             query, contributions, sigma, request_id, pot=self._part.answers, gated=gated
         )
@@ -284,7 +284,7 @@ class CorrelatedSeries:
     def _text_of(self, query: Query) -> str:
         return f"measured for {self.series}: {query.text}"
 
-    def _measured(self, query: Query) -> Query:
+    def _measure(self, query: Query) -> Query:
         """Return the question that is released: the taps over a person's last ticks."""
         one = replace(
             query.measures[0],

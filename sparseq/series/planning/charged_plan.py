@@ -68,7 +68,7 @@ def charged_ranks(
     return Ranks(query, tuple(np.maximum.accumulate(np.maximum(ranks, 0)).tolist()))
 
 
-def most_charged(store: Store, ticks: int, sigma: float) -> float:
+def highest_norm(store: Store, ticks: int, sigma: float) -> float:
     """Return the squared norm that the ranks cost anybody at most: public.
 
     Raises:

@@ -189,12 +189,12 @@ class _Trials:
             gates = self._simulator.gates(setting)
             for cap in CAPS:
                 capped = replace(setting, cap=cap)
-                yield self._measured(capped, self._simulator.run(capped, gates), False)
+                yield self._measure(capped, self._simulator.run(capped, gates), False)
 
     def candidate(self, setting: BudgetSplit, worst_case: bool = False) -> Candidate:
-        return self._measured(setting, self._simulator.run(setting), worst_case)
+        return self._measure(setting, self._simulator.run(setting), worst_case)
 
-    def _measured(
+    def _measure(
         self, setting: BudgetSplit, outcomes: Sequence[Simulation], worst_case: bool
     ) -> Candidate:
         self._advance()

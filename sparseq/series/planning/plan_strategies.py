@@ -23,7 +23,7 @@ from sparseq.accounting.strategies import MOST_TAPS, Strategy
 from sparseq.base.errors import ParameterError
 from sparseq.series.left_out import rate_of, rounded_up
 from sparseq.series.planning.known_stream import KnownStream
-from sparseq.series.planning.simulate import MeasuredStream, StrategySetting, measured
+from sparseq.series.planning.simulate import MeasuredStream, StrategySetting, simulate_setting
 
 INDEPENDENT = "none"
 CAUTION = 1.4
@@ -134,7 +134,7 @@ class StrategySearch:
         """Return what comes of a budget; who costs far less is in anyway, and is not looked at."""
         norm_budget = _nice(budget * _MARGIN)
         close = stream_of(stream, costs > 0.7 * norm_budget)
-        done = self.outcome(measured(close, StrategySetting(text, norm_budget, self.kappa)))
+        done = self.outcome(simulate_setting(close, StrategySetting(text, norm_budget, self.kappa)))
         share = done.left_out * len(close.users) / len(stream.users)
         return StrategyCandidate(text, norm_budget, share, done.noise, done.bias, done.total)
 
@@ -147,7 +147,7 @@ class StrategySearch:
 
     def lacking(self, stream: KnownStream, c: StrategyCandidate) -> float:
         """Return how fast what is missing grows, by the targets' sums."""
-        found = measured(stream, StrategySetting(c.strategy, c.norm_budget, self.kappa))
+        found = simulate_setting(stream, StrategySetting(c.strategy, c.norm_budget, self.kappa))
         widths = [t.width(stream.ticks) for t in self.targets]
         rates = [rate_of(found.missing, stream.truth, width) for width in widths]
         return rounded_up(min(CAUTION * max(rates), 0.99))  # more is no share
@@ -195,7 +195,7 @@ def families(ticks: int) -> Iterator[str]:
 
 def costs_of(stream: KnownStream, text: str, kappa: float) -> NDArray[np.float64]:
     """Return what everybody would be charged if nobody were left out, in squared norm."""
-    taken = measured(stream, StrategySetting(text, NORM_BUDGET_RANGE[1], kappa))
+    taken = simulate_setting(stream, StrategySetting(text, NORM_BUDGET_RANGE[1], kappa))
     return taken.charged
 
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from sparseq.accounting import UNITS_PER_NORM, Budget, Price, budget_units, round_up
 from sparseq.accounting.strategies import BITS as STRATEGY_BITS
-from sparseq.accounting.strategies import Strategy, decoded
+from sparseq.accounting.strategies import Strategy, decode
 from sparseq.base.defaults import BETA
 from sparseq.engine.contributions import Cells
 from sparseq.ledger.accounts import Ints
@@ -111,7 +111,7 @@ class Simulation:
         a, b = [post.smoothing], [1.0, post.smoothing - 1.0]
         running = np.cumsum(self.left, axis=0) * self.columns.step
         factor = seasons(self.active, post.period)
-        smoothed = self.columns.sigma**2 * _gathered(self.stream.ticks, post.smoothing)
+        smoothed = self.columns.sigma**2 * _gather(self.stream.ticks, post.smoothing)
         added = np.asarray(factor * lfilter(a, b, running, axis=0), np.float64)
         return added, variance + factor**2 * smoothed[:, None]
 
@@ -152,7 +152,7 @@ class Simulation:
 
 
 @lru_cache(maxsize=8)
-def _gathered(ticks: int, smoothing: float) -> Floats:
+def _gather(ticks: int, smoothing: float) -> Floats:
     """Return the variance of S at every tick, to that of a row: (ticks,)."""
     from scipy.signal import lfilter
 
@@ -386,7 +386,7 @@ class MeasuredStream:
     @cached_property
     def missing(self) -> Floats:
         """The sums that are not taken in, (ticks, d)."""
-        taken = decoded(self.measured * (self.step / 2**STRATEGY_BITS), self.strategy)
+        taken = decode(self.measured * (self.step / 2**STRATEGY_BITS), self.strategy)
         return np.asarray(self.stream.truth - taken)
 
     def errors(self, width: int) -> tuple[float, float, float]:
@@ -396,7 +396,7 @@ class MeasuredStream:
         """
         ticks = self.stream.ticks
         noise = self.sigma**2 * float(self.strategy.variance(width, ticks).mean())
-        bias = float(np.mean(summed(self.missing, width) ** 2))
+        bias = float(np.mean(window_sums(self.missing, width) ** 2))
         return noise**0.5, bias**0.5, (noise + bias) ** 0.5
 
     def series(self, seed: int) -> Floats:
@@ -407,17 +407,17 @@ class MeasuredStream:
             rounded_gaussian(self.sigma / step, d, for_release(seed, t + 1))
             for t in range(self.stream.ticks)
         ]
-        return decoded((self.measured + np.array(drawn)) * step, self.strategy)
+        return decode((self.measured + np.array(drawn)) * step, self.strategy)
 
 
-def summed(values: Floats, width: int) -> Floats:
+def window_sums(values: Floats, width: int) -> Floats:
     """Return sums over the last `width` ticks, or as many as there are, (ticks, d)."""
     total = np.cumsum(values, axis=0)
     total[width:] -= total[:-width].copy()
     return total
 
 
-def measured(stream: KnownStream, setting: StrategySetting) -> MeasuredStream:
+def simulate_setting(stream: KnownStream, setting: StrategySetting) -> MeasuredStream:
     """Run a stream under a setting; for counts, whose lattice step is 1."""
     budget, strategy = Budget(setting.kappa, setting.norm_budget), Strategy.of(setting.strategy)
     sigma, step = calibrate(stream.query, budget, Options()).noise[0].sigma, 1.0

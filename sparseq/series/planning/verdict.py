@@ -31,9 +31,9 @@ from sparseq.series.planning.simulate import (
     MeasuredStream,
     Simulation,
     StrategySetting,
-    measured,
     simulate,
-    summed,
+    simulate_setting,
+    window_sums,
 )
 from sparseq.series.query_series import tick_cost
 from sparseq.series.watch import seen_in
@@ -173,7 +173,9 @@ class _Work:
         noise, cut = plain_parts(stream, self.purpose.kappa)
         widths = [t.width(stream.ticks) for t in self.targets]
         return tuple(
-            math.sqrt(float(summed(noise[:, None], w).mean() + (summed(cut, w) ** 2).mean()))
+            math.sqrt(
+                float(window_sums(noise[:, None], w).mean() + (window_sums(cut, w) ** 2).mean())
+            )
             for w in widths
         )
 
@@ -181,8 +183,8 @@ class _Work:
         """Return the mean half-width of plain, of the first target."""
         noise, cut = plain_parts(stream, self.purpose.kappa)
         w = self.targets[0].width(stream.ticks)
-        spread = np.sqrt(summed(noise[:, None], w))
-        return float((_z(stream) * spread + summed(np.abs(cut), w)).mean())
+        spread = np.sqrt(window_sums(noise[:, None], w))
+        return float((_z(stream) * spread + window_sums(np.abs(cut), w)).mean())
 
     def ratio(self, errors: Sequence[float], width: float, stream: KnownStream) -> float:
         """Return the error to plain's, or the width if that is more."""
@@ -230,7 +232,7 @@ class _Work:
         best, chosen = (min(some[1:], key=lambda c: c.relative) for some in (tried, halfway))
         room, ratios = 0.0, list[float]()
         for c, data in ((chosen, first), (chosen, second), (best, stream)):
-            done = measured(data, StrategySetting(c.strategy, c.norm_budget, kappa))
+            done = simulate_setting(data, StrategySetting(c.strategy, c.norm_budget, kappa))
             here = search.lacking(data, c)
             room = room if data is first else max(room, here)
             width = self._strategy_width(done, here)
@@ -250,7 +252,7 @@ class _Work:
         w = self.targets[0].width(stream.ticks)
         rooms = [[allowance(v, t, left_out) for v in row] for t, row in enumerate(truth.tolist())]
         sd = done.sigma * np.sqrt(done.strategy.variance(w, stream.ticks))
-        return float((_z(stream) * sd[:, None] + summed(np.array(rooms), w)).mean())
+        return float((_z(stream) * sd[:, None] + window_sums(np.array(rooms), w)).mean())
 
 
 def _z(stream: KnownStream, beta: float = BETA) -> float:

@@ -17,10 +17,10 @@ from sparseq.server.http.endpoints import (
     Call,
     Endpoint,
     as_json,
+    cancel_if_gone,
     failure,
     from_here,
     signed_in,
-    while_connected,
 )
 from sparseq.server.http.pages import page_routes
 from sparseq.server.http.store_endpoints import (
@@ -81,7 +81,7 @@ async def mcp(call: Call) -> Response:
     if call.request.headers.get("origin") and not from_here(call.request, call.public):
         raise ServerError(Why.ROLE, "a page of another site may not use this token")
     said = await call.body()
-    found = await while_connected(call.request, handle(call.service, call.who, said))
+    found = await cancel_if_gone(call.request, handle(call.service, call.who, said))
     return Response(status_code=202) if found is None else Response(found, 200, None, _JSON)
 
 

@@ -241,7 +241,7 @@ def failure(error: BaseException) -> Response:
     return as_json({"error": facts}, status, headers)
 
 
-async def while_connected(request: Request, work: Awaitable[Any]) -> Any:
+async def cancel_if_gone(request: Request, work: Awaitable[Any]) -> Any:
     """Return what comes of work; cancel it if the client goes away."""
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_gone(request))

@@ -17,7 +17,7 @@ from sparseq.ledger.protocol import Release
 from sparseq.pictures.page import escaped
 from sparseq.pictures.tables import format_bound, one_line
 from sparseq.series.series_outlook import SeriesOutlook
-from sparseq.server.releases import named
+from sparseq.server.releases import find_asker
 from sparseq.server.saved_questions import AnswerLook, SavedQuestion
 from sparseq.server.tokens import Role
 from sparseq.sql.catalog import TIME_TYPES, Catalog, Column, Table, bound_text
@@ -187,7 +187,7 @@ def choice(name: str, choices: Iterable[tuple[str, str]], chosen: str) -> str:
     return f'<select id="{name}" name="{name}">{options}</select>'
 
 
-def explained(text: str) -> str:
+def explain(text: str) -> str:
     """Return what a question would be, in words."""
     return (
         f'<h2>What it would be</h2><pre class="explained" tabindex="0">{escaped_text(text)}</pre>'
@@ -272,7 +272,7 @@ def _asker(one: Release) -> str:
     other = f' · <a href="/ask?{quoted_sql(one.query)}">ask another like it</a>'
     if one.request is None:
         return f"asked by an analyst{other}"
-    name = escaped(named(one))
+    name = escaped(find_asker(one))
     kinds = {Asker.CLIENT: f"asked by {name}", Asker.MONITOR: f"a tick of {name}"}
     return kinds.get(one.asker, f"asked by {escaped(one.asker.value)}") + other
 
@@ -358,12 +358,12 @@ def tile(number: int, heading: str, body: str, said: str, anew: str) -> str:
 </section>"""
 
 
-def link_to_saved(one: SavedQuestion) -> str:
+def saved_link(one: SavedQuestion) -> str:
     """Return a saved question's name, which leads to it."""
     return f'<a href="/saved/{one.id}">{escaped(one.shown.name)}</a>'
 
 
-def answered(facts: Facts, at: dt.datetime) -> str:
+def answer_date(facts: Facts, at: dt.datetime) -> str:
     """Return since when an answer is."""
     link = f'<a href="/answers/{facts.release}">answer {facts.release}</a>'
     return f"From {minute(at)} (UTC){', read off' if facts.follows else ':'} {link}."
@@ -592,14 +592,14 @@ def budget(facts: Mapping[str, Any], lines: Iterable[str], quota: str) -> str:
     return f"""<h1>Budget</h1>
 {warning}
 <p><strong>What is promised.</strong> All answers ever, together, tell about one person at most what
-{facts["promise"]} allows: epsilon {number:.2f} at delta {DELTA_TEXT}.{_guessed(facts)}</p>
+{facts["promise"]} allows: epsilon {number:.2f} at delta {DELTA_TEXT}.{_guess(facts)}</p>
 {said}
 <p><strong>So far</strong> {facts["releases"]:,} answers. There is no last one.</p>
 <h2>You</h2>
 <p>{escaped(quota)}</p>"""
 
 
-def _guessed(facts: Mapping[str, Any]) -> str:
+def _guess(facts: Mapping[str, Any]) -> str:
     """Return how often a guess about one person can be right, where that is known (mu-GDP)."""
     mu = facts["mu"]
     if mu is None or facts["keys_delta"] or facts["losses"] or facts["seeded"]:

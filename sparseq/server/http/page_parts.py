@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from sparseq.base.errors import ParameterError, ServerError, SparseqError, Why
 from sparseq.pictures.answers import answer_figure, html_table
 from sparseq.pictures.figure import Figure
-from sparseq.pictures.page import drawing
+from sparseq.pictures.page import draw
 from sparseq.server.fields import InputField, InputType
 from sparseq.server.http import markup
 from sparseq.server.http.endpoints import Call, failure
@@ -93,7 +93,7 @@ def figure_of(found: Answer, key: str = "", bars: bool = False) -> str:
         return ""
 
 
-def looked(found: Answer, look: AnswerLook, key: str = "") -> str:
+def show_answer(found: Answer, look: AnswerLook, key: str = "") -> str:
     """Return an answer as it is to look: a chart, where it can be one, or a table."""
     bars = look is AnswerLook.BARS
     figure = "" if look is AnswerLook.TABLE else figure_of(found, key, bars)
@@ -123,4 +123,4 @@ def series_figure(ticks: Sequence[str], found: Sequence[Answer], key: str = "") 
 
 def _drawn(figure: Figure, key: str) -> str:
     """Return a figure whose inner names no other figure of the page has."""
-    return drawing(figure).replace("inside0-", f"inside{key}-")
+    return draw(figure).replace("inside0-", f"inside{key}-")

@@ -48,8 +48,8 @@ from sparseq.server.http.store_endpoints import (
     BEFORE,
     NAME,
     TOKEN,
-    created,
-    encoded,
+    create_token,
+    encode_answer,
     events,
     revoked,
 )
@@ -106,7 +106,7 @@ async def editor(call: Call) -> Response:
     if sql.strip():
         try:
             found = await call.service.explain(call.who, statement(sql, price))
-            said = markup.explained(repr(found))
+            said = markup.explain(repr(found))
         except SparseqError as error:
             said = said_of(error)
     if call.given["part"]:
@@ -138,7 +138,7 @@ async def known(call: Call) -> Response:
     if found is None:
         raise ServerError(Why.ABSENT, "this has no answer now", "ask it: Ask says what that costs")
     if call.given["as"] is not None:
-        return await encoded(found, _KINDS[call.given["as"]], True)
+        return await encode_answer(found, _KINDS[call.given["as"]], True)
     files = f"/known?{urlencode({'sql': sql, 'price': price})}&as="
     return await _answer(call, found, price, True, files)
 
@@ -167,7 +167,7 @@ async def answer(call: Call) -> Response:
     number, kind = call.given["number"], call.given["as"]
     found = await call.service.release(call.who, number)
     if kind is not None:
-        return await encoded(found, _KINDS[kind], True)
+        return await encode_answer(found, _KINDS[kind], True)
     files = f"/answers/{number}?as="
     return await _answer(call, found, call.given["price"], call.given["repeat"], files)
 
@@ -273,7 +273,7 @@ async def make_token(call: Call) -> Response:
     """Make a token, and show it once."""
     days = call.given["days"]
     try:
-        secret = await created(call, None if days is None else dt.timedelta(days=days))
+        secret = await create_token(call, None if days is None else dt.timedelta(days=days))
     except ParameterError as error:
         return await curator(call, markup.problem(error.message, error.hint))
     return await curator(
@@ -303,7 +303,7 @@ async def sign_in(call: Call) -> Response:
         httponly=True,
         samesite="strict",
         path="/",
-        secure=_encrypted(call),
+        secure=_encrypt(call),
         max_age=30 * 86400,
     )
     return response
@@ -403,7 +403,7 @@ def _from_elsewhere(public: str) -> ServerError:
     )
 
 
-def _encrypted(call: Call) -> bool:
+def _encrypt(call: Call) -> bool:
     """Tell whether a browser's cookie can be kept from connections without TLS."""
     origin = str(call.request.headers.get("origin", "")).partition(":")[0]
     if origin in ("http", "https"):  # as the browser sees it, whatever a proxy does
@@ -453,7 +453,7 @@ def _token_row(service: Service, token: TokenFacts) -> tuple[object, ...]:
 
 def _signed_out(call: Call, response: Response) -> Response:
     response.delete_cookie(
-        COOKIE, path="/", httponly=True, samesite="strict", secure=_encrypted(call)
+        COOKIE, path="/", httponly=True, samesite="strict", secure=_encrypt(call)
     )
     return response
 

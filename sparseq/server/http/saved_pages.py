@@ -21,9 +21,9 @@ from sparseq.server.http.endpoints import Call, Endpoint
 from sparseq.server.http.page_parts import (
     ASKERS,
     PRICE,
-    looked,
     said_of,
     show,
+    show_answer,
     statement,
     to,
 )
@@ -80,7 +80,7 @@ async def dashboard(call: Call) -> Response:
     saved = await call.service.write(call.service.saved.on_dashboard)
     seen = await _seen(call, saved)
     tiles = [
-        _tile(call, one, seen[one.id], markup.link_to_saved(one), _OF_DASHBOARD)
+        _tile(call, one, seen[one.id], markup.saved_link(one), _OF_DASHBOARD)
         for one in saved
         if one.id in seen
     ]
@@ -88,7 +88,7 @@ async def dashboard(call: Call) -> Response:
     return show(call, "Dashboard", markup.dashboard(drawn), "/dashboard")
 
 
-async def listed(call: Call) -> Response:
+async def list_saved_questions(call: Call) -> Response:
     """All saved questions."""
     saved = await call.service.write(call.service.saved.every)
     return show(call, "Saved questions", markup.saved_list(saved), "/dashboard")
@@ -145,7 +145,7 @@ async def delete(call: Call) -> Response:
 _NUMBER = {"number": NUMBER}
 SAVED_PAGES = (
     Endpoint("GET", "/dashboard", dashboard),
-    Endpoint("GET", "/saved", listed),
+    Endpoint("GET", "/saved", list_saved_questions),
     Endpoint("POST", "/saved", save, ASKERS, form=SHOWN | _QUESTION),
     Endpoint("GET", "/saved/{number}", one_saved, path_fields=_NUMBER),
     Endpoint("POST", "/saved/{number}", change, ASKERS, form=SHOWN, path_fields=_NUMBER),
@@ -223,7 +223,7 @@ async def _one(call: Call, said: str, status: int) -> Response:
 def _tile(call: Call, one: SavedQuestion, sight: _Sight, heading: str, back: str) -> partial[str]:
     """Return what draws a question with its answer, and how it stands."""
     at, standing = sight.kept.at, sight.standing
-    said = markup.answered(sight.kept.answer.facts, at)
+    said = markup.answer_date(sight.kept.answer.facts, at)
     anew = sight.refused
     if standing is not None:
         share = standing.price / call.service.desk.planned
@@ -232,7 +232,7 @@ def _tile(call: Call, one: SavedQuestion, sight: _Sight, heading: str, back: str
         anew = markup.anew(one.id, known, share, back, once if may else "")
 
     def drawn() -> str:
-        body = looked(sight.kept.answer, one.shown.look, str(one.id))
+        body = show_answer(sight.kept.answer, one.shown.look, str(one.id))
         return markup.tile(one.id, heading, body, said, anew)
 
     return partial(drawn)

@@ -88,7 +88,7 @@ async def new_series(call: Call) -> Response:
             told = await call.service.expected(call.who, job)
             verdict = markup.series_verdict(told, not job.last, call.given["share"])
         except SparseqError as error:
-            said = _refused(error)
+            said = _refusal(error)
     return _form(call, said, verdict)
 
 
@@ -97,7 +97,7 @@ async def begin(call: Call) -> Response:
     try:
         await call.service.begin_series(call.who, _job(call.given))
     except (ParameterError, QueryRefused) as error:
-        return _form(call, _refused(error), "", 422)
+        return _form(call, _refusal(error), "", 422)
     return to("/series")
 
 
@@ -142,7 +142,7 @@ def _form(call: Call, said: str, verdict: str, status: int = 200) -> Response:
     return show(call, "Begin a series", body, "/series", status)
 
 
-def _refused(error: SparseqError) -> str:
+def _refusal(error: SparseqError) -> str:
     """Return why a series can't be; what commands do is done by the form's own field."""
     if isinstance(error, QueryRefused) and "sparseq purpose add" in error.hint:
         return markup.problem(

@@ -27,8 +27,8 @@ from sparseq.ledger.protocol import Release
 from sparseq.load.open_sources import readable_format
 from sparseq.pictures.answer_texts import answer_csv, said
 from sparseq.server.fields import OPTION_FIELDS, InputField, InputType
-from sparseq.server.http.endpoints import Call, as_json, parts_of, while_connected
-from sparseq.server.releases import named
+from sparseq.server.http.endpoints import Call, as_json, cancel_if_gone, parts_of
+from sparseq.server.releases import find_asker
 from sparseq.server.service import Service, Statement
 from sparseq.server.tokens import Quota, Role
 from sparseq.sql.plan import Options
@@ -61,15 +61,15 @@ async def query(call: Call) -> Response:
     wanted = _statement(call, call.request.headers.get("idempotency-key", ""))
     kind = chosen(call.request.headers.get("accept", ""))
     with Cancellation(call.given["timeout"]):
-        reply = await while_connected(call.request, call.service.ask(call.who, wanted))
-    return await encoded(reply.answer, kind, reply.repeat)
+        reply = await cancel_if_gone(call.request, call.service.ask(call.who, wanted))
+    return await encode_answer(reply.answer, kind, reply.repeat)
 
 
 async def explain(call: Call) -> Response:
     """Say what a query would be, how wide its intervals and what its price: free."""
     wanted = _statement(call)
     with Cancellation(call.given["timeout"]):
-        found = await while_connected(call.request, call.service.explain(call.who, wanted))
+        found = await cancel_if_gone(call.request, call.service.explain(call.who, wanted))
         columns = await call.service.describe(call.who, wanted)
     named = [{"name": field.name, "type": str(field.type)} for field in columns]
     return as_json(found.facts | {"columns": named, "text": repr(found)})
@@ -91,7 +91,7 @@ def chosen(accept: str) -> str:
     return next((kind for kind in kinds if kind in FORMATS), FORMATS[0])
 
 
-async def encoded(answer: Answer, kind: str, repeat: bool) -> Response:
+async def encode_answer(answer: Answer, kind: str, repeat: bool) -> Response:
     """Return an answer in a format; a large one is not written while others wait."""
     headers = {
         "X-Sparseq-Release": str(answer.facts.release),
@@ -145,7 +145,7 @@ async def releases(call: Call) -> Response:
 async def release(call: Call) -> Response:
     """One recorded answer, in the format of `Accept`."""
     answer = await call.service.release(call.who, call.given["number"])
-    return await encoded(answer, chosen(call.request.headers.get("accept", "")), True)
+    return await encode_answer(answer, chosen(call.request.headers.get("accept", "")), True)
 
 
 async def series(call: Call) -> Response:
@@ -212,7 +212,7 @@ def series_data(service: Service) -> list[dict[str, Any]]:
     for one in service.latest.held:
         if one.asker is Asker.MONITOR and one.request is not None:
             tick = one.request.text.partition("/")[2]
-            found.setdefault(named(one), []).append({"tick": tick, "release": one.id})
+            found.setdefault(find_asker(one), []).append({"tick": tick, "release": one.id})
     return [{"series": name, "ticks": ticks} for name, ticks in sorted(found.items())]
 
 
@@ -278,11 +278,11 @@ async def tokens(call: Call) -> Response:
 async def make_token(call: Call) -> Response:
     """Make a token, and show it this once. `days` is how long it is valid."""
     days = call.given["days"]
-    made = await created(call, None if days is None else dt.timedelta(days=days))
+    made = await create_token(call, None if days is None else dt.timedelta(days=days))
     return as_json({"name": call.given["name"], "token": made}, 201)
 
 
-async def created(call: Call, expires: dt.timedelta | None = None) -> str:
+async def create_token(call: Call, expires: dt.timedelta | None = None) -> str:
     """Make the token that a call is for, and write that down."""
     name, role, quota = (call.given[key] for key in NEW_TOKEN)
     make = call.service.tokens.create

@@ -27,16 +27,16 @@ from pathlib import Path
 
 import duckdb
 
-from sparseq.base.arguments import checked
+from sparseq.base.arguments import check_arguments
 from sparseq.base.errors import ParameterError, StoreError
 from sparseq.base.whole_files import PRIVATE, private_folder
-from sparseq.engine._duckdb.connection import connected
+from sparseq.engine._duckdb.connection import connect
 from sparseq.engine._duckdb.storage import Storage, keep_to_types
 from sparseq.engine.protocol import first_line
 from sparseq.ledger._duckdb import notes
 from sparseq.ledger._duckdb.mark import HighWaterMark, mark_at
 from sparseq.ledger._duckdb.notes import name_askers, not_written
-from sparseq.ledger._duckdb.session import KEPT, PLACE, close_mark, read_reached
+from sparseq.ledger._duckdb.session import KEPT, PLACE, close_mark, read_progress
 from sparseq.load.read_schema import schema_of_existing
 from sparseq.store._duckdb.file_backend import FORMAT, FORMATS, UPGRADED_FROM, as_duckdb
 from sparseq.store._duckdb.open_file import check_free, hold, open_backend, open_database, publish
@@ -62,7 +62,7 @@ class Backup:
     writes: int
 
 
-@checked
+@check_arguments
 def backup(store: Store, path: str | Path) -> Backup:
     """Write a whole copy of an open store; it appears whole or not at all.
 
@@ -105,9 +105,9 @@ def backup(store: Store, path: str | Path) -> Backup:
 
 def _close(working: Path) -> Backup:
     """Mark a copy as closed, with how far it has come."""
-    connection = connected(working)
+    connection = connect(working)
     try:
-        reached = read_reached(connection)
+        reached = read_progress(connection)
         now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         made = Backup(now, reached.releases, reached.writes)
         Storage(connection).put("backup", asdict(made))
@@ -261,7 +261,7 @@ def upgrade(path: str | Path) -> bool:
     try:
         connection = open_database(path.resolve())
         try:
-            return _upgraded(connection, path)
+            return _upgrade(connection, path)
         except duckdb.Error as error:
             raise StoreError(
                 f"{path} can't be upgraded: {first_line(error)}", "it is as it was before"
@@ -272,7 +272,7 @@ def upgrade(path: str | Path) -> bool:
         held.release()
 
 
-def _upgraded(connection: Connection, path: Path) -> bool:
+def _upgrade(connection: Connection, path: Path) -> bool:
     tables = connection.execute("SELECT schema_name, table_name FROM duckdb_tables()").fetchall()
     if not {("main", "meta"), ("ledger", "users")} <= set(tables):
         raise StoreError(f"{path} is not a sparseq store", "`sparseq create` makes one")

@@ -15,7 +15,7 @@ import duckdb
 from sparseq.accounting import Budget, budget_units
 from sparseq.base.errors import ParameterError, did_you_mean
 from sparseq.base.whole_files import private_folder
-from sparseq.engine._duckdb.connection import connected
+from sparseq.engine._duckdb.connection import connect
 from sparseq.engine._duckdb.storage import FACTS, SCHEMAS, Storage
 from sparseq.ledger._duckdb import notes
 from sparseq.ledger._duckdb.journal import TABLES
@@ -29,7 +29,7 @@ from sparseq.load.content_hashes import FilesSeen
 from sparseq.load.key_chain import KeyChains, check_declared, declared_links
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.read_schema import Declarations, check_named
-from sparseq.sql.catalog import AccountWindow, Bound, Catalog, KeyLink, Table, declared
+from sparseq.sql.catalog import AccountWindow, Bound, Catalog, KeyLink, Table, declare
 from sparseq.store._duckdb.file_backend import (
     FORMAT,
     FORMAT_WITH_KEYS,
@@ -125,7 +125,7 @@ class Declaration:
 
 def in_memory(declaration: Declaration) -> DuckBackend:
     """Return a new store without a file."""
-    connection = connected(locked=True)
+    connection = connect(locked=True)
     _fill(connection, declaration)
     return DuckBackend(connection, None)
 
@@ -140,7 +140,7 @@ def create_file(path: Path, declaration: Declaration) -> None:
     check_free(path)
     with private_folder(path) as folder, told_where_not_written(f"there is no store at {path}"):
         working = folder / "store"
-        connection = connected(working, locked=True, memory=loading_bytes())
+        connection = connect(working, locked=True, memory=loading_bytes())
         try:
             _fill(connection, declaration)
             if declaration.marks:
@@ -168,7 +168,7 @@ def create_population_file(path: Path, budget: Budget, marks: str) -> None:
         told_where_not_written(f"there is no population at {path}"),
     ):
         working = folder / "population"
-        connection = connected(working, locked=True)
+        connection = connect(working, locked=True)
         try:
             connection.execute(SCHEMAS + FACTS + TABLES + notes.TABLE)
             storage = Storage(connection)
@@ -229,7 +229,7 @@ def _fill(connection: duckdb.DuckDBPyConnection, made: Declaration) -> None:
     catalog = Catalog(())
     for table in tables:
         keys = {column: tuple(values) for column, values in made.keys.items()}
-        catalog = catalog.with_table(declared(table, keys, dict(made.bounds), made.ids))
+        catalog = catalog.with_table(declare(table, keys, dict(made.bounds), made.ids))
     known = {c.name.lower() for t in catalog.tables for c in t.columns}
     for name in (*made.keys, *made.bounds, *made.ids, *made.read_as.types):
         if name.lower() not in known | {made.budget_column.lower()}:

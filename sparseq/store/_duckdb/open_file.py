@@ -18,7 +18,7 @@ import duckdb
 
 from sparseq.base.errors import SparseqError, StoreError, StoreInUse
 from sparseq.base.whole_files import PRIVATE, make_durable, sync_folder
-from sparseq.engine._duckdb.connection import connected, is_damage
+from sparseq.engine._duckdb.connection import connect, is_damage
 from sparseq.engine._duckdb.storage import Storage
 from sparseq.engine.protocol import first_line
 from sparseq.ledger._duckdb import notes
@@ -47,7 +47,7 @@ from sparseq.ledger._duckdb.session import (
     log_of,
     logs_beside,
     read_mark,
-    read_reached,
+    read_progress,
     unreadable,
 )
 from sparseq.store._duckdb.file_backend import (
@@ -135,7 +135,7 @@ def open_backend(
             session.release()
             if isinstance(error, SparseqError) or not isinstance(error, Exception):
                 raise
-            raise damaged(path, error) from error
+            raise damage_error(path, error) from error
     except BaseException:
         held.release()
         raise
@@ -223,7 +223,7 @@ def open_whole(
             if outside is not None:
                 _check_mark(connection, path, outside, told, session)
         except duckdb.Error as error:
-            raise damaged(path, error) from error
+            raise damage_error(path, error) from error
         except MissingPart as lacking:
             if not accept_loss:
                 raise
@@ -269,10 +269,10 @@ def _looked_at(
     try:
         return check(connection), read_mark(connection)
     except (duckdb.Error, ValueError, KeyError, TypeError) as error:
-        raise damaged(path, error) from error
+        raise damage_error(path, error) from error
 
 
-def damaged(path: Path, error: BaseException) -> StoreError:
+def damage_error(path: Path, error: BaseException) -> StoreError:
     """Return what is said of a store that can't be read."""
     if is_full(error):
         return not_written(error, f"{path} was not opened")
@@ -291,7 +291,7 @@ def open_database(path: Path) -> duckdb.DuckDBPyConnection:
         StoreError: It is no database.
     """
     try:
-        connection = connected(path)
+        connection = connect(path)
         connection.execute("PRAGMA disable_checkpoint_on_shutdown")
         return connection
     except duckdb.Error as error:
@@ -304,7 +304,7 @@ def open_database(path: Path) -> duckdb.DuckDBPyConnection:
         if has_log(path) and (said := unreadable(path, error)) is not None:
             raise MissingPart(said.message, f"{said.hint}; {_LAST}") from None
         if is_damage(error):
-            raise damaged(path, error) from None
+            raise damage_error(path, error) from None
         if isinstance(error, duckdb.IOException):
             raise StoreError(
                 f"{path} can't be opened: {first_line(error)}",
@@ -366,7 +366,7 @@ def _check_whole(
             f"{beside.name} belongs to another store, which was not closed",
             f"move it to where that store is, or away; {_LAST}",
         )
-    has, closed = read_reached(connection), mark is None or not mark.open
+    has, closed = read_progress(connection), mark is None or not mark.open
     if own is not None and own.store == store and not has.covers(own.reached):
         raise _short(path, has, own.reached, closed, others)
     if mark is None or closed:
@@ -426,7 +426,7 @@ def _check_mark(
             "can tell what this copy lacks",
             f"bring {mark.place}; `sparseq mark STORE FILE` says where it lies now; {_LAST}",
         )
-    has, sessions = read_reached(connection), notes.get(connection, SESSIONS) or []
+    has, sessions = read_progress(connection), notes.get(connection, SESSIONS) or []
     if lag := behind(record, sessions, has):
         raise MissingPart(
             f"{path.name} {lag}: its high-water mark, {mark.name}, is ahead of it",

@@ -37,9 +37,9 @@ from sparseq.engine.contributions import NORM_LIMIT, Index, Runs
 from sparseq.engine.protocol import first_line
 from sparseq.sql.plan import DENSE_NORM_STEPS
 from sparseq.training.identity import code_of, digest_of
-from sparseq.training.network.layers import joined, recipe, supported
+from sparseq.training.network.layers import has_recipe, join_steps, recipe
 from sparseq.training.network.parts import UPWARDS, ExplicitGradient, Part
-from sparseq.training.protocol import Floats, Pull, WeightedSum, saturated
+from sparseq.training.protocol import Floats, Pull, WeightedSum, saturate
 from sparseq.training.records import despite_failures
 
 # -- one batch through the module: every parameter's part, by recipe or by `torch.func.vmap` -------
@@ -69,7 +69,7 @@ class OnePass:
     """
 
     def __init__(self, module: nn.Module, names: list[str], loss: Any) -> None:
-        self.module, self.loss = joined(module), loss
+        self.module, self.loss = join_steps(module), loss
         self.layers = {
             name: layer
             for name, layer in self.module.named_modules()
@@ -150,7 +150,7 @@ def one_pass_fits(module: nn.Module, sample: tuple[Tensor, Tensor]) -> bool:
     """Tell whether every trainable parameter is in one layer that has a recipe and is used once."""
     layers = [m for m in module.modules() if any(p.requires_grad for p in m.parameters(False))]
     owners = [p for m in layers for p in m.parameters(False) if p.requires_grad]
-    if not all(supported(m) for m in layers) or len({id(p) for p in owners}) < len(owners):
+    if not all(has_recipe(m) for m in layers) or len({id(p) for p in owners}) < len(owners):
         return False
     calls: dict[int, int] = {}
     shapes: list[bool] = []
@@ -361,7 +361,7 @@ class _Shard:
             bounds += part.add(factors, sums[where])
         bounds *= UPWARDS / float(DENSE_NORM_STEPS) ** 2
         bounds[over] = np.inf
-        return WeightedSum(saturated(bounds), sums)
+        return WeightedSum(saturate(bounds), sums)
 
 
 class _Shards:
@@ -483,14 +483,14 @@ class Network:
         """Return what a run depends on besides the data: public (see `Identity`)."""
         layers = {type(m) for m in self.module.modules()}
         own = sorted((t for t in layers if not t.__module__.startswith("torch.")), key=repr)
-        fixed = [t.detach().cpu().double().numpy().tobytes() for t in self._fixed()]
+        fixed = [t.detach().cpu().double().numpy().tobytes() for t in self._untrained()]
         return {
             "module": repr(self.module),
             "code": code_of(*own, self._loss),
             "fixed numbers": digest_of(*fixed),
         }
 
-    def _fixed(self) -> list[Tensor]:
+    def _untrained(self) -> list[Tensor]:
         """Return what is not trained."""
         parameters = [p for p in self.module.parameters() if not p.requires_grad]
         return [*parameters, *self.module.buffers()]

@@ -77,16 +77,16 @@ def _positions(t: Tensor, users: int) -> Tensor:
 def _conv2d(module: nn.Conv2d, a: Tensor, g: Tensor, users: int) -> dict[str, Part]:
     assert not isinstance(module.padding, str)
     if module.groups > 1:
-        weight: Part = ExplicitGradient(_grouped(module, a, g, users))
+        weight: Part = ExplicitGradient(_group(module, a, g, users))
     else:
-        weight = _correlated(module, a, g, users)
+        weight = _correlate(module, a, g, users)
     return {
         "weight": weight,
         "bias": ExplicitGradient(g.sum((2, 3)).reshape(users, -1, g.shape[1]).sum(1)),
     }
 
 
-def _correlated(module: nn.Conv2d, a: Tensor, g: Tensor, users: int) -> ExplicitGradient:
+def _correlate(module: nn.Conv2d, a: Tensor, g: Tensor, users: int) -> ExplicitGradient:
     """Return weights' gradients, a few users at a time, so that patches stay in the cache."""
     own = _channels_last(g).reshape(users, -1, *g.shape[2:], g.shape[1])
     inputs = module.weight[0].numel()
@@ -95,7 +95,7 @@ def _correlated(module: nn.Conv2d, a: Tensor, g: Tensor, users: int) -> Explicit
     place = _place(tuple(module.weight.shape))
     small = written[0].numel() * own[0, ..., 0].numel() <= _SMALL
     if small and a.device.type == "cpu" and compiled() is not None:
-        _compiled(module, a, own, written, squares)
+        _compile(module, a, own, written, squares)
         return ExplicitGradient(written.flatten(1), place, squares)
     patches, own = _patches(module, a, users), own.reshape(users, -1, g.shape[1])
     size = max(_CACHED // (4 * patches[0].numel()), 1)
@@ -107,7 +107,7 @@ def _correlated(module: nn.Conv2d, a: Tensor, g: Tensor, users: int) -> Explicit
     return ExplicitGradient(written.flatten(1), place, squares)
 
 
-def _compiled(
+def _compile(
     module: nn.Conv2d, a: Tensor, g: Tensor, written: Tensor, squares: NDArray[np.float64]
 ) -> None:
     """Fill in weights' gradients and their squares: see `sparseq.compiled.dense.correlate`."""
@@ -153,7 +153,7 @@ def _place(shape: tuple[int, int, int, int]) -> NDArray[np.intp]:
     return np.arange(o * c * h * w).reshape(o, h, w, c).transpose(0, 3, 1, 2).reshape(-1)
 
 
-def _grouped(module: nn.Conv2d, a: Tensor, g: Tensor, users: int) -> Tensor:
+def _group(module: nn.Conv2d, a: Tensor, g: Tensor, users: int) -> Tensor:
     """Return (users, weights) of a convolution in groups of channels."""
     n, groups, area = g.shape[0], module.groups, int(np.prod(module.kernel_size))
     rows = F.unfold(a, module.kernel_size, module.dilation, module.padding, module.stride)
@@ -184,7 +184,7 @@ class _FlatConv:
         self.__dict__.update(zip(names, values, strict=True))
 
 
-def _embedding(module: nn.Embedding, a: Tensor, g: Tensor, users: int) -> dict[str, Part]:
+def _embed(module: nn.Embedding, a: Tensor, g: Tensor, users: int) -> dict[str, Part]:
     ids = a.reshape(users, -1).cpu().numpy()
     rows = g.detach().reshape(users, ids.shape[1], -1)
     owner = np.repeat(np.arange(users), ids.shape[1])
@@ -207,15 +207,15 @@ def _embedding(module: nn.Embedding, a: Tensor, g: Tensor, users: int) -> dict[s
 
 def _layer_norm(module: nn.LayerNorm, a: Tensor, g: Tensor, users: int) -> dict[str, Part]:
     dims = tuple(module.normalized_shape)
-    return _scaled(g, F.layer_norm(a, dims, eps=module.eps), users, len(dims))
+    return _scale(g, F.layer_norm(a, dims, eps=module.eps), users, len(dims))
 
 
 def _group_norm(module: nn.GroupNorm, a: Tensor, g: Tensor, users: int) -> dict[str, Part]:
     normed = F.group_norm(a, module.num_groups, eps=module.eps)
-    return _scaled(g.movedim(1, -1), normed.movedim(1, -1), users, 1)
+    return _scale(g.movedim(1, -1), normed.movedim(1, -1), users, 1)
 
 
-def _scaled(g: Tensor, normed: Tensor, users: int, dims: int) -> dict[str, Part]:
+def _scale(g: Tensor, normed: Tensor, users: int, dims: int) -> dict[str, Part]:
     """Return the parts of a scale and a shift, whose `dims` axes are the last."""
     size = int(np.prod(g.shape[g.dim() - dims :]))
     weight = (g * normed).reshape(users, -1, size).sum(1)
@@ -229,13 +229,13 @@ _RECIPES: dict[type[nn.Module], Recipe] = {
     nn.Linear: _linear,
     nn.Conv2d: _conv2d,
     nn.Conv1d: _conv1d,
-    nn.Embedding: _embedding,
+    nn.Embedding: _embed,
     nn.LayerNorm: _layer_norm,
     nn.GroupNorm: _group_norm,
 }
 
 
-def supported(module: nn.Module) -> bool:
+def has_recipe(module: nn.Module) -> bool:
     """Tell whether a layer has a recipe, with the options that it has been given."""
     if recipe(module) is None:
         return False
@@ -253,7 +253,7 @@ _WINDOW = 254  # places of a window that are told apart
 Pair = tuple[int, int]
 
 
-def joined(module: nn.Module) -> nn.Module:
+def join_steps(module: nn.Module) -> nn.Module:
     """Return a copy with the same parameters, in which steps are joined where that pays."""
     shared = {id(t): t for t in (*module.parameters(), *module.buffers())}
     own = copy.deepcopy(module, shared)

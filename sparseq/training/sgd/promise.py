@@ -165,7 +165,7 @@ class Promise:
 
     def pay(self, step: SampledGaussian) -> bool:
         """Charge a step that is about to be taken, and return whether it may be."""
-        if self._filter is not None and not self._filter.admit(self._priced(step, 1)):
+        if self._filter is not None and not self._filter.admit(self._price(step, 1)):
             return False
         self.odometer.step(_curve(step, self._orders))
         return True
@@ -177,11 +177,11 @@ class Promise:
         low, high = 0, most + 1
         while high - low > 1:
             middle = (low + high) // 2
-            fits = self._filter.would_admit(self._priced(step, middle))
+            fits = self._filter.would_admit(self._price(step, middle))
             low, high = (middle, high) if fits else (low, middle)
         return low
 
-    def _priced(self, step: SampledGaussian, times: int) -> Floats:
+    def _price(self, step: SampledGaussian, times: int) -> Floats:
         assert self._filter is not None
         orders: tuple[float, ...] = self._filter.rule.orders  # type: ignore[attr-defined]
         return np.asarray(np.minimum(total([(step, times)], orders), 2.0**60))

@@ -336,7 +336,7 @@ class SgdRun:
             self.people = max(count or 0.0, 1.0)
         accuracy = None
         if how.asks and self.epochs - self.asked >= how.asks * (1 - 1e-9):
-            accuracy = self._asked(entropy)
+            accuracy = self._ask(entropy)
             if self.stopped:
                 return accuracy
         step = SampledGaussian.of(self.now.sampling, self.now.noise, how.clip)
@@ -368,7 +368,7 @@ class SgdRun:
             self.refreshed = True
         own.stepped()
 
-    def _asked(self, entropy: Entropy) -> float | None:
+    def _ask(self, entropy: Entropy) -> float | None:
         """Ask how often the model is right, and let the policy say how to go on."""
         how = self.how
         right = self._number(Numbers(self.engine, self.engine.right), self.shown, entropy)
