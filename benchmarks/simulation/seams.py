@@ -39,8 +39,8 @@ _CLOCKS = ("stream.draft", "lake.lake_ledger", "ledger._duckdb.notes", "ledger._
            "store._duckdb.backup", "stream.new_purpose", "store.population", "server.tokens",
            "server.audit", "server.quota_desk", "server.saved_questions")  # fmt: skip
 _TIMES = ("lake.fenced_log", "engine._duckdb.engine", "series.series_file", "store.population",
-          "store.store", "server.tokens")  # fmt: skip
-_THREADS = ("stream.step", "store.store", "server.thread", "server.tokens", "server.audit",
+          "server.tokens")  # fmt: skip
+_THREADS = ("stream.step", "server.thread", "server.tokens", "server.audit",
             "server.quota_desk", "server.releases")  # fmt: skip
 _WRITES = re.compile(r"\s*(BEGIN|COMMIT|CHECKPOINT|INSERT|UPDATE|DELETE|CREATE|ALTER|DROP)", re.I)
 
@@ -282,7 +282,7 @@ class Seams:
             return Connection(connected(database, *given, **more), self.world, at)
 
         for name in ("store._duckdb.open_file", "store._duckdb.backup"):
-            put(_module(name), "connected", connecting)
+            put(_module(name), "connect", connecting)
         put(Hold, "__init__", self._held(Hold.__init__))
         put(StoreSession, "__init__", self._held(StoreSession.__init__))
         put(Lock, "__init__", self._held(Lock.__init__))
