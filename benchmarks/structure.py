@@ -52,9 +52,9 @@ LIMITS = {
     "skips": 0,
     "named": 0,
     "clauses": 0,
-    "shreds": 239,
+    "shreds": 235,
     "defaults": 0,
-    "files": 310,
+    "files": 308,
 }
 """What is counted may not be more than it was; whoever mends something makes it less."""
 LATE: Mapping[str, str] = {

@@ -379,6 +379,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.deep
 def test_ctrl_c_in_python() -> None:
     script = SCRIPT.format(tests=str(Path(__file__).parent))
     done = subprocess.run(

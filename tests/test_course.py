@@ -61,6 +61,7 @@ def test_without_windows_every_question_is_about_everybody() -> None:
     assert course.about((MONTHS[3], MONTHS[3])).least_allowance(1.0) < 0.5
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("window", ["month", "week"])
 def test_nobody_has_less_left_than_is_said_of_the_window(window: str) -> None:
     """Of any stream of questions: about a month, some, or all, of counts, people and averages."""

@@ -23,8 +23,8 @@ _BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.DOTALL | re.MULTILIN
 
 _NEEDS = {"networks.md": "torch", "lake.md": "deltalake"}
 """Pages whose examples need an extra."""
-_LONG = {"tutorial.md", "planning.md"}
-"""Pages that take a quarter of a minute: among the deep tests."""
+_LONG = {"tutorial.md", "planning.md", "start.md", "networks.md"}
+"""Pages that take long: among the deep tests."""
 
 
 def _name(page: Path) -> str:

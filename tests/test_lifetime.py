@@ -115,6 +115,7 @@ def weighted(months: int, people: int, life: float, seed: int) -> tuple[sparseq.
     return con, table
 
 
+@pytest.mark.deep
 def test_questions_are_about_everybody_while_years_go_by() -> None:
     """Intervals hold the truth about everybody, month after month; nobody is dropped."""
     con, table = weighted(30, 1200, 5.0, 4)

@@ -213,6 +213,7 @@ def _check(pairs: int, seed: int) -> tuple[int, int]:
     return stood, changed
 
 
+@pytest.mark.deep
 def test_what_stands_is_so_quick() -> None:
     stood, changed = _check(120, 5)
     assert stood > 8

@@ -654,7 +654,7 @@ def on_disk(seed: int, folder: Path) -> Path | None:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(8), *(pytest.param(k, marks=pytest.mark.deep) for k in range(8, 24))]
+    "seed", [*range(4), *(pytest.param(k, marks=pytest.mark.deep) for k in range(4, 24))]
 )
 def test_any_weighted_stream_is_that_of_the_reference(seed: int, tmp_path: Path) -> None:
     follow(seed, on_disk(seed, tmp_path))

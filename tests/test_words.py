@@ -29,8 +29,8 @@ PLAIN = (
     "accounting aggregation keep monitor more less private sparseq sql start stop text training "
     "people estimate feature for engine arrival inbox version charged again schema print serve "
     "revoke expires pg http tls url cert no list audit verify mcp fresh doctor sweep deep since "
-    "picks statement timeout moved at useful find rename drop title any receipt proof root really "
-    "copy"
+    "picks statement timeout relocate at useful find rename drop title any receipt proof root "
+    "really copy"
 )
 """Words that mean here what they mean everywhere."""
 MATHS = (

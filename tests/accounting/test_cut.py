@@ -92,6 +92,7 @@ def test_the_truth_lies_in_the_interval(crowd: str) -> None:
     assert inside >= 137
 
 
+@pytest.mark.deep
 def test_a_bounded_interval_holds_the_truth_of_whales() -> None:
     """10 of 2,000 people have most of the rows: no pilot sees them, a declared maximum does."""
     bounded = assumed = 0
@@ -107,6 +108,7 @@ def test_a_bounded_interval_holds_the_truth_of_whales() -> None:
     assert assumed <= 80
 
 
+@pytest.mark.deep
 def test_groups_hold_the_truth_where_the_heavy_lie_as_all_do() -> None:
     """Lognormal rows over 12 groups, many of them cut: all groups at once in 56 of 60, in intervals
     narrower than those that carry all of what was cut in each group, which are wider than it."""

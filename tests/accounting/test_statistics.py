@@ -110,6 +110,7 @@ def averages(seed: int, groups: int, spread: float) -> tuple[Floats, ...]:
     return (*average_about_centre(choice, counted_, off * about.unit, about), truth)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("groups", "spread"), [(1, 0.4), (7, 0.4), (1, 1.2), (7, 1.2)])
 def test_averages_hold_the_truth_and_are_narrow(groups: int, spread: float) -> None:
     """36 of 40 hold all groups; half-widths below 6 %, or 40 % where values are heavy."""
@@ -171,6 +172,7 @@ def test_a_small_group_of_other_values_is_not_drawn_to_the_centre(apart_too: boo
     assert (truth <= high).all()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("spread", [0.3, 0.7])
 def test_variances_hold_the_truth(spread: float) -> None:
     inside, half = 0, []

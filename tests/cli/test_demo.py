@@ -25,6 +25,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path
     return json.loads(text), folder
 
 
+@pytest.mark.deep
 def test_individual_accounts_are_three_times_better(done: tuple[dict[str, float], Path]) -> None:
     figures, _ = done
     assert (figures["queries"], figures["kappa"], figures["share"]) == (546, 0.5, 0.6)

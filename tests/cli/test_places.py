@@ -43,6 +43,7 @@ def _modes(folder: Path) -> dict[str, int]:
     return found
 
 
+@pytest.mark.deep
 def test_what_commands_make_is_their_owners_alone(folder: Path, tmp_path: Path) -> None:
     for words, code, said, _ in _ran("fine", folder / "web.sparseq", tmp_path):
         assert code == 0, (words, said)

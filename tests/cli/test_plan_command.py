@@ -103,6 +103,7 @@ def test_its_line_is_what_create_takes_and_its_errors_are_those_of_the_series(
     assert np.mean(np.abs(off) <= [float(r["error"]) for r in rows]) >= 0.85
 
 
+@pytest.mark.deep
 def test_series_share_what_is_for_them(visits: Path, query: Path) -> None:
     """The noise of all ticks grows with the root of the share."""
     other = query.with_name("other.sql")

@@ -24,6 +24,7 @@ running = pytest.importorskip("sparseq.server.serve")
 COUNT = "SELECT count(*) AS n FROM t"
 
 
+@pytest.mark.deep
 def test_a_served_store_is_backed_up_and_the_copy_is_behind_its_mark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchmarks.startup import LIBRARIES, MOST_TIMES, measured
 
 
+@pytest.mark.deep
 def test_commands_start_soon() -> None:
     most = {}
     for repetitions in (2, 4, 8):  # the least of few is too much where others are busy

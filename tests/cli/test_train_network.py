@@ -70,6 +70,7 @@ def test_without_pytorch_it_says_how_to_get_it(ring: Path, monkeypatch: pytest.M
     assert "pip install 'sparseq[networks]'" in done.stderr
 
 
+@pytest.mark.deep
 def test_a_network_learns_what_a_line_can_not(ring: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from sparseq.training.network import load_network

@@ -6,8 +6,8 @@ import random
 from dataclasses import replace
 
 import pytest
-from oracle.interpreter import Judge, Unwritable, Writer
-from oracle.operations import OPERATIONS, Vector
+from second_evaluator.interpreter import Judge, Unwritable, Writer
+from second_evaluator.operations import OPERATIONS, Vector
 
 import sparseq.compiled
 from benchmarks.audit.queries import T_COLUMNS

@@ -12,9 +12,9 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from oracle import operations
-from oracle.interpreter import Judge
-from oracle.operations import ALL, OPERATIONS, Vector, kernel_of
+from second_evaluator import operations
+from second_evaluator.interpreter import Judge
+from second_evaluator.operations import ALL, OPERATIONS, Vector, kernel_of
 
 import sparseq
 from sparseq.compiled import as_mask, bits_as, select

@@ -292,6 +292,7 @@ def follow(seeds: range, folder: Path) -> int:
     return left_out
 
 
+@pytest.mark.deep
 def test_charges_and_measurements_are_those_of_the_definition(tmp_path: Path) -> None:
     """To the last unit; and somebody is left out in many of these streams."""
     assert follow(range(6), tmp_path) > 6
@@ -447,6 +448,7 @@ def test_the_compiled_loops_take_in_and_measure_the_same(
     assert run(loops=True) == run(loops=False)
 
 
+@pytest.mark.deep
 def test_a_series_goes_on_for_years_where_each_month_has_an_account(tmp_path: Path) -> None:
     """Month 36 is as exact as month 2, and nobody is missing; somebody is in every tick."""
     path, days = tmp_path / "s.sparseq", [DAY + dt.timedelta(10 * k) for k in range(108)]

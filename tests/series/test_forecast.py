@@ -256,6 +256,7 @@ def test_without_a_user_the_releases_move_by_what_the_user_was_charged(sql: str)
 # Restarts ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_a_restart_and_a_crash_between_the_two_releases_change_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -380,6 +381,7 @@ def seen(store: Store) -> dict[tuple[int, int, int], float]:
     return found
 
 
+@pytest.mark.deep
 def test_an_interrupted_recount_is_done_by_the_next_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,6 +64,7 @@ def test_the_watch_sees_something(undisturbed: tuple[list[Any], list[Any]]) -> N
     assert any(spent)
 
 
+@pytest.mark.deep
 def test_killed_before_and_after_any_commit_it_goes_on_as_if_never_killed(
     tmp_path: Path, undisturbed: tuple[list[Any], list[Any]]
 ) -> None:

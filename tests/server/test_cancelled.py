@@ -264,6 +264,7 @@ def test_cancel_statement_timeout_and_disconnect_over_the_network(at: Served) ->
         assert monotonic() - began < 30
 
 
+@pytest.mark.deep
 def test_sigterm_ends_it_whatever_runs(tmp_path: Path) -> None:
     at = Served(tmp_path)
     told: list[BaseException] = []

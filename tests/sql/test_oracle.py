@@ -1,4 +1,4 @@
-"""DuckDB against an oracle, `tests/oracle`: the same squared norms and sums, to the last unit."""
+"""DuckDB against `second_evaluator`: the same squared norms and sums, to the last unit."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from grammar import Pair, queries
 from hypothesis import HealthCheck, Phase, given, settings
-from oracle.interpreter import Judge, Leaf, Step
 from sampled import one_in
+from second_evaluator.interpreter import Judge, Leaf, Step
 from shop import events, store
 
 import sparseq

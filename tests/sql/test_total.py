@@ -11,8 +11,8 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
-from oracle.interpreter import Program, Unwritable, Writer, carried_out, values_of
-from oracle.operations import Vector
+from second_evaluator.interpreter import Program, Unwritable, Writer, carried_out, values_of
+from second_evaluator.operations import Vector
 
 from benchmarks.total import COLUMNS, POSITIONS, Bench, Report, exhaust, nest, variants, written
 from sparseq.language import functions

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import sparseq
-from oracle.operations import (
+from second_evaluator.operations import (
     Kernel,
     Vector,
     constant_vector,
