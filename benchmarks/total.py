@@ -5,8 +5,8 @@
 
 A term is written as a query writes it, read into the typed tree, and run by DuckDB with statistics
 on and off: nothing may raise, and what a row gives among others must be what it gives alone. Tests
-have an oracle say what the values are (`tests/second_evaluator`). The last line says how many cases were
-run.The exit code is 1 if one failed.
+have an oracle say what the values are (`tests/second_evaluator`). The last line says how many
+cases were run. The exit code is 1 if one failed.
 """
 
 from __future__ import annotations
