@@ -31,7 +31,8 @@ import psycopg
 
 ROOT = Path(__file__).parent.parent.parent
 DAYS = range(1, 6)
-PEOPLE, KAPPA = 24, 8.0
+FEW, MANY, KAPPA = 24, 160, 8.0
+"""People who are in or out, or weighted: of a few dozen, pilots know too little."""
 ANSWERS, IN_OR_OUT = "answers=240", "in-or-out,counts=1500"
 QUOTA, COMMON, SPARE = 6, 6, 15
 MOST_SECONDS = 240.0
@@ -306,6 +307,7 @@ class Life:
         self.path = self.folder / "s"
         self.store = f"lake://{self.path}" if self.lake else str(self.path)
         self.copies: list[Path] = []
+        self.people = range(MANY if self.weighted else FEW)
         self.driven = self.answers = self.most = 0
 
     def live(self) -> tuple[Path, Path]:
@@ -349,8 +351,8 @@ class Life:
         return self.folder / "history.jsonl", export
 
     def _make(self) -> None:
-        rows = [(who, day, float(1 + (who + day) % 6)) for who in range(PEOPLE) for day in DAYS[:3]]
-        rows += some_rows(self.draw, range(PEOPLE), 40)
+        rows = [(who, day, float(1 + (who + day) % 6)) for who in self.people for day in DAYS[:3]]
+        rows += some_rows(self.draw, self.people, 40)
         self._write(self.folder / "first.csv", rows)
         number = self.book.begin("bring", rows=rows, columns=COLUMNS)
         told(
@@ -425,7 +427,7 @@ class Life:
         self._running(work)
 
     def _brings(self) -> None:
-        draw, people = random.Random(f"{self.seed} rows"), list(range(PEOPLE))
+        draw, people = random.Random(f"{self.seed} rows"), list(self.people)
 
         def work() -> None:
             self.stop.wait(draw.uniform(0.3, 0.9))

@@ -321,6 +321,16 @@ class FencedLog:
         if self._mark is not None:
             self._tell(self._mark)
 
+    @property
+    def behind(self) -> bool:
+        """Another has committed since the head: one look at the folder, or two."""
+        if self._entry(self.head.version + 1).exists():
+            return True
+        if self._entry(self.head.version).exists():
+            return False
+        entries = (self.folder / "_delta_log").glob("*.json")  # some were trimmed
+        return any(_version_of(path) > self.head.version for path in entries)
+
     def begin_mark(self, mark: LogMark) -> None:
         """Have a high-water mark from now on."""
         mark.begin(self.head.version, self._number_of(self.head.version))

@@ -506,6 +506,11 @@ class LakeLedger:
         """Of the log, as this ledger has read or written it last."""
         return self._log.head.version
 
+    @property
+    def behind(self) -> bool:
+        """Another driver has written since: see `FencedLog.behind`."""
+        return self._log.behind
+
     def fence(self) -> None:
         """Put an empty entry: whoever has read less than this ledger can't commit any more."""
         self._extend({}, ())

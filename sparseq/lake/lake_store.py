@@ -108,6 +108,11 @@ class LakeBackend:
         self.engine = LakeEngine(self._fleet, lambda: list(map(self._file, range(self._count))))
         self.half_done = False
 
+    @property
+    def behind(self) -> bool:
+        """See `Backend`."""
+        return self.database is not None and self.ledger.behind
+
     def _file(self, bucket: int) -> str:
         assert self.path is not None
         return str(self.path / "buckets" / self._files[bucket])

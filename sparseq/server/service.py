@@ -340,7 +340,8 @@ class Service:
     def _known(self, sql: str, options: Options) -> Answer | None:
         """Return what a question is known to be answered with: it takes no turn."""
         self._still_open()
-        answer = self._repeats.get(self._thread.store.stream, sql, options)
+        store = self._thread.store
+        answer = None if store.backend.behind else self._repeats.get(store.stream, sql, options)
         if answer is not None:
             self.counts["repeat"] += 1
         return answer

@@ -410,6 +410,7 @@ class StreamThread:
         size, seconds = GROUP, 0.0  # of a group, and that a question took lately
         while turns := self.queue.take(size):
             live = [turn for turn in turns if self._begun(turn)]
+            self._catch_up()
             if asks := [(t, t.what) for t in live if isinstance(t.what, Ask)]:
                 began = monotonic()
                 self._ask(asks)
@@ -556,13 +557,22 @@ class StreamThread:
         else:
             turn.done.set_result(result)
 
-    def _reopen(self) -> None:
+    def _catch_up(self) -> None:
+        """Open a lake anew that another has written to: no answer is given again that is too old.
+
+        While questions are read beside the stream, whoever commits is told instead.
+        """
+        if not any(turn.readings.reads for turn in self._turns) and self.store.backend.behind:
+            self._reopen(behind=True)
+
+    def _reopen(self, behind: bool = False) -> None:
         """Open the store anew if it was abandoned: only the file knows what was written."""
-        if self.store.backend.database is not None or self.store.path is None:
+        path = self.store.path
+        if path is None or (self.store.backend.database is not None and not behind):
             return
         try:
             self.store.close()
-            self.store = sparseq.connect(self.store.path)
+            self.store = sparseq.connect(path)
             self._desk.catch_up(self.store)
         except StoreError:
             LOG.exception("the store can't be opened any more")

@@ -49,6 +49,10 @@ class Backend(Protocol):
     def half_done(self) -> bool:
         """A change was stopped, and nobody can tell what it has left: open the store anew."""
 
+    @property
+    def behind(self) -> bool:
+        """Another process has written to it since it was opened: open it anew."""
+
     def public_twin(self) -> tuple[str, dict[str, pa.Table]]:
         """Return SQL that makes its tables in DuckDB, empty, and the rows of the public ones."""
 

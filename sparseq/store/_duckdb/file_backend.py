@@ -385,6 +385,11 @@ class DuckBackend:
         """See `Backend`."""
         return self.storage.half_done
 
+    @property
+    def behind(self) -> bool:
+        """See `Backend`: a file is open in one process."""
+        return False
+
     def _let_go_of_besides(self) -> None:
         if "engine" in vars(self):  # it was needed
             self.engine.let_go_of_besides()
