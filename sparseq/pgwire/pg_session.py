@@ -288,7 +288,7 @@ def _cancel(error: QueryCancelError, ended: bool) -> WireError:
     return WireError(CANCELLED, f"canceling statement due to {told}", hint)
 
 
-SECONDS_TO_END = 3.0
+SECONDS_TO_END = 10.0
 """Time that a client waits for the end of a statement that it has cancelled."""
 _MAY_BE = (
     "a question may be answered all the same, and can be read back: SELECT * FROM released.releases"
