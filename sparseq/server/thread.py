@@ -410,7 +410,9 @@ class StreamThread:
         size, seconds = GROUP, 0.0  # of a group, and that a question took lately
         while turns := self.queue.take(size):
             live = [turn for turn in turns if self._begun(turn)]
-            self._catch_up()
+            read = any(turn.readings.reads for turn in self._turns)  # then whoever commits is told
+            if not read and self.store.backend.behind:  # what is given again may be too old
+                self._reopen(behind=True)
             if asks := [(t, t.what) for t in live if isinstance(t.what, Ask)]:
                 began = monotonic()
                 self._ask(asks)
@@ -556,14 +558,6 @@ class StreamThread:
             self._reopen()
         else:
             turn.done.set_result(result)
-
-    def _catch_up(self) -> None:
-        """Open a lake anew that another has written to: no answer is given again that is too old.
-
-        While questions are read beside the stream, whoever commits is told instead.
-        """
-        if not any(turn.readings.reads for turn in self._turns) and self.store.backend.behind:
-            self._reopen(behind=True)
 
     def _reopen(self, behind: bool = False) -> None:
         """Open the store anew if it was abandoned: only the file knows what was written."""
