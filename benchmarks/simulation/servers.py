@@ -398,9 +398,7 @@ class Served(Serves, File):
 
 
 class ServedLake(Serves, Lake):
-    """A lake that several servers serve: one that was not asked lately lacks answers of others."""
-
-    unread: ClassVar[tuple[int, ...]] = (404, 500, 503)
+    """A lake that several servers serve."""
 
     @classmethod
     def make(cls, folder: Path) -> Query:

@@ -155,15 +155,6 @@ def checked_seconds(seconds: float | None) -> float | None:
     return seconds
 
 
-def shorter(one: float | None, other: float | None) -> float | None:
-    """Return the shorter of two time-outs, of which None is none.
-
-    >>> shorter(None, 3.0), shorter(2.0, 3.0), shorter(None, None)
-    (3.0, 2.0, None)
-    """
-    return min((s for s in (one, other) if s is not None), default=None)
-
-
 class _Watcher:
     """The thread that watches all clocks."""
 

@@ -21,7 +21,7 @@ from sparseq.cli.options import open_store
 from sparseq.cli.output import EXACT, FORMATS, WHOLE, Output
 from sparseq.cli.show import answer_text, brief_text, encode, warn_if_seeded
 from sparseq.cli.sql import of_no_use
-from sparseq.cli.stop_signals import count_released, stoppable, stopped_text, unstoppable
+from sparseq.cli.stop_signals import released_so_far, stoppable, stopped_text, unstoppable
 from sparseq.cli.text import error_text, say, terminal_width, unexpected_error
 from sparseq.pictures.tables import format_table, percent
 from sparseq.sql.catalog import Catalog
@@ -152,7 +152,7 @@ class ShellSession:
         Raises:
             KeyboardInterrupt: The user stopped it; what it cost is said, and the store open again.
         """
-        before = count_released(self.store)
+        before = released_so_far(self.store)
         try:
             if is_command(item):
                 self._command(item)

@@ -28,7 +28,7 @@ from sparseq.cli.output import TITLED, Clipboard, Output, chosen_format
 from sparseq.cli.show import encode, warn_if_seeded
 from sparseq.cli.stop_signals import (
     INTERRUPTED,
-    count_released,
+    released_so_far,
     stoppable,
     stopped_text,
     unstoppable,
@@ -148,7 +148,7 @@ def sql(
             elif not confirm(opened, text, options):
                 say("not asked, nothing charged", err=True)
             else:
-                before = count_released(opened) if isinstance(opened, Asking) else None
+                before = released_so_far(opened) if isinstance(opened, Asking) else None
                 with stoppable(), Cancellation(checked_seconds(timeout)):
                     found, recorded = asked(opened, text, options, request_id, fresh, timeout)
                 warn_if_seeded(found, shown.format)

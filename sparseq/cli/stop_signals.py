@@ -58,7 +58,7 @@ def _on_ctrl_c(handler: Press | signal.Handlers) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def count_released(store: Store) -> tuple[int, float]:
+def released_so_far(store: Store) -> tuple[int, float]:
     """Return how many answers were released, and what they have cost a person at most: public."""
     course = store.stream.course
     return store.released, 0.0 if course is None else course.clock
@@ -69,10 +69,10 @@ def stopped_text(store: Store, before: tuple[int, float], show: str) -> str:
 
     Args:
         store: Opened again.
-        before: `count_released` before the query.
+        before: `released_so_far` before the query.
         show: How a release is shown; its number goes in place of {}.
     """
-    releases, clock = count_released(store)
+    releases, clock = released_so_far(store)
     if releases == before[0]:
         return "stopped: nothing was answered, nothing charged"
     answer = store.release(releases)

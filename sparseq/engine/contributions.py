@@ -319,14 +319,14 @@ def quantise_numpy(values: NDArray[Any], granularity: float) -> Index:
     return np.where(np.isfinite(numbers), steps, 0.0).astype(np.int32)
 
 
-def binned(
+def find_bins(
     inner: NDArray[np.float64], ends: tuple[float, float], values: NDArray[Any], out: NDArray[Any]
 ) -> None:
     """Fill out with how many of the ascending inner edges are at most a value; -1 beyond the ends.
 
     Example:
         >>> places = np.empty(4, np.int8)
-        >>> binned(np.array([5.0]), (0.0, 9.0), np.array([4.9, 5.0, 9.1, np.nan]), places)
+        >>> find_bins(np.array([5.0]), (0.0, 9.0), np.array([4.9, 5.0, 9.1, np.nan]), places)
         >>> places.tolist()
         [0, 1, -1, -1]
     """

@@ -190,7 +190,7 @@ def note_row(note: Note | LoggedLine, version: int, place: int) -> list[Any]:
     if isinstance(note, LoggedLine):
         line = json.dumps([note.at.isoformat(), note.kind, note.message])
         return [version, place, _CURATOR, line.encode()]
-    return [version, place, _TABLE + note.of.name, packed(note.table)]
+    return [version, place, _TABLE + note.of.name, to_bytes(note.table)]
 
 
 def now() -> dt.datetime:
@@ -198,7 +198,7 @@ def now() -> dt.datetime:
     return dt.datetime.now(dt.UTC).replace(tzinfo=None)
 
 
-def packed(rows: pa.Table) -> bytes:
+def to_bytes(rows: pa.Table) -> bytes:
     """Return a table as bytes."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
@@ -247,7 +247,7 @@ class KeptNotes:
         ]
         notes += [note_row(line, version, 0) for line in self.lines]
         notes += [
-            [version, 0, _TABLE + name, packed(rows)]
+            [version, 0, _TABLE + name, to_bytes(rows)]
             for name, rows in self.tables.items()
             if rows.num_rows
         ]

@@ -112,7 +112,7 @@ def read(condition: Term) -> TruthSets:
                 )
             return _both("and", value, [_decide(">=", value, low), _decide("<=", value, high)])
         case "in":
-            return _list(arguments[0], arguments[1:])
+            return _is_among(arguments[0], arguments[1:])
         case "is null":
             null = place_of(arguments[0].type, None)
             return _NOT_KNOWN if null is None else _about(arguments[0], null, null.others())
@@ -242,7 +242,7 @@ def _decide(operator: str, subject: Term, value: Term) -> tuple[Values, Values] 
     return Values(known), Values(known.others())
 
 
-def _list(subject: Term, listed: Sequence[Term]) -> TruthSets:
+def _is_among(subject: Term, listed: Sequence[Term]) -> TruthSets:
     """Return what IN says of a list: with NULL in it, it is never false."""
     known = all(t.is_written and t.type.stored != "FLOAT" for t in listed) and not subject.constant
     places = [place_of(subject.type, t.value) for t in listed] if known else [None]

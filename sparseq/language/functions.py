@@ -116,15 +116,15 @@ def _corners(a: Type, b: Type, f: Callable[[int, int], int]) -> tuple[int, int]:
     return min(found), max(found)
 
 
-def _added(t: Types) -> tuple[int, int]:
+def _sum_span(t: Types) -> tuple[int, int]:
     return t[0].low + t[1].low, t[0].high + t[1].high
 
 
-def _subtract(t: Types) -> tuple[int, int]:
+def _difference_span(t: Types) -> tuple[int, int]:
     return t[0].low - t[1].high, t[0].high - t[1].low
 
 
-def _multiply(t: Types) -> tuple[int, int]:
+def _product_span(t: Types) -> tuple[int, int]:
     return _corners(t[0], t[1], lambda x, y: x * y)
 
 
@@ -145,7 +145,7 @@ def _of_span(span: Callable[[Types], tuple[int, int]]) -> Callable[[Types], Type
     return lambda t: T.integer(*span(t))
 
 
-for _op, _span in (("+", _added), ("-", _subtract), ("*", _multiply)):
+for _op, _span in (("+", _sum_span), ("-", _difference_span), ("*", _product_span)):
     _add(
         _op,
         f"({{0}} {_op} {{1}})",
@@ -189,7 +189,7 @@ _add(
 )
 
 
-def _size(t: Types) -> tuple[int, int]:
+def _magnitude_span(t: Types) -> tuple[int, int]:
     low, high = t[0].low, t[0].high
     return 0 if low <= 0 <= high else min(abs(low), abs(high)), max(abs(low), abs(high))
 
@@ -204,7 +204,7 @@ def _one(function: str, span: Callable[[Types], tuple[int, int]]) -> Callable[[T
     return sql
 
 
-def _negate(t: Types) -> tuple[int, int]:
+def _negative_span(t: Types) -> tuple[int, int]:
     return -t[0].high, -t[0].low
 
 
@@ -212,11 +212,18 @@ _add(
     "abs",
     "abs({0})",
     (Z,),
-    lambda t: T.integer(*_size(t)),
-    _one("abs", _size),
+    lambda t: T.integer(*_magnitude_span(t)),
+    _one("abs", _magnitude_span),
     "without its sign; NULL for -2^63",
 )
-_add("neg", "(-{0})", (Z,), lambda t: T.integer(*_negate(t)), _one("-", _negate), "NULL for -2^63")
+_add(
+    "neg",
+    "(-{0})",
+    (Z,),
+    lambda t: T.integer(*_negative_span(t)),
+    _one("-", _negative_span),
+    "NULL for -2^63",
+)
 _add("sign", "sign({0})", (Z,), T.integer(-1, 1), "CAST(sign({0}) AS BIGINT)", "-1, 0 or 1")
 for _name in ("floor", "ceil", "trunc", "round"):
     _add(_name, f"{_name}({{0}})", (Z,), lambda t: t[0], "{0}", "the number itself")
@@ -277,17 +284,17 @@ for _name, _function in {
 # -- decimals: exact where 38 digits hold the result, else numbers ---------------------------------
 
 
-def _fit(width: int, scale: int) -> Type | None:
+def _decimal_of(width: int, scale: int) -> Type | None:
     return T.decimal(width, scale) if width <= T.MAX_DIGITS else None
 
 
 def _sum_type(t: Types) -> Type | None:
     scale = max(a.scale for a in t)
-    return _fit(max(a.digits for a in t) + scale + 1, scale)
+    return _decimal_of(max(a.digits for a in t) + scale + 1, scale)
 
 
 def _product_type(t: Types) -> Type | None:
-    return _fit(t[0].width + t[1].width, t[0].scale + t[1].scale)
+    return _decimal_of(t[0].width + t[1].width, t[0].scale + t[1].scale)
 
 
 def _product(t: Types) -> str:
@@ -355,10 +362,10 @@ def _to_decimals(name: str, value: str, digits: int, t: Types) -> str:
 
 def _rounded_type(t: Types) -> Type | None:
     scale = min(max(_decimals(t), 0), t[0].scale)
-    return _fit(t[0].digits + 1 + scale, scale) if t[0].width < T.MAX_DIGITS else None
+    return _decimal_of(t[0].digits + 1 + scale, scale) if t[0].width < T.MAX_DIGITS else None
 
 
-def _round(name: str) -> Callable[[Types], str]:
+def _round_sql(name: str) -> Callable[[Types], str]:
     def sql(t: Types) -> str:
         kind = _rounded_type(t)
         assert kind is not None
@@ -373,7 +380,7 @@ for _name in ("trunc", "round"):
         f"{_name}({{0}}, {{1}})",
         (C, Z),
         _rounded_type,
-        _round(_name),
+        _round_sql(_name),
         "to so many decimals, a constant, exactly",
         fixed=(1,),
     )
@@ -381,7 +388,7 @@ _add("sign", "sign({0})", (C,), T.integer(-1, 1), "CAST(sign({0}) AS BIGINT)", "
 
 
 def _whole_type(t: Types) -> Type | None:
-    return _fit(t[0].digits + 1, 0) if t[0].width < T.MAX_DIGITS else None
+    return _decimal_of(t[0].digits + 1, 0) if t[0].width < T.MAX_DIGITS else None
 
 
 def _to_whole(name: str) -> Callable[[Types], str]:

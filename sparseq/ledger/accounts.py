@@ -239,7 +239,7 @@ def pack(numbers: NDArray[np.int64]) -> bytes | memoryview:
     by_code = high >= 2**16 and short is not None
     plain = len(numbers) * (2 if by_code else int(width))
     if short is not None and len(numbers) >= _MANY and (high >= 256 or high - low == 1):
-        listed = _list(short[_ALIGNED:].view("<u2"), plain * 9 // 10)
+        listed = _encode_frequent(short[_ALIGNED:].view("<u2"), plain * 9 // 10)
         if listed is not None:
             return listed
     if by_code and short is not None:
@@ -258,7 +258,7 @@ def unpack(data: bytes) -> NDArray[np.int64]:
     if width == b"=":
         return np.full(length, constant, np.int64)
     if width == b"d":
-        return _lengthen(_decode_listed(data, length, constant))
+        return _lengthen(_decode_frequent(data, length, constant))
     if width == b"h":
         return _lengthen(np.frombuffer(_body(data, length * 2), "<u2"))
     numbers = np.frombuffer(_body(data, length * int(width)), _WIDTHS[width]).astype(np.int64)
@@ -298,7 +298,7 @@ def _shorten(numbers: NDArray[np.int64]) -> NDArray[np.uint8] | None:
     return short
 
 
-def _list(codes: NDArray[np.uint16], most_bytes: int) -> bytes | None:
+def _encode_frequent(codes: NDArray[np.uint16], most_bytes: int) -> bytes | None:
     """Return codes as places among the most frequent ones, and what is not among them.
 
     None: that takes more bytes.
@@ -323,8 +323,8 @@ def _list(codes: NDArray[np.uint16], most_bytes: int) -> bytes | None:
     return b"".join((head, places.data, others.tobytes()))
 
 
-def _decode_listed(data: bytes, length: int, kinds: int) -> NDArray[np.uint16]:
-    """Return the codes that `_list` was given."""
+def _decode_frequent(data: bytes, length: int, kinds: int) -> NDArray[np.uint16]:
+    """Return the codes that `_encode_frequent` was given."""
     if not 2 <= kinds <= _FULL:
         raise _damage_error()
     rest = memoryview(data)[_HEAD.size :]

@@ -54,7 +54,7 @@ class LifetimeDues:
     units: Ints
 
     @cached_property
-    def packed(self) -> tuple[bytes, bytes]:
+    def as_bytes(self) -> tuple[bytes, bytes]:
         """People and units as bytes; empty where there are none."""
         if len(self.people) == 0:
             return b"", b""
@@ -62,7 +62,7 @@ class LifetimeDues:
 
     def notes(self, release: int) -> Sequence[Note]:
         """Return what writes it, beside its release."""
-        people, units = self.packed
+        people, units = self.as_bytes
         return [LIFETIMES.rows(release=release, people=people, units=units)] if people else []
 
 

@@ -64,7 +64,7 @@ def expression(value: str, kind: str, target: str, format: str = "") -> str:
     if kind == "VARCHAR":
         return from_text(value, target, format)
     if kind.endswith("[]") or target.endswith("[]"):
-        return _list(value, kind, target)
+        return _list_sql(value, kind, target)
     if target == "VARCHAR":
         return to_text(value, kind)
     numbers = {"FLOAT", "DOUBLE", "DECIMAL"}
@@ -93,7 +93,7 @@ def to_text(value: str, kind: str) -> str:
     return f"CAST({value} AS VARCHAR)"
 
 
-def _list(value: str, kind: str, target: str) -> str:
+def _list_sql(value: str, kind: str, target: str) -> str:
     """Return SQL for a list of other values, or for its text, which is JSON."""
     if target == "VARCHAR":
         return f"left(CAST(to_json({value}) AS VARCHAR), {MOST_TEXT})"

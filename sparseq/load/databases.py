@@ -267,7 +267,7 @@ class PostgresTable(ArrowSource):
             never = {row[0] for row in cursor.fetchall()}
         self._casts = {field.name: _cast(field) for field in schema}
         super().__init__(name, pa.schema([_with_text(field) for field in schema]))
-        self.declared = {f.name: t for f in schema if (t := _declare(f))}
+        self.declared = {f.name: t for f in schema if (t := _numeric_type(f))}
         self.not_null = never & self.types.keys()
 
     def foreign_keys(self) -> list[KeyLink]:
@@ -361,7 +361,7 @@ def _postgres_type(field: pa.Field) -> str:
     return str(metadata.get(b"POSTGRESQL:type", b"").decode())
 
 
-def _declare(field: pa.Field) -> str:
+def _numeric_type(field: pa.Field) -> str:
     """Return the type that a numeric is stored in, "" for any other column."""
     if _postgres_type(field) != "numeric":
         return ""

@@ -445,18 +445,18 @@ class ParquetFile(ArrowSource):
     def __init__(self, path: Path) -> None:
         self._path = path
         with self._open() as file:
-            self._repeat = _repeat(file.metadata)
+            self._dictionary_columns = _dictionary_columns(file.metadata)
             super().__init__(path.name, file.schema_arrow)
 
     def _open(self, repeated: Sequence[str] = ()) -> pq.ParquetFile:
         return pq.ParquetFile(_opened(self._path), read_dictionary=list(repeated))
 
     def _batches(self, columns: Sequence[str]) -> Iterable[pa.RecordBatch]:
-        with self._open(self._repeat) as file:
+        with self._open(self._dictionary_columns) as file:
             yield from file.iter_batches(ROWS, columns=list(dict.fromkeys(columns)))
 
 
-def _repeat(metadata: pq.FileMetaData) -> list[str]:
+def _dictionary_columns(metadata: pq.FileMetaData) -> list[str]:
     """Return the columns of texts that the file keeps as places in a dictionary."""
     texts = [
         k

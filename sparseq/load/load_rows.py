@@ -276,7 +276,7 @@ class IncomingRows:
         """Return how each column of the files is read, where a table is being made: public."""
         schema, declared, found = self.schema, self._declared, list[ColumnRead]()
         renamed = {old.lower() for old in declared.rename}
-        typed = {name.lower() for name in declared.typed()}
+        typed = {name.lower() for name in declared.given_types()}
         for name, kind in schema.types.items():
             there, format = schema.in_files(name), schema.formats.get(name, "")
             said, own = [], []
@@ -426,8 +426,8 @@ class IncomingRows:
             streams = [_again(held, streams[0]), *streams]
         for k, stream in enumerate(streams):
             self._stage(connection, stream, first=k == 0)
-        clamp.staged(connection)
-        lacking.staged(connection)
+        clamp.cut_staged(connection)
+        lacking.cut_staged(connection)
         counts = ", ".join(f"count({quote(name)})" for name in types)
         ((rows, *valid),) = connection.execute(f"SELECT count(*), {counts} FROM staged").fetchall()
         self._count(rows, given, valid, lacking, user, clamp)
@@ -635,7 +635,7 @@ class IncomingRows:
 
     def _moments(self, types: Mapping[str, str], declared: Declarations) -> frozenset[str]:
         """Return the columns of moments: as declared, or by the schema of every source."""
-        zoned, typed = declared.zoned(), {name.lower() for name in declared.typed()}
+        zoned, typed = declared.zoned(), {name.lower() for name in declared.given_types()}
         for name in {name for name, kind in types.items() if kind == "TIMESTAMP"}:
             raw = [
                 kind
@@ -678,7 +678,7 @@ class IncomingRows:
             elif only:
                 continue
             elif kind is None and source.open_ended:
-                raise _nest(source, name)
+                raise _nesting_error(source, name)
             elif kind is None:
                 found[name] = None
             elif name in raw:
@@ -803,7 +803,7 @@ def _found(source: Source, name: str) -> str | None:
     return next((n for n in source.types if n.lower() == name.lower()), None)
 
 
-def _nest(source: Source, name: str) -> DataError:
+def _nesting_error(source: Source, name: str) -> DataError:
     """Return that a source of objects has a list, or objects too deep, in a column."""
     file, word = shown(source.name), shown(name)
     if all(kind is None for kind in source.types.values()):
@@ -923,7 +923,7 @@ class Clamp:
                 array = pc.if_else(out, limit, array)
         return array
 
-    def staged(self, connection: duckdb.DuckDBPyConnection) -> None:
+    def cut_staged(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Cut what lies in the table `staged`."""
         for name, both in self._ends.items():
             column = quote(name)

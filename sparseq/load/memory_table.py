@@ -263,7 +263,7 @@ class LackingRows:
             self.valid[name] += len(column) - column.null_count
         return batch.filter(pc.invert(out))
 
-    def staged(self, connection: duckdb.DuckDBPyConnection) -> None:
+    def cut_staged(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Take them out of the table `staged`."""
         if not self.null:
             return

@@ -154,7 +154,7 @@ class Declarations:
     dates: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _check_orders(self.dates, self.typed())
+        _check_orders(self.dates, self.given_types())
         if self.encoding is not None:
             object.__setattr__(self, "encoding", find_encoding(self.encoding))
         _check_names(self.rename)
@@ -190,7 +190,7 @@ class Declarations:
             if isinstance(low, int | float) and isinstance(high, int | float)
         }
 
-    def typed(self) -> dict[str, str]:
+    def given_types(self) -> dict[str, str]:
         """Return what is said of columns whose types are not guessed."""
         guessed = ("", True)  # NOT NULL, and no more
         return {n: text for n, text in self.types.items() if null_apart(n, text) != guessed}
@@ -207,7 +207,7 @@ class Declarations:
 
     def parsed(self) -> dict[str, tuple[str, str]]:
         """Return type and format by the column's name in lower case; raises `ParameterError`."""
-        said = self.types if self.only else self.typed()
+        said = self.types if self.only else self.given_types()
         return {name.lower(): declared_type(name, text) for name, text in said.items()}
 
 

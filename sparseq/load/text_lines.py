@@ -242,7 +242,7 @@ class _Items:
 
     def __init__(self, stream: ByteStream) -> None:
         self._stream, self._kept = stream, b""
-        self._depth, self._quote, self._begun = 0, False, False
+        self._depth, self._read_quoted_value, self._begun = 0, False, False
 
     def read(self, size: int, /) -> bytes:
         while data := self._stream.read(size):
@@ -252,7 +252,7 @@ class _Items:
                 data, self._kept = data[:-slashes], data[-slashes:]
             if data:
                 return self._lines(data)
-        if self._depth or self._quote or self._kept.strip(_BLANK):
+        if self._depth or self._read_quoted_value or self._kept.strip(_BLANK):
             raise OSError("its list has no end")
         return b""
 
@@ -263,8 +263,8 @@ class _Items:
         a = np.frombuffer(data, np.uint8).copy()
         quotes = a == 34
         if b"\\" in data:
-            quotes &= ~_escape(a)
-        within = np.logical_xor.accumulate(quotes) ^ self._quote
+            quotes &= ~_is_escaped(a)
+        within = np.logical_xor.accumulate(quotes) ^ self._read_quoted_value
         outside = ~(within | quotes)
         steps = np.where(np.isin(a, _OPENING), 1, 0) - np.isin(a, _CLOSING)
         depth = self._depth + np.cumsum(np.where(outside, steps, 0))
@@ -277,11 +277,11 @@ class _Items:
         a[ends] = 10
         if not self._begun:
             a[0], self._begun = 32, True
-        self._depth, self._quote = int(depth[-1]), bool(within[-1])
+        self._depth, self._read_quoted_value = int(depth[-1]), bool(within[-1])
         return a.tobytes()
 
 
-def _escape(a: NDArray[np.uint8]) -> NDArray[np.bool_]:
+def _is_escaped(a: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Tell which bytes a backslash stands before that is not itself written with one."""
     places = np.flatnonzero(a == 92)
     first = np.diff(places, prepend=-2) != 1
@@ -412,7 +412,7 @@ def fields_of(line: bytes, separator: bytes) -> list[bytes]:
     fields, start = [], 0
     while True:
         if line[start : start + 1] == _QUOTE:
-            value, start = _quote(line, start + 1, separator)
+            value, start = _read_quoted_value(line, start + 1, separator)
         else:
             end = line.find(separator, start)
             end = len(line) if end < 0 else end
@@ -423,7 +423,7 @@ def fields_of(line: bytes, separator: bytes) -> list[bytes]:
         start += 1
 
 
-def _quote(line: bytes, start: int, separator: bytes) -> tuple[bytes, int]:
+def _read_quoted_value(line: bytes, start: int, separator: bytes) -> tuple[bytes, int]:
     """Return the value whose opening quote is before `start`, and where it ends."""
     parts: list[bytes] = []
     while (quote := line.find(_QUOTE, start)) >= 0:

@@ -89,12 +89,12 @@ def tidy_type(kind: pa.DataType, binary: bool = False) -> pa.DataType | None:
         if any(is_of(kind) for is_of in types):
             return kind if becomes is None else becomes
     if any(is_of(kind) for is_of in _LISTS):
-        inside = _list(tidy_type(kind.value_type))
+        inside = _inner_type(tidy_type(kind.value_type))
         return None if inside is None else pa.list_(inside)
     return pa.string() if binary and any(is_of(kind) for is_of in _BINARY) else None
 
 
-def _list(kind: pa.DataType | None) -> pa.DataType | None:
+def _inner_type(kind: pa.DataType | None) -> pa.DataType | None:
     """Return the type of values in lists, by their own; None: there are no lists of them."""
     if kind is None or isinstance(kind, pa.BaseExtensionType):
         return None
@@ -285,7 +285,7 @@ def _moments(array: pa.Array) -> pa.Array:
     low, high = max(low * unit, -(2**63)), min(high * unit, 2**63) - 1
     fit = np.clip(values, low, high)
     moments = np.floor_divide(fit, unit // 10**6) if unit > 10**6 else fit * (10**6 // unit)
-    return pa.array(moments, pa.int64(), mask=(fit != values) | _find_missing(array)).view(becomes)
+    return pa.array(moments, pa.int64(), mask=(fit != values) | _null_mask(array)).view(becomes)
 
 
 def in_our_years(array: pa.Array) -> bool:
@@ -298,10 +298,10 @@ def in_our_years(array: pa.Array) -> bool:
 
 def _within(values: Any, low: int, high: int, array: pa.Array) -> pa.Array:
     fit = np.clip(values, low, high)
-    return pa.array(fit, pa.int64(), mask=(fit != values) | _find_missing(array))
+    return pa.array(fit, pa.int64(), mask=(fit != values) | _null_mask(array))
 
 
-def _find_missing(array: pa.Array) -> Any:
+def _null_mask(array: pa.Array) -> Any:
     return array.is_null().to_numpy(zero_copy_only=False)
 
 

@@ -97,7 +97,7 @@ class Session:
                 await self._describe_deferred(message)
                 await self._simple(message.text)
             else:
-                await self._extend(message)
+                await self._run_extended_message(message)
         except asyncio.CancelledError:
             raise
         except Exception as error:
@@ -141,7 +141,7 @@ class Session:
             await self._send(messages.EMPTY)
         for one in statements:
             portal = Portal(SqlStatement.of(one))
-            await self._limit(self._running.run(portal))
+            await self._do_in_time(self._running.run(portal))
             assert portal.result is not None
             if portal.result.table is not None and portal.result.copying is None:
                 await self._tell()
@@ -150,7 +150,7 @@ class Session:
 
     # -- the extended protocol -------------------------------------------------------------------
 
-    async def _extend(self, message: m.Message) -> None:
+    async def _run_extended_message(self, message: m.Message) -> None:
         await self._describe_deferred(message)
         match message:
             case m.Parse(name, text, types):
@@ -197,7 +197,7 @@ class Session:
     async def _describe_statement(self, name: str) -> None:
         prepared = self.state.statement(name)
         self.state.finds_by_place = True
-        schema = await self._limit(self._running.schema_of(prepared))
+        schema = await self._do_in_time(self._running.schema_of(prepared))
         await self._tell()
         await self._send(messages.parameter_types(prepared.types))
         await self._send(describe_rows(schema, ()))
@@ -210,7 +210,7 @@ class Session:
             await self._describe_portal(self.state.portal(name))
 
     async def _describe_portal(self, portal: Portal) -> None:
-        portal.schema = await self._limit(self._running.schema(portal.statement))
+        portal.schema = await self._do_in_time(self._running.schema(portal.statement))
         await self._tell()
         await self._send(describe_rows(portal.schema, portal.formats))
 
@@ -220,7 +220,7 @@ class Session:
         if portal.statement.form is StatementForm.EMPTY:
             await self._send(messages.NO_DATA * deferred + messages.EMPTY)
             return
-        await self._limit(self._running.run(portal))
+        await self._do_in_time(self._running.run(portal))
         if deferred and portal.result is not None:
             table = portal.result.table if portal.result.copying is None else None
             portal.schema = None if table is None else table.schema
@@ -251,7 +251,7 @@ class Session:
             await self._send(block)
             await asyncio.sleep(0)  # others are served between blocks, however fast this one reads
 
-    async def _limit(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _do_in_time(self, work: Coroutine[Any, Any, T]) -> T:
         """Do a statement; it is cancelled by its client, or when its time is over.
 
         What was cancelled says so itself; where it doesn't end soon, nobody waits any longer.
@@ -271,14 +271,14 @@ class Session:
                     raise self._work.error or QueryCancelError()
                 return task.result()
             except QueryCancelError as error:
-                raise _cancel(error, task.done()) from None
+                raise _cancel_error(error, task.done()) from None
             finally:
                 self._work = None
                 waiting.cancel()
                 task.cancel()
 
 
-def _cancel(error: QueryCancelError, ended: bool) -> WireError:
+def _cancel_error(error: QueryCancelError, ended: bool) -> WireError:
     """Return what a client is told, as PostgreSQL says it, and what has become of a question."""
     if error.hint and not isinstance(error, TimedOut):
         return WireError(SHUTTING_DOWN, error.message, error.hint, fatal=True)

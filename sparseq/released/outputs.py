@@ -302,14 +302,14 @@ def _stable_sort(
     chosen: NDArray[np.int64], keys: NDArray[Any], descending: bool, nulls_first: bool
 ) -> NDArray[np.int64]:
     values = keys[chosen]
-    missing = _find_missing(values)
+    missing = _is_missing(values)
     rank = np.full(len(values), -1 if nulls_first else len(values))
     _, place = np.unique(values[~missing], return_inverse=True)
     rank[~missing] = place.max(initial=0) - place if descending else place
     return chosen[np.argsort(rank, kind="stable")]
 
 
-def _find_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+def _is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Return where there is no value: NaN, or None."""
     if values.dtype == object:
         return np.array([v is None for v in values], np.bool_)
@@ -459,7 +459,7 @@ def compare(f: Callable[[Any, Any], Any], left: Node, right: Node) -> Node:
 
     def node(noised: Measurements) -> NDArray[Any]:
         a, b = _plain(left(noised), noised.groups), _plain(right(noised), noised.groups)
-        unknown = _find_missing(a) | _find_missing(b)
+        unknown = _is_missing(a) | _is_missing(b)
         if _holds(a, dt.date) or _holds(b, dt.date):
             a, b = a.astype("datetime64[us]"), b.astype("datetime64[us]")
         elif _holds(a, str) != _holds(b, str):

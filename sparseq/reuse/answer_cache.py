@@ -763,7 +763,7 @@ class Recall:
         """Return the grids of the latest releases that may stand."""
         if self._grids is None:
             self._grids = Grids()
-            for row in self._note(LOOKED_THROUGH, MEASURED):
+            for row in self._latest_notes(LOOKED_THROUGH, MEASURED):
                 joined = row["measured"] == _JOINED
                 grid = None if joined else RecordedCells.from_bytes(row["measured"]).grid
                 if grid is not None:
@@ -773,13 +773,13 @@ class Recall:
     def _found(self) -> OrderedDict[str, tuple[int, int]]:
         """Return epochs and releases of the latest by their questions."""
         if self._releases is None:
-            rows = self._note(_QUESTIONS + 1)
+            rows = self._latest_notes(_QUESTIONS + 1)
             self._all = len(rows) <= _QUESTIONS
             latest = rows[-_QUESTIONS:]
             self._releases = OrderedDict((r["digest"], (r["epoch"], r["release"])) for r in latest)
         return self._releases
 
-    def _note(self, many: int, table: NoteTable = MEANINGS) -> list[dict[str, Any]]:
+    def _latest_notes(self, many: int, table: NoteTable = MEANINGS) -> list[dict[str, Any]]:
         """Return the latest of the notes that may stand, oldest first."""
         notes: list[dict[str, Any]] = []
         for epoch in range(self.epoch, self.standing.oldest - 1, -1):

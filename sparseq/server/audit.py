@@ -327,7 +327,7 @@ class AuditLog:
 
 def _after(line: bytes) -> Chain:
     """Return how far a log goes whose last line it is."""
-    text, digest = _part(line)
+    text, digest = _split_line(line)
     try:
         return Chain(int(json.loads(text)["n"]), digest)
     except (ValueError, KeyError, TypeError):
@@ -342,7 +342,7 @@ def _follow(chain: Chain | None, lines: Iterable[bytes]) -> Chain:
     Without a chain, it begins with the first line, which says what it follows if it is a sum.
     """
     for line in lines:
-        text, digest = _part(line)
+        text, digest = _split_line(line)
         if chain is None:
             chain = _before(text)
         chain = Chain(chain.lines + 1, _hash(chain.last, text), chain.first)
@@ -362,7 +362,7 @@ def _before(text: str) -> Chain:
     return Chain()
 
 
-def _part(line: bytes) -> tuple[str, str]:
+def _split_line(line: bytes) -> tuple[str, str]:
     """Return a line's text without its hash, and the hash."""
     text, _, digest = line.decode("utf-8", "replace").rpartition(', "hash": "')
     return text + "}", digest.removesuffix('"}')

@@ -174,7 +174,7 @@ class Jobs:
     async def _run(self, job: Job, state: JobState) -> None:
         while not self._over(state):
             try:
-                if await self._work_out(job, state):
+                if await self._run_steps(job, state):
                     return
             except Exception as error:
                 if self._over(state):
@@ -188,7 +188,7 @@ class Jobs:
                 await asyncio.to_thread(self._kept.ran, state)
             await self._pause(AGAIN)
 
-    async def _work_out(self, job: Job, state: JobState) -> bool:
+    async def _run_steps(self, job: Job, state: JobState) -> bool:
         """Do steps until there are none left, or the server stops."""
         steps, before = list[Generator[str, None, None]](), state.steps
 

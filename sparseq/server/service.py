@@ -175,7 +175,7 @@ class Service:
         self._loop = asyncio.get_running_loop()
         self._grown = asyncio.Event()
         self.latest.catch_up(store)
-        self.desk = Desk(audit or AuditLog(None), _plan(store))
+        self.desk = Desk(audit or AuditLog(None), _planned_price(store))
         self.desk.begin(store)
         self.door = Door(self.desk.audit)
         self._repeats = Repeats()
@@ -211,7 +211,7 @@ class Service:
         who = self.tokens.signed_in(secret)
         if who is None or (name and who.name != name):
             raise _not_known()
-        self._use(who)
+        self._note_use(who)
         return replace(who, source=source)
 
     def named(self, name: str, source: str = "") -> Principal:
@@ -223,16 +223,16 @@ class Service:
         who = self.tokens.principal(name)
         if who is None:
             raise _not_known()
-        self._use(who)
+        self._note_use(who)
         return replace(who, source=source)
 
     def check(self, who: Principal) -> None:
         """Raise `ServerError` if the token was revoked since, or has expired."""
         if not self.tokens.holds(who):
             raise _not_known()
-        self._use(who)
+        self._note_use(who)
 
-    def _use(self, who: Principal) -> None:
+    def _note_use(self, who: Principal) -> None:
         """Take note that a token is used; now and then that is written down."""
         if self.tokens.use(who) and not self.stopping.is_set():
             self._loop.run_in_executor(self._writer, self._note_uses)
@@ -592,7 +592,7 @@ def _word(error: SparseqError) -> str:
     return "cancelled" if isinstance(error, QueryCancelError) else "refused"
 
 
-def _plan(store: Store) -> float:
+def _planned_price(store: Store) -> float:
     """Return what the answers that a store is planned for may cost a person together: public."""
     whole = store.guarantee.norm_budget
     return whole if store.stream.course is None else planned_price(whole)

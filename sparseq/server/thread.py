@@ -410,9 +410,10 @@ class StreamThread:
         size, seconds = GROUP, 0.0  # of a group, and that a question took lately
         while turns := self.queue.take(size):
             live = [turn for turn in turns if self._begun(turn)]
+            self._reopen()
             read = any(turn.readings.reads for turn in self._turns)  # then whoever commits is told
-            if not read and self.store.backend.behind:  # what is given again may be too old
-                self._reopen(behind=True)
+            if not read and self.store.backend.behind:
+                self._catch_up()
             if asks := [(t, t.what) for t in live if isinstance(t.what, Ask)]:
                 began = monotonic()
                 self._ask(asks)
@@ -510,9 +511,7 @@ class StreamThread:
         except StoreError as error:
             LOG.exception("the store could not be asked")
             self.health.failed(error)
-            raise ServerError(
-                Why.FAILED, "the store can't be used now", "its operator finds why in the log"
-            ) from error
+            raise _unusable() from error
         except SparseqError:
             raise
         except BaseException as error:
@@ -548,6 +547,8 @@ class StreamThread:
 
     def _call(self, turn: Turn, call: Callable[[Store], Any]) -> None:
         try:
+            if self.store.backend.database is None:
+                raise _unusable()
             with turn.cancellation.ambient():
                 result = call(self.store)
             self._written(self.store)
@@ -559,14 +560,25 @@ class StreamThread:
         else:
             turn.done.set_result(result)
 
-    def _reopen(self, behind: bool = False) -> None:
+    def _catch_up(self) -> None:
+        """Open a lake anew that another has written to, so that no answer is too old."""
+        before, path = self.store, self.store.path
+        assert path is not None
+        try:
+            self.store = sparseq.connect(path)
+        except SparseqError:
+            LOG.exception("what another has written to the lake can't be read")
+            return
+        self._desk.catch_up(self.store)
+        before.close()
+
+    def _reopen(self) -> None:
         """Open the store anew if it was abandoned: only the file knows what was written."""
-        path = self.store.path
-        if path is None or (self.store.backend.database is not None and not behind):
+        if self.store.backend.database is not None or self.store.path is None:
             return
         try:
             self.store.close()
-            self.store = sparseq.connect(path)
+            self.store = sparseq.connect(self.store.path)
             self._desk.catch_up(self.store)
         except StoreError:
             LOG.exception("the store can't be opened any more")
@@ -581,6 +593,13 @@ def _end(turn: Turn, outcome: Outcome) -> None:
 
 def _stopping() -> QueryCancelError:
     return QueryCancelError("the server is stopping; nothing was charged", "try again in a minute")
+
+
+def _unusable() -> ServerError:
+    """Return what is said while the store can't be opened."""
+    return ServerError(
+        Why.FAILED, "the store can't be used now", "its operator finds why in the log"
+    )
 
 
 def _failure() -> ServerError:

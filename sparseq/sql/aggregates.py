@@ -210,7 +210,7 @@ class Domains:
             steps = self._minus(key, first)
             cell = Cell.of(steps if None not in values else _or_null(term, steps, len(known)))
         elif len(known) <= _INLINE:
-            cell = _list(term, values)
+            cell = _place_among(term, values)
         else:
             cell = Cell(self._join(term, values, type))
         return Domain(name, values, cell, key=term)
@@ -268,10 +268,10 @@ def narrow(domain: Domain, values: Sequence[Any]) -> Domain | None:
     term = domain.key
     if term is None or len(values) > _INLINE:
         return None
-    return replace(domain, values=tuple(values), position=_list(term, values))
+    return replace(domain, values=tuple(values), position=_place_among(term, values))
 
 
-def _list(term: Term, values: Sequence[Any]) -> Cell:
+def _place_among(term: Term, values: Sequence[Any]) -> Cell:
     """Return the place of a value among a few, of which the last may be NULL."""
     known = [v for v in values if v is not None]
     place = f"list_position({constants(known, term.type.sql)}, {term.sql}) - 1" if known else "-1"

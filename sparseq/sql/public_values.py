@@ -173,7 +173,7 @@ class PublicValues:
         if isinstance(e, _ONE_OF):
             inside = e.this.expressions[0] if isinstance(e.this, exp.Distinct) else e.this
             return self.of(inside, type) if isinstance(inside, exp.Expr) else None
-        derived = self._derive(e)
+        derived = self._values_by_parts(e)
         return self.own(e, type) if derived is None else derived
 
     def inside(self, e: exp.Expr) -> list[Any] | None:
@@ -201,8 +201,8 @@ class PublicValues:
         if span is not None:
             return span
         if isinstance(e, exp.Column):
-            values = self._declare(e)
-            return self._equate(e, type) if values is None and equated else values
+            values = self._declared_values(e)
+            return self._equal_values(e, type) if values is None and equated else values
         if is_constant(e):
             return self._constants([e], type)
         return None
@@ -216,7 +216,7 @@ class PublicValues:
         """Tell whether the WHERE itself gives a column's values, and so lets no NULL pass."""
         found = (listed_by(condition, column) for condition in self._scope.where)
         listed = any(x is not None and self._spell_out(x, type) for x in found)
-        return listed or (self._range(column, type) is not None and not self._allow(column)[1])
+        return listed or (self._range(column, type) is not None and not self._limits_of(column)[1])
 
     def may_be_null(self, e: exp.Expr) -> bool:
         """Tell whether NULL may pass: from the query and public facts, and so yes if in doubt."""
@@ -283,7 +283,7 @@ class PublicValues:
         """Tell whether an expression surely has no other values than the public ones."""
         return type == "BOOLEAN" or _literal_results(e) is not None or self._part_of(e) in _PARTS
 
-    def _declare(self, column: exp.Column) -> list[Any] | None:
+    def _declared_values(self, column: exp.Column) -> list[Any] | None:
         facts = self._scope.facts(column)
         stored, source = facts.stored, self._scope.sources[column.table]
         keys = None if stored is None else stored.keys
@@ -291,7 +291,9 @@ class PublicValues:
             keys = stored.found
         if stored is not None and keys is not None:
             listed = constants([str(k) for k in keys], "VARCHAR")
-            return self._type(f"SELECT TRY_CAST(v AS {stored.type}) FROM unnest({listed}) AS t(v)")
+            return self._values_of(
+                f"SELECT TRY_CAST(v AS {stored.type}) FROM unnest({listed}) AS t(v)"
+            )
         if stored is not None and source.table is not None and not source.private:
             name, field = quoted(source.table.name), quoted(stored.name)
             rows = self._public.values(
@@ -307,10 +309,10 @@ class PublicValues:
         type = self._scope.type_of(column)
         if type not in ("DATE", "TIMESTAMP"):
             return values
-        spans, _ = self._allow(column)
+        spans, _ = self._limits_of(column)
         return values if spans is None else [v for v in values if _place(v) in spans]
 
-    def _equate(self, e: exp.Column, type: str) -> list[Any] | None:
+    def _equal_values(self, e: exp.Column, type: str) -> list[Any] | None:
         """Values of a column of the same type that it equals on every row."""
         for other in self._scope.equal_to(e):
             same = self._scope.type_of(other) == type
@@ -324,9 +326,9 @@ class PublicValues:
         if not all(map(is_constant, literals)):
             return None
         listed = ", ".join(f"TRY_CAST(({e.sql('duckdb')}) AS {type})" for e in literals)
-        return self._type(f"SELECT unnest([{listed}])") if listed else []
+        return self._values_of(f"SELECT unnest([{listed}])") if listed else []
 
-    def _type(self, sql: str) -> list[Any]:
+    def _values_of(self, sql: str) -> list[Any]:
         """Return the values of a SELECT's column, NULLs and repeats left out."""
         return list(dict.fromkeys(v for (v,) in self._public.values(sql) if v is not None))
 
@@ -334,12 +336,12 @@ class PublicValues:
         """All days, or all integers, that the WHERE lets pass."""
         if type != "DATE" and type not in INTEGER_TYPES:
             return None
-        spans, _ = self._allow(e)
+        spans, _ = self._limits_of(e)
         if spans is None or (spans and not all(map(math.isfinite, spans.ends))):
             return None
-        return _list(spans, type)
+        return _values_at(spans, type)
 
-    def _allow(self, e: exp.Expr) -> tuple[Spans | None, bool]:
+    def _limits_of(self, e: exp.Expr) -> tuple[Spans | None, bool]:
         """Return what the WHERE lets an expression be: places, None if not known; and NULL."""
         if e.find(exp.AggFunc, exp.Window, exp.Select) is not None:
             return None, True
@@ -359,7 +361,7 @@ class PublicValues:
         part = self._part_of(e)
         if part in _PARTS:
             return list(_PARTS[part])
-        return self._bound(e, type)
+        return self._values_within(e, type)
 
     @staticmethod
     def _part_of(e: exp.Expr) -> str:
@@ -371,7 +373,7 @@ class PublicValues:
             return str(part.name.upper())
         return _PART_NODES.get(e.__class__, "")
 
-    def _bound(self, e: exp.Expr, type: str) -> list[Any] | None:
+    def _values_within(self, e: exp.Expr, type: str) -> list[Any] | None:
         """All whole numbers, or days, within the bounds of an expression."""
         whole = integral(type) or isinstance(e, exp.Floor | exp.Ceil)
         if isinstance(e, exp.Round | exp.Trunc):
@@ -381,14 +383,14 @@ class PublicValues:
         ends, held = self._scope.ends(e), self._type_of(e)
         if held.family is Family.INTEGER:
             ends = max(ends[0], held.low), min(ends[1], held.high)
-        spans = self._allow(e)[0] if type in INTEGER_TYPES else None
+        spans = self._limits_of(e)[0] if type in INTEGER_TYPES else None
         first, last = spans.ends if spans else (-math.inf, math.inf)
         least, most = max(ends[0], first), min(ends[1], last)
         if not most - least <= MAX_VALUES:
             return None
         low, high = math.ceil(least), math.floor(most)
         if type == "DATE":
-            return _list(Spans.of([(low, high)]), type)
+            return _values_at(Spans.of([(low, high)]), type)
         return [v if integral(type) else float(v) for v in range(low, high + 1)]
 
     def _type_of(self, e: exp.Expr) -> Type:
@@ -398,11 +400,11 @@ class PublicValues:
 
     # -- values of an expression of others -------------------------------------------------------
 
-    def _derive(self, e: exp.Expr) -> list[Any] | None:
+    def _values_by_parts(self, e: exp.Expr) -> list[Any] | None:
         """Values of a function of parts whose own values are public."""
         if isinstance(e, exp.Column):
             type = self._scope.type_of(e)
-            return self._bound(e, type)
+            return self._values_within(e, type)
         parts = _Parts(self, self._scope, e)
         made = parts.of(e)
         if made is None or not parts.known:
@@ -480,7 +482,7 @@ class PublicValues:
         """Leave out what the WHERE's limits on the very expression don't let pass."""
         if not values or not isinstance(values[0], int) or isinstance(values[0], bool):
             return values
-        spans, _ = self._allow(e)
+        spans, _ = self._limits_of(e)
         return values if spans is None else [v for v in values if v in spans]
 
     def moments(self, column: exp.Column, of: Sequence[Term]) -> tuple[int, str] | None:
@@ -492,7 +494,7 @@ class PublicValues:
         Returns:
             How many, and SQL of them.
         """
-        spans, _ = self._allow(column)
+        spans, _ = self._limits_of(column)
         assert spans is not None  # of timestamps
         bounds = self._scope.facts(column).bounds
         if bounds is not None and all(map(math.isfinite, bounds)):
@@ -660,7 +662,7 @@ def is_time(type: str) -> bool:
     return type in TIME_TYPES
 
 
-def _list(spans: Spans, type: str) -> list[Any]:
+def _values_at(spans: Spans, type: str) -> list[Any]:
     """Return the values at some places, up to one more than are answered."""
     ends = (T.FIRST_DAY, T.LAST_DAY) if type == "DATE" else T.INT64
     parts = (range(int(a), int(b) + 1) for a, b in spans.both(Spans.of([ends])).spans)

@@ -634,7 +634,7 @@ class _Outer:
 
         None, where the WHERE lets no other row pass than one of the groups.
         """
-        sides = [x for c in self.scope.where for x in _limit(c)]
+        sides = [x for c in self.scope.where for x in _limited_columns(c)]
         ranged = {x for x in sides if sides.count(x) > 1}
         covers = PublicValues(self.scope, self.public).covers
         of_keys = zip(self.keys, self.key_types, values_of_keys(domains), strict=True)
@@ -869,11 +869,11 @@ def _check_outputs(
         )
 
 
-def _limit(condition: exp.Expr) -> list[str]:
+def _limited_columns(condition: exp.Expr) -> list[str]:
     """Return the columns that a condition limits, once for each end; NULL passes none of them.
 
     >>> from sqlglot import parse_one
-    >>> _limit(parse_one("x BETWEEN 1 AND 2")), _limit(parse_one("1 < x"))
+    >>> _limited_columns(parse_one("x BETWEEN 1 AND 2")), _limited_columns(parse_one("1 < x"))
     (['x', 'x'], ['x'])
     """
     ends = 0

@@ -185,7 +185,7 @@ def _with_counts(select: exp.Select) -> exp.Select:
     return _over_counts(select, inner, names, lifted)
 
 
-def _sum(select: exp.Select, listed: exp.In) -> exp.Select:
+def _sum_by_list(select: exp.Select, listed: exp.In) -> exp.Select:
     """Return a SELECT over rows with x IN (an answer) as sums over groups by x too.
 
     Raises:
@@ -440,7 +440,7 @@ class Separator:
             if grouped and not any(_is_user(k, users) for k in _keys(select).values()):
                 self._move_lists(original, known)
                 if (listed := self._list_of_another(original, known)) is not None:
-                    return self._select(_sum(original, listed), known)
+                    return self._select(_sum_by_list(original, listed), known)
                 if select.find(exp.Mode) and _modes(select):
                     return self._select(_with_counts(original), known)
                 return self._question(original, known), KnownRows(RowKind.RELEASED)

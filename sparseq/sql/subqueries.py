@@ -440,7 +440,7 @@ class _Inner:
         projections = [self._projection(p) for p in self.select.expressions]
         projections = [p for p in projections if p]
         having = self.select.args.get("having")
-        condition = self._group_first(having.this, truth=True).sql if having is not None else ""
+        condition = self._over_groups(having.this, truth=True).sql if having is not None else ""
         keys = [self._key(k).sql for k in self.keys if not self._is_user(k)]
         tail = "" if self.private else self._tail()
         self.scope.prepare()
@@ -525,7 +525,7 @@ class _Inner:
             return str(whole(e, len(self.select.expressions)))
         if isinstance(e, exp.Column) and not e.table:
             return quoted(e.name)
-        return self._group_first(e).sql if self.grouped else self.scope.value_sql(e)
+        return self._over_groups(e).sql if self.grouped else self.scope.value_sql(e)
 
     # -- what is selected -------------------------------------------------------------------------
 
@@ -555,7 +555,7 @@ class _Inner:
         if isinstance(value, exp.Explode):
             return f"unnest({self._unnest(value).sql})", False
         if self.grouped:
-            term = self._group_first(value)
+            term = self._over_groups(value)
             return term.sql, term.type.zoned
         if isinstance(value, exp.Window):
             of = value.this.this if isinstance(value.this, _ONE_OF_ITS_ROWS) else None
@@ -594,7 +594,7 @@ class _Inner:
         if isinstance(value, exp.Column):
             facts = self.scope.facts(value)
             # strings have been decoded by now, and codes are gone
-            return ColumnFacts(facts.type, facts.bounds, _decode_code(facts), found, null)
+            return ColumnFacts(facts.type, facts.bounds, _without_code(facts), found, null)
         counted = value.this.expressions if _is_count_of_values(value) else []
         if len(counted) == 1 and not self._is_user(counted[0]):
             known = self.values.inside(counted[0])
@@ -603,7 +603,7 @@ class _Inner:
 
     # -- aggregates -------------------------------------------------------------------------------
 
-    def _group_first(self, e: exp.Expr, truth: bool = False) -> Term:
+    def _over_groups(self, e: exp.Expr, truth: bool = False) -> Term:
         """Return an expression over the columns of the first step, adding those it needs."""
         done = self._over_steps(e)
         reader = ExpressionReader(self._step_column, self.scope.public.constant)
@@ -915,5 +915,5 @@ def _is_count_of_values(e: exp.Expr) -> bool:
     return isinstance(e, exp.Count) and isinstance(e.this, exp.Distinct)
 
 
-def _decode_code(facts: ColumnFacts) -> Column | None:
+def _without_code(facts: ColumnFacts) -> Column | None:
     return replace(facts.stored, coded=False) if facts.stored is not None else None

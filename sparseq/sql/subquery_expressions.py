@@ -97,7 +97,7 @@ def _join(select: exp.Select, found: exp.Select, alias: str) -> exp.Expr:
         correlation = _correlation(found, inside)
         if correlation.pairs:
             return _among(select, found, around, correlation, alias)
-        rows, pairs = _list(found, around.this, correlation)
+        rows, pairs = _rows_of_list(found, around.this, correlation)
         there = _there(alias, correlation)
     elif isinstance(around, exp.Exists):
         correlation = _correlation(found, inside)
@@ -222,7 +222,7 @@ def _correlation(found: exp.Select, inside: set[str]) -> _Correlation:
     return made
 
 
-def _list(
+def _rows_of_list(
     found: exp.Select, value: exp.Expr, correlation: _Correlation
 ) -> tuple[exp.Select, list[tuple[str, exp.Expr]]]:
     """Return the rows of x IN (SELECT y …): those of the subquery, by y."""

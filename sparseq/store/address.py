@@ -33,7 +33,7 @@ def backend_at(
     try:
         return open_backend(Path(path), accept_loss)
     except StoreInUse as error:
-        raise _serve(Path(path)) or error from None
+        raise _in_use_by_server(Path(path)) or error from None
 
 
 def lake_folder(path: str | Path | None) -> Path | None:
@@ -66,7 +66,7 @@ def served_at(path: Path) -> list[str]:
         return []
 
 
-def _serve(path: Path) -> StoreInUse | None:
+def _in_use_by_server(path: Path) -> StoreInUse | None:
     """Return what to say of a store in use that a server has; None: no server has it."""
     said = served_at(path)
     return (

@@ -299,14 +299,14 @@ def _views(store: Store) -> Iterator[duckdb.DuckDBPyConnection]:
     connection = as_duckdb(store.backend).database.cursor()
     try:
         for table in store.catalog.tables:
-            connection.execute(f"CREATE TEMP VIEW {quote(table.name)} AS {_show_rows(table)}")
+            connection.execute(f"CREATE TEMP VIEW {quote(table.name)} AS {_rows_sql(table)}")
         connection.execute("BEGIN TRANSACTION READ ONLY")
         yield connection
     finally:
         connection.close()
 
 
-def _show_rows(table: Table) -> str:
+def _rows_sql(table: Table) -> str:
     """Return SQL that gives a table's rows with identifiers and strings for codes."""
     if not table.private:
         return f"SELECT * FROM public.{quote(table.name)}"

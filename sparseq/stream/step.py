@@ -250,7 +250,7 @@ class Stream:
             query = self._after_first(query, options, pot)
             known = None if fresh or request is not None else self.known(query, options)
             return self.asked(query, options, request, fresh, pot) if known is None else known
-        except (QueryRefused, QueryCancelError) as error:
+        except (QueryRefused, ParameterError, QueryCancelError) as error:
             if before < self.next_release:
                 error.message = f"{error.message.partition('; nothing was charged')[0]}; {_KEPT}"
             raise

@@ -221,7 +221,7 @@ class Course:
 
     def cautious(self, price: float) -> float:
         """Return tau_t · p: who has less left than that is weighted down."""
-        clock = max(clock for _, clock in self._touch())
+        clock = max(clock for _, clock in self._windows_of_next())
         enough = self.tau + GROWTH * clock
         if self.until is not None:
             enough = min(enough, max(self.until - clock, 1.0))  # a tick costs 1 at most
@@ -244,7 +244,7 @@ class Course:
     @property
     def least_left(self) -> float:
         """Squared norm that everybody in the next answer has left at least."""
-        return min(least for least, _ in self._touch())
+        return min(least for least, _ in self._windows_of_next())
 
     def _allowance(self, least: float, price: float) -> float:
         return math.sqrt(min(1.0, max(least, _UNKNOWN) / self.cautious(price)))
@@ -267,7 +267,7 @@ class Course:
             span = None
         return replace(self, span=span)
 
-    def _touch(self) -> list[tuple[float, float]]:
+    def _windows_of_next(self) -> list[tuple[float, float]]:
         """Return `least` and `clock` of all windows that the next answer is about."""
         rest = self.least, self.clock
         if self.span is None:
@@ -349,7 +349,7 @@ class Course:
     @property
     def _latest(self) -> float:
         """The clock of the window that has come furthest."""
-        return max(clock for _, clock in self.about(None)._touch())
+        return max(clock for _, clock in self.about(None)._windows_of_next())
 
     def usual_weight(self, sigma_0: float) -> float | None:
         """Return for how much people count on average, as it was asked last; None: it was not.

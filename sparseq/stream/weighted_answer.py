@@ -64,7 +64,7 @@ def askable(
             "people pay for all of their windows together, and this could be about any",
             "say from when to when: WHERE day >= DATE '2024-01-01' AND day < DATE '2024-02-01'",
         )
-    for some, _, own in _ask(query, options):
+    for some, _, own in _parts_of(query, options):
         _refuse_what_has_no_scale(sums, some, own)
     return sums, query
 
@@ -79,7 +79,7 @@ def answer(
         options: Of the question, and what the caller said over it.
         foresee: Told, before any noise is drawn, which plans are going to be asked for.
     """
-    beta, asked = beta_at(options.confidence), _ask(query, options)
+    beta, asked = beta_at(options.confidence), _parts_of(query, options)
     foresee([plan for one in asked for plan in _plans(sums, *one, beta / len(asked))])
     found = measured(sums, query, options, beta)
     course = replace(sums.course.about(None), answers=sums.course.answers + 1)
@@ -90,7 +90,7 @@ def _provable(sums: WeightedSums, query: Query, options: Options) -> Query:
     """Return the question made of measures whose intervals are proved, and of nothing else."""
     measures = tuple(replace(m, role="") for m in query.measures)
     query = replace(query, measures=measures, statistics=())
-    for some, _, own in _ask(query, options):
+    for some, _, own in _parts_of(query, options):
         if math.isinf(joint(some, own, sums.budget, sums.rows).most):
             raise QueryRefused(
                 "nothing bounds what one person may add, so no interval can be proved",
@@ -142,7 +142,7 @@ def measured(sums: WeightedSums, query: Query, options: Options, beta: float) ->
         beta: Of all intervals at once.
     """
     groups, told = list[WeightGroup](), dict[StatisticKey, Ends]()
-    asked = _ask(query, options)
+    asked = _parts_of(query, options)
     for some, part, own in asked:
         if part.statistic is None:
             groups.append(sums.measured(some, part.which, own, beta / len(asked)))
@@ -154,7 +154,7 @@ def measured(sums: WeightedSums, query: Query, options: Options, beta: float) ->
     return WeightedAnswer(query, beta, tuple(groups), sums.course, told)
 
 
-def _ask(query: Query, options: Options) -> list[tuple[Query, WeightedPart, Options]]:
+def _parts_of(query: Query, options: Options) -> list[tuple[Query, WeightedPart, Options]]:
     """Return the parts of a question, and the options of each.
 
     A given C is of rows and sums; people and statistics beside them have their own.

@@ -55,7 +55,7 @@ def test_both_ways_cut_as_python_does(name: str, data: st.DataObject) -> None:
     with duckdb.connect() as con:
         con.register("incoming", batch)
         con.execute("CREATE TEMP TABLE staged AS FROM incoming")
-        there.staged(con)
+        there.cut_staged(con)
         assert repr([x for (x,) in con.sql("FROM staged").fetchall()]) == repr(expected)
     changed = sum(a != b for a, b in zip(given_values, expected, strict=True) if a == a)
     assert here.outside == there.outside == {"X": changed}

@@ -168,7 +168,7 @@ def choose(
         best = float(grid[int(np.argmin(risks))])
     steps = max(1, math.ceil(C_STEPS * min(best, q.most_scale)))
     union = upper(q.beta / 4 / (2 * CELLS) / (of.cap + 1))
-    missing = _find_missing(q, reading, people, steps / C_STEPS, union)
+    missing = _estimate_missing(q, reading, people, steps / C_STEPS, union)
     return Choice(q, reading, steps, missing, total, union)
 
 
@@ -259,7 +259,7 @@ def _spread(samples: Floats) -> Floats:
     return np.asarray((high - low) / 2.563)
 
 
-def _find_missing(
+def _estimate_missing(
     q: Question, seen: Reading, people: Floats, scale: float, union: float
 ) -> Missing:
     of, there = seen.ladder, np.arange(CELLS) <= seen.ladder.cap

@@ -355,12 +355,12 @@ class BesideEngines:
     ) -> BesideEngine:
         """Return one that reads rows of a version."""
         with self._lock:
-            found = self._idle.pop() if self._idle else make(self._return)
+            found = self._idle.pop() if self._idle else make(self._give_back)
             self._lent.append(found)
         found.at(version)
         return found
 
-    def _return(self, engine: BesideEngine) -> None:
+    def _give_back(self, engine: BesideEngine) -> None:
         with self._lock:
             if engine not in self._lent:
                 return

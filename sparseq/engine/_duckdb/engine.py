@@ -203,7 +203,7 @@ class DuckEngine:
             return totals
 
         return Contributions(
-            [join_parts(p) if p else _reduce_nothing(plan, i) for i, p in enumerate(parts)],
+            [join_parts(p) if p else _empty_reduction(plan, i) for i, p in enumerate(parts)],
             lambda only: added(lambda batch: pulled(plan, batch, only)),
             weigh=lambda weights: added(lambda batch: losses(plan, batch, weights)),
             rereads=held is None,
@@ -369,7 +369,7 @@ def _read_by(reader: Reader, plan: Plan, many: bool, also: str = "") -> RowBatch
     return batch_of(reader.read(plan, where, most=most)[1])
 
 
-def _reduce_nothing(plan: Plan, i: int) -> Reduction:
+def _empty_reduction(plan: Plan, i: int) -> Reduction:
     size = plan.query.groups * plan.query.measures[i].bins
     return Reduction(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(size, np.int64))
 

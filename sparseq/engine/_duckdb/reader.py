@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from sparseq.compiled import SHARED, bits_as, halves, looked_up
 from sparseq.engine._duckdb.tables import dictionary_table
-from sparseq.engine.contributions import binned, combine_positions, lattice, quantise
+from sparseq.engine.contributions import combine_positions, find_bins, lattice, quantise
 from sparseq.engine.protocol import quote
 from sparseq.language.conditions import Said, read
 from sparseq.language.expression_tree import Term, all_of
@@ -491,7 +491,7 @@ def _bin(cell: Cell, size: int) -> ReadColumn:
     edges = np.array([edge.value for edge in written], np.float64)
     kind = np.min_scalar_type(-size - 1)
     ends = _FINITE if term.function == "nearest bin" else (edges[0], edges[-1])
-    return ReadColumn(number.sql, np.nan, partial(binned, edges[1:-1], ends), kind)
+    return ReadColumn(number.sql, np.nan, partial(find_bins, edges[1:-1], ends), kind)
 
 
 def _place_sql(domain: Domain) -> str:

@@ -17,7 +17,7 @@ def table_sql(table: Table) -> str:
     """Return SQL that makes a table in both orders, with its dictionaries."""
     types = {quote(c.name): "UINTEGER" if c.coded else c.type for c in table.columns}
     if not table.private:
-        return f"CREATE TABLE public.{quote(table.name)} ({_list(types)});\n"
+        return f"CREATE TABLE public.{quote(table.name)} ({_sql_list(types)});\n"
     del types[quote(table.user)]
     made = [
         f"CREATE TABLE {dictionary_table(table.name, c.name)} "
@@ -26,12 +26,12 @@ def table_sql(table: Table) -> str:
         if c.coded
     ]
     for schema in ("by_user", "by_time") if table.time else ("by_user",):
-        columns = _list({USER: "INTEGER NOT NULL"} | types)
+        columns = _sql_list({USER: "INTEGER NOT NULL"} | types)
         made.append(f"CREATE TABLE {schema}.{quote(table.name)} ({columns});\n")
     return "".join(made)
 
 
-def _list(types: dict[str, str]) -> str:
+def _sql_list(types: dict[str, str]) -> str:
     return ", ".join(f"{column} {type}" for column, type in types.items())
 
 

@@ -75,7 +75,7 @@ _LONG = ("answer", "users", "charges")
 _PUBLIC = "id, request_id, released_at, query, coordinates, sigma, bound, confidence, answer, pot"
 
 
-def _add(number: int) -> str:
+def _segment_sql(number: int) -> str:
     """Return SQL that begins a segment."""
     every = " UNION ALL BY NAME ".join(
         f"SELECT * FROM ledger.release_{n + 1}" for n in range(number)
@@ -86,7 +86,7 @@ def _add(number: int) -> str:
     )
 
 
-FIRST_SEGMENT = _add(1)
+FIRST_SEGMENT = _segment_sql(1)
 
 
 class Segments:
@@ -146,7 +146,7 @@ class Segments:
         """
         if self._bytes >= SEGMENT_BYTES or not self.rooted:
             self._number, self._bytes = self._count() + 1, 0
-            self._con.execute(_add(self._number))
+            self._con.execute(_segment_sql(self._number))
             self._read_columns()
         self._bytes += sum(len(row[i]) for row in rows for i in self._long)
         if len(rows) < _MANY:
@@ -460,7 +460,7 @@ class Journal:
         self._con.execute("BEGIN")
         self._segments.append(rows)
         key = [Fact(ROOT_KEY, chain.key.hex())] if chain.new else []
-        for note in _drop_replaced(
+        for note in _merge_notes(
             [*key, *(note for entry in entries for note in self._notes(entry))]
         ):
             DuckNotes(self._con, self._noted).write(note)
@@ -663,7 +663,7 @@ def _row(entry: Entry, chain: RootChain) -> list[Any]:
     release = entry.release
     users, charges = pack_set(entry.users), pack(entry.charges)
     departed = pack_set(entry.departed) if len(entry.departed) else None
-    life = (b"", b"") if entry.lifetimes is None else entry.lifetimes.packed
+    life = (b"", b"") if entry.lifetimes is None else entry.lifetimes.as_bytes
     return [
         release.id,
         None if release.request is None else release.request.stored,
@@ -691,7 +691,7 @@ def _release(row: Sequence[object]) -> Release:
     return Release(*values)  # type: ignore[arg-type]
 
 
-def _drop_replaced(notes: Sequence[Note]) -> list[Note]:
+def _merge_notes(notes: Sequence[Note]) -> list[Note]:
     """Return notes without the facts that a later one of them replaces, a table's rows together."""
     last = {note.key: note for note in notes if isinstance(note, Fact)}
     rows: dict[NoteTable, list[pa.Table]] = defaultdict(list)

@@ -243,7 +243,7 @@ class Forecast:
         written.append(notes.remember_seen(*self._seen(number)))
         counter, tick = divmod(number, self._settings["ticks"])
         old = self._left
-        new = self._leave(number, gated.users[~gated.active])
+        new = self._departing_rates(number, gated.users[~gated.active])
         if tick == 0 and counter > 0:
             old, new = CounterRows.nothing(), old.joined(new)
         new = self._fit(new, tick)
@@ -254,7 +254,7 @@ class Forecast:
 
         return then, written
 
-    def _leave(self, number: int, users: Index) -> CounterRows:
+    def _departing_rates(self, number: int, users: Index) -> CounterRows:
         """Return the rates of users who depart, from what they have contributed so far."""
         if not len(users):
             return CounterRows.nothing()

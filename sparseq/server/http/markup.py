@@ -592,14 +592,14 @@ def budget(facts: Mapping[str, Any], lines: Iterable[str], quota: str) -> str:
     return f"""<h1>Budget</h1>
 {warning}
 <p><strong>What is promised.</strong> All answers ever, together, tell about one person at most what
-{facts["promise"]} allows: epsilon {number:.2f} at delta {DELTA_TEXT}.{_guess(facts)}</p>
+{facts["promise"]} allows: epsilon {number:.2f} at delta {DELTA_TEXT}.{_guess_text(facts)}</p>
 {said}
 <p><strong>So far</strong> {facts["releases"]:,} answers. There is no last one.</p>
 <h2>You</h2>
 <p>{escaped(quota)}</p>"""
 
 
-def _guess(facts: Mapping[str, Any]) -> str:
+def _guess_text(facts: Mapping[str, Any]) -> str:
     """Return how often a guess about one person can be right, where that is known (mu-GDP)."""
     mu = facts["mu"]
     if mu is None or facts["keys_delta"] or facts["losses"] or facts["seeded"]:

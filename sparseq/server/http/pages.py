@@ -303,7 +303,7 @@ async def sign_in(call: Call) -> Response:
         httponly=True,
         samesite="strict",
         path="/",
-        secure=_encrypt(call),
+        secure=_uses_tls(call),
         max_age=30 * 86400,
     )
     return response
@@ -403,7 +403,7 @@ def _from_elsewhere(public: str) -> ServerError:
     )
 
 
-def _encrypt(call: Call) -> bool:
+def _uses_tls(call: Call) -> bool:
     """Tell whether a browser's cookie can be kept from connections without TLS."""
     origin = str(call.request.headers.get("origin", "")).partition(":")[0]
     if origin in ("http", "https"):  # as the browser sees it, whatever a proxy does
@@ -453,7 +453,7 @@ def _token_row(service: Service, token: TokenFacts) -> tuple[object, ...]:
 
 def _signed_out(call: Call, response: Response) -> Response:
     response.delete_cookie(
-        COOKIE, path="/", httponly=True, samesite="strict", secure=_encrypt(call)
+        COOKIE, path="/", httponly=True, samesite="strict", secure=_uses_tls(call)
     )
     return response
 

@@ -483,14 +483,14 @@ class Network:
         """Return what a run depends on besides the data: public (see `Identity`)."""
         layers = {type(m) for m in self.module.modules()}
         own = sorted((t for t in layers if not t.__module__.startswith("torch.")), key=repr)
-        fixed = [t.detach().cpu().double().numpy().tobytes() for t in self._untrained()]
+        fixed = [t.detach().cpu().double().numpy().tobytes() for t in self._other_tensors()]
         return {
             "module": repr(self.module),
             "code": code_of(*own, self._loss),
             "fixed numbers": digest_of(*fixed),
         }
 
-    def _untrained(self) -> list[Tensor]:
+    def _other_tensors(self) -> list[Tensor]:
         """Return what is not trained."""
         parameters = [p for p in self.module.parameters() if not p.requires_grad]
         return [*parameters, *self.module.buffers()]
