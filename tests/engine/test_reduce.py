@@ -22,7 +22,7 @@ from sparseq.engine.contributions import (
     NORM_LIMIT,
     Reduction,
     Runs,
-    binned,
+    find_bins,
     join_parts,
     quantise,
     quantise_numpy,
@@ -312,7 +312,7 @@ def test_a_bin_is_where_python_finds_it(
     places = np.empty(len(values), np.int8)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "worthwhile", lambda rows: compiled)
-        binned(np.array(edges[1:-1]), ends, np.array(values), places)
+        find_bins(np.array(edges[1:-1]), ends, np.array(values), places)
     assert places.tolist() == [
         bisect_right(edges[1:-1], v) if ends[0] <= v <= ends[1] else -1 for v in values
     ]
