@@ -16,10 +16,12 @@ import pytest
 
 import sparseq
 from sparseq.ledger._duckdb.notes import CuratorLog
+from sparseq.ledger._duckdb.session import log_of
 from sparseq.series.watch import ActiveWatch
 from sparseq.store._duckdb import backup as module
 from sparseq.store._duckdb.backup import STEPS, UpgradeStep, upgrade
 from sparseq.store._duckdb.file_backend import FORMAT
+from sparseq.store._duckdb.open_file import open_database
 from sparseq.store.curator import account
 
 DATA = Path(__file__).parent / "data"
@@ -119,6 +121,26 @@ for at in range(0, 2 * len(module.STEPS), int(sys.argv[2])):
         assert upgrade(path)
         with sparseq.connect(path) as con:
             assert facts(con) == BEFORE
+
+
+def test_what_another_process_has_left_in_the_log_is_durable_before_it_is_told(
+    old: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an upgrade that was killed once it had committed."""
+    upgrade(old)
+    killed = open_database(old)
+    killed.execute("CREATE TABLE something (x INTEGER)")
+    killed.close()
+    log, flushed, fsync = log_of(old), set(), os.fsync
+
+    def watched(descriptor: int) -> None:
+        flushed.add(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    assert log.stat().st_size > 0
+    assert not upgrade(old)
+    assert {log.stat().st_ino, old.parent.stat().st_ino} <= flushed
 
 
 def test_a_step_that_fails_leaves_everything_as_it_was(

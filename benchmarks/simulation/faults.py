@@ -263,7 +263,7 @@ def name_of_the_log_not_synced() -> list[Place]:
 @plant(*FILE)
 def log_not_flushed_when_read() -> list[Place]:
     """What a process that was killed wrote to the log is taken as durable."""
-    return [(open_file, "_flush_log", _nothing)]
+    return [(open_file, "flush_log", _nothing)]
 
 
 @plant("file")

@@ -39,7 +39,14 @@ from sparseq.ledger._duckdb.notes import name_askers, not_written
 from sparseq.ledger._duckdb.session import KEPT, PLACE, close_mark, read_progress
 from sparseq.load.read_schema import schema_of_existing
 from sparseq.store._duckdb.file_backend import FORMAT, FORMATS, UPGRADED_FROM, as_duckdb
-from sparseq.store._duckdb.open_file import check_free, hold, open_backend, open_database, publish
+from sparseq.store._duckdb.open_file import (
+    check_free,
+    flush_log,
+    hold,
+    open_backend,
+    open_database,
+    publish,
+)
 from sparseq.store.store import Store
 
 # -- copies of a store that are whole, and what a copy can't know ----------------------------------
@@ -261,6 +268,7 @@ def upgrade(path: str | Path) -> bool:
     try:
         connection = open_database(path.resolve())
         try:
+            flush_log(path.resolve())  # before it is said what is in it
             return _upgrade(connection, path)
         except duckdb.Error as error:
             raise StoreError(

@@ -215,7 +215,7 @@ def open_whole(
                 connection = open_database(path)
                 mark = read_mark(connection)
         session = StoreSession(connection, path, store, marked=mark is not None and mark.open)
-        _flush_log(path)  # before any mark tells of what is in it
+        flush_log(path)  # before any mark tells of what is in it
         outside = _mark_of(connection, now)
         told = None if outside is None else _taken(outside, store)
         try:
@@ -245,7 +245,7 @@ def open_whole(
         raise
 
 
-def _flush_log(path: Path) -> None:
+def flush_log(path: Path) -> None:
     """Make what was read from a log durable: whoever wrote it may have been killed before.
 
     Raises:
