@@ -59,15 +59,17 @@ def open_table(folder: Path, version: int | None = None) -> Any:
 def _drop_torn(log: Path) -> bool:
     """Remove what a loss of power has left of checkpoints; the entries that they sum up are there.
 
-    delta-rs does not flush a checkpoint, and whoever trims the log does it first (`trim`).
+    delta-rs does not flush a checkpoint, and whoever trims the log does it first (`trim`). One may
+    be left of an entry that is lost: the last one, which nobody was told of before it was durable.
     """
     names = os.listdir(log)
     entries = {_version_of(Path(name)) for name in names if name.endswith(".json")}
     whole, gone = -1, False
     for path in sorted(log / name for name in names if name.endswith(".parquet")):
+        version, last = _version_of(path), max([whole, *entries])
         if _is_readable(path):
-            whole = _version_of(path)
-        elif entries.issuperset(range(whole + 1, _version_of(path) + 1)):
+            whole = version
+        elif version <= last + 1 and entries.issuperset(range(whole + 1, min(version, last) + 1)):
             path.unlink(missing_ok=True)
             gone = True
     hint = log / "_last_checkpoint"

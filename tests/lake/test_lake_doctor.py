@@ -187,6 +187,31 @@ def test_old_entries_are_removed_and_a_sleeper_is_still_told(lake: Path) -> None
         assert again.sql(COUNT, fresh=True).facts.release == 8
 
 
+@pytest.mark.parametrize("lost", ["nothing", "the last entry", "an entry in the middle"])
+def test_a_checkpoint_that_a_loss_of_power_has_torn(lake: Path, lost: str) -> None:
+    """It may be of an entry that is lost too: which was not durable, and nobody was told of it."""
+    with sparseq.connect(lake) as driver:
+        driver.sql(COUNT, fresh=True)
+        before = driver.released
+        driver.sql(COUNT, fresh=True)
+        driver.stream.ledger._log._table.create_checkpoint()
+    log = lake / "ledger" / "_delta_log"
+    (checkpoint,) = log.glob("*.checkpoint.parquet")
+    checkpoint.write_bytes(bytes(checkpoint.stat().st_size))
+    entries = sorted(log.glob("*.json"))
+    if lost != "nothing":
+        entries[-1 if lost == "the last entry" else 1].unlink()
+    if lost == "an entry in the middle":
+        with pytest.raises(sparseq.StoreError, match="can't be read"):
+            sparseq.connect(lake)
+        assert checkpoint.exists()
+        return
+    with sparseq.connect(lake) as again:
+        assert again.released == before + (lost == "nothing")
+        again.sql(COUNT, fresh=True)
+    assert wrong(lake) == {}
+
+
 def test_who_reads_beside_a_sweep_opens_the_lake_again(lake: Path) -> None:
     reader = sparseq.connect(lake)
     with sparseq.connect(lake) as driver:
