@@ -1,8 +1,9 @@
-"""docs/functions.md, made from the table: `python -m sparseq.language.functions_page`."""
+"""docs/functions.md, made from the table: `python -m benchmarks.functions_page`."""
 
 from __future__ import annotations
 
 from sparseq.language import types as T
+from sparseq.language.aggregate_functions import AGGREGATE_FUNCTIONS, AggregateFunction
 from sparseq.language.functions import FUNCTIONS, Function
 from sparseq.language.text_functions import MAX_TEXT
 from sparseq.language.types import Family, Type
@@ -10,7 +11,7 @@ from sparseq.language.types import Family, Type
 _HEAD = f"""\
 # What every function means, for every value
 
-Made from the table that queries are lowered by (`python -m sparseq.language.functions_page`).
+Made from the table that queries are lowered by (`python -m benchmarks.functions_page`).
 Nothing here can fail on a row: where there is no value, there is NULL, and a row whose expression
 is NULL counts for nothing. Arguments that are NULL make NULL, but for `coalesce`, `concat`,
 `greatest`, `least`, `IS` and CASE.
@@ -40,6 +41,17 @@ _TAIL = f"""
 | `a[1]`, `a[-1]` | the value at a place of a list, from its end; NULL where there is none |
 | `a = ANY(b)` | whether the list b has a; NULL if a is NULL, or one of b is and no other is a; false of no list |
 """  # noqa: E501
+_AGGREGATES = """
+## Aggregates and windows inside a subquery
+
+They are over one person's rows, and their values don't depend on the order of the rows, but for
+what ORDER BY says: a window breaks ties by all columns that the subquery names. NULL is left out,
+but by `count(*)`, `first`, `last` and the neighbours of a window. Any aggregate takes FILTER.
+Which aggregates a whole question may have, with noise, is in [SQL](sql.md#aggregates).
+
+| written | takes | stands | means |
+|---|---|---|---|
+"""
 _EXAMPLES: dict[Family, Type] = {
     Family.BOOLEAN: T.BOOLEAN,
     Family.INTEGER: T.BIGINT,
@@ -60,7 +72,9 @@ def page() -> str:
         >>> "| `(a || b)` | text, text | text |" in page()
         True
     """
-    return _HEAD + "".join(dict.fromkeys(map(_row, FUNCTIONS))) + _TAIL
+    rows = dict.fromkeys(map(_row, FUNCTIONS))
+    inside = map(_aggregate_row, AGGREGATE_FUNCTIONS)
+    return _HEAD + "".join(rows) + _TAIL + _AGGREGATES + "".join(inside)
 
 
 def _row(f: Function) -> str:
@@ -74,6 +88,11 @@ def _row(f: Function) -> str:
     word = "what it holds" if held_in else gives.family
     takes = ", ".join(map(str, f.takes))
     return f"| `{form}` | {takes} | {word} | {f.meaning} |\n"
+
+
+def _aggregate_row(f: AggregateFunction) -> str:
+    takes = ", ".join(map(str, f.takes)) or "nothing"
+    return f"| `{f.form.format(*'ab')}` | {takes} | {f.use} | {f.meaning} |\n"
 
 
 if __name__ == "__main__":

@@ -613,8 +613,9 @@ def window_of_others() -> AbstractContextManager[None]:
     """A window function goes over everybody's rows."""
     window = _Inner._window
 
-    def across(inner: Any, node: Any) -> str:
-        return window(inner, node).replace(f"PARTITION BY {inner.scope.user}", "PARTITION BY 1")
+    def across(inner: Any, node: Any) -> Any:
+        term, own = window(inner, node), f"PARTITION BY {inner.scope.user}"
+        return replace(term, sql=term.sql.replace(own, "PARTITION BY 1"))
 
     return _set(_Inner, "_window", across)
 

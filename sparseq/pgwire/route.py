@@ -19,10 +19,9 @@ from sqlglot.errors import SqlglotError
 from sparseq.pgwire.statement_kinds import Token, TokenKind, tokens
 from sparseq.released.render import SUFFIXES
 from sparseq.sql.catalog import Catalog, Column, Table, bound_text
-from sparseq.sql.normalize import BINNED
 from sparseq.sql.parameters import literal
 from sparseq.sql.parse import Dialect
-from sparseq.sql.parsed_expressions import moment_of
+from sparseq.sql.parsed_expressions import is_binned, moment_of
 
 _TABLES_FOLLOW = ("FROM", "JOIN", "TABLE", "ONLY", "LATERAL", "PIVOT")
 _TABLES_END = (
@@ -233,8 +232,7 @@ def _aim(tree: exp.Expr) -> tuple[Aim, str]:
 
 def _aggregates(tree: exp.Expr) -> Iterator[exp.Expr]:
     for node in tree.walk():
-        binned = isinstance(node, exp.Anonymous) and node.name.lower() in BINNED
-        if isinstance(node, exp.AggFunc) or binned:
+        if isinstance(node, exp.AggFunc) or is_binned(node):
             yield node
 
 

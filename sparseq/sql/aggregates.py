@@ -40,9 +40,9 @@ from sparseq.released.outputs import (
 )
 from sparseq.sql.catalog import OTHER, Column, FoundTuples
 from sparseq.sql.from_clause import code_of
-from sparseq.sql.normalize import BINNED, PAIRED
+from sparseq.sql.normalize import PAIRED
 from sparseq.sql.parse import said
-from sparseq.sql.parsed_expressions import constants
+from sparseq.sql.parsed_expressions import constants, is_binned
 from sparseq.sql.plan import (
     AVERAGE,
     PAIR,
@@ -393,11 +393,6 @@ class Aggregates:
         self.unbounded: dict[tuple[str, str], None] = {}
         self.cut: dict[str, None] = {}
 
-    def is_aggregate(self, e: exp.Expr) -> bool:
-        """Tell whether an expression is an aggregate, with or without FILTER."""
-        e = e.this if isinstance(e, exp.Filter) else e
-        return isinstance(e, exp.AggFunc) or _bin(e)
-
     def is_histogram(self, e: exp.Expr) -> bool:
         """Tell whether an expression is HISTOGRAM."""
         e = e.this if isinstance(e, exp.Filter) else e
@@ -479,7 +474,7 @@ class Aggregates:
             return self._variance(e, condition)
         if type(e) in PAIRED:
             return self._pair(e, condition)
-        if _bin(e) and not self.is_histogram(e):
+        if is_binned(e) and not self.is_histogram(e):
             return self._quantile(e, condition, label)
         if self.is_histogram(e):
             refuse("HISTOGRAM goes with group keys only", "ask for the rest in another query")
@@ -867,10 +862,6 @@ def _only_branch(e: exp.Expr | None) -> exp.If | None:
         return None
     assert isinstance(branch, exp.If)
     return branch if otherwise is None or isinstance(otherwise, exp.Null) else None
-
-
-def _bin(e: exp.Expr) -> bool:
-    return isinstance(e, exp.Anonymous) and e.name.lower() in BINNED
 
 
 def _argument(e: exp.Expr) -> exp.Expr:

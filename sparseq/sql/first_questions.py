@@ -35,7 +35,7 @@ from sparseq.released.outputs import Measurements
 from sparseq.released.render import ERROR_SUFFIX, columns_of, key_columns, render
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.parse import RELEASED, STANDS_IN, written
-from sparseq.sql.parsed_expressions import conjuncts, constant_sql
+from sparseq.sql.parsed_expressions import conjuncts, constant_sql, is_aggregate
 from sparseq.sql.plan import ASKED_FIRST, FirstAnswer, Plan, Query
 from sparseq.sql.split_question import (
     PLAIN_JOINS,
@@ -43,7 +43,6 @@ from sparseq.sql.split_question import (
     RowKind,
     Separator,
     has_one_row,
-    is_aggregate,
     is_correlated,
     items_of,
     leave_out_unread,

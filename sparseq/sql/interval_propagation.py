@@ -28,8 +28,16 @@ from sparseq.base.cancellation import check
 from sparseq.language.functions import rule_of
 from sparseq.released.sql_over_noise import ENDS, FEW
 from sparseq.sql.parse import RELEASED
-from sparseq.sql.parsed_expressions import EndOf, EndsOf, Pair, call_of, own, parts, with_this
-from sparseq.sql.split_question import is_aggregate
+from sparseq.sql.parsed_expressions import (
+    EndOf,
+    EndsOf,
+    Pair,
+    call_of,
+    is_aggregate,
+    own,
+    parts,
+    with_this,
+)
 
 _SAME_PLACE = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue)
 _NUMBERED = (exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile)

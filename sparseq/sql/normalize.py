@@ -24,7 +24,10 @@ from sparseq.language.functions import FUNCTIONS
 from sparseq.sql.catalog import Catalog
 from sparseq.sql.grouping_sets import without_pivot, without_sets
 from sparseq.sql.parsed_expressions import (
+    BINNED,
     OPERATORS,
+    WINDOWED,
+    aggregates_in,
     conjuncts,
     find_function,
     function_of,
@@ -186,20 +189,6 @@ _AGGREGATES: set[type] = {
     exp.AnyValue,
     *PAIRED,
 }
-WINDOWED = (
-    exp.RowNumber,
-    exp.Rank,
-    exp.DenseRank,
-    exp.Lag,
-    exp.Lead,
-    exp.FirstValue,
-    exp.LastValue,
-    exp.NthValue,
-    exp.Ntile,
-)
-"""Functions that a window alone can have."""
-BINNED = frozenset(["histogram", "median", "quantile", "quantile_cont"])
-"""Aggregates over declared bins; `sparseq.sql.parse.Dialect` reads them with all arguments."""
 _NAMED = BINNED | {"date_part", "datepart", "date_sub", "datesub"}
 _UNITS = frozenset(
     [
@@ -688,7 +677,7 @@ def _group_by_all(select: exp.Select) -> None:
     """GROUP BY ALL, ORDER BY ALL: by what is selected and not aggregated; by every column."""
     group, order = select.args.get("group"), select.args.get("order")
     if group is not None and group.args.get("all"):
-        plain = [e.unalias() for e in select.expressions if not _aggregated(e)]
+        plain = [e.unalias() for e in select.expressions if not _of_rows(e)]
         select.set("group", exp.Group(expressions=[e.copy() for e in plain]) if plain else None)
     if order is not None and len(order.expressions) == 1:
         (ordered,) = order.expressions
@@ -705,11 +694,9 @@ def _order(like: exp.Expr, this: exp.Expr) -> exp.Ordered:
     return copy
 
 
-def _aggregated(e: exp.Expr) -> bool:
-    if isinstance(e, exp.Select | exp.Subquery):
-        return False
-    binned = isinstance(e, exp.Anonymous) and e.name.lower() in BINNED
-    return binned or isinstance(e, exp.AggFunc) or any(map(_aggregated, e.iter_expressions()))
+def _of_rows(e: exp.Expr) -> bool:
+    """Tell whether an expression is of several rows."""
+    return bool(aggregates_in(e)) or e.find(exp.Window) is not None
 
 
 _SHARES = ("quantile", "quantile_cont")
@@ -791,7 +778,7 @@ def _compared_rows(select: exp.Select) -> None:
     for exists in list(select.find_all(exp.Exists)):
         inside = exists.this
         plain = {"expressions", "from_", "where"} >= {k for k, v in inside.args.items() if v}
-        whole = not plain or "where" not in inside.args or any(map(_aggregated, inside.expressions))
+        whole = not plain or "where" not in inside.args or any(map(_of_rows, inside.expressions))
         if exists.parent_select is not select or whole:
             continue
         rows, parts = inside.args["from_"].this, conjuncts(inside.args["where"].this)
@@ -888,7 +875,7 @@ def _unnest_beside(select: exp.Select) -> None:
                 column.set("table", exp.to_identifier(table))
         select.args["joins"].remove(join)
     found = [x for e in select.expressions for x in e.find_all(exp.Explode)]
-    grouped = select.args.get("group") or any(map(_aggregated, select.expressions))
+    grouped = select.args.get("group") or any(map(_of_rows, select.expressions))
     for explode in found if start is not None and grouped and len(found) == 1 else []:
         name = explode.parent.alias if isinstance(explode.parent, exp.Alias) else _UNNEST
         table = _with_values([start.this], explode.this, name) if start is not None else ""

@@ -24,7 +24,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from sparseq.base.errors import NotSql, ParameterError, QueryRefused, did_you_mean
 from sparseq.sql.catalog import Catalog, Table
-from sparseq.sql.normalize import BINNED, check_allowed, check_written, rewritten
+from sparseq.sql.normalize import check_allowed, check_written, rewritten
+from sparseq.sql.parsed_expressions import BINNED
 from sparseq.sql.plan import KNOWN_OPTIONS, LIMITS, Options, all_limits
 
 MAX_SAID = 80

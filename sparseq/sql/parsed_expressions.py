@@ -17,6 +17,53 @@ from sparseq.language.expression_tree import Term
 from sparseq.language.functions import Function, overloads
 from sparseq.language.types import Family, Type
 
+# -- aggregates and window functions ---------------------------------------------------------------
+
+WINDOWED = (
+    exp.RowNumber,
+    exp.Rank,
+    exp.DenseRank,
+    exp.Lag,
+    exp.Lead,
+    exp.FirstValue,
+    exp.LastValue,
+    exp.NthValue,
+    exp.Ntile,
+)
+"""Functions that a window alone can have."""
+BINNED = frozenset(["histogram", "median", "quantile", "quantile_cont"])
+"""Aggregates over declared bins; `sparseq.sql.parse.Dialect` reads them with all arguments."""
+
+
+def is_binned(e: exp.Expr) -> bool:
+    """Tell whether an expression is one of the aggregates that are read by their names."""
+    return isinstance(e, exp.Anonymous) and e.name.lower() in BINNED
+
+
+def is_aggregate(e: exp.Expr) -> bool:
+    """Tell whether an expression is an aggregate, not the function of a window."""
+    around = e.parent if isinstance(e.parent, exp.Filter) and e.parent.this is e else e
+    if isinstance(around.parent, exp.Window) and around.parent.this is around:
+        return False
+    known = isinstance(e, exp.AggFunc | exp.Filter) and not isinstance(e, WINDOWED)
+    return known or is_binned(e)
+
+
+def aggregates_in(e: exp.Expr) -> list[exp.Expr]:
+    """Return the outermost aggregates in an expression, those in subqueries left out.
+
+    Example:
+        >>> from sqlglot import parse_one
+        >>> [a.sql() for a in aggregates_in(parse_one("1 + sum(a) - sum(max(b)) OVER ()"))]
+        ['SUM(a)', 'MAX(b)']
+    """
+    if isinstance(e, exp.Select | exp.Subquery):
+        return []
+    if is_aggregate(e):
+        return [e]
+    return [a for child in e.iter_expressions() for a in aggregates_in(child)]
+
+
 # -- the choice of an overload: which terms fit a function, how far off, and compared as what ------
 
 

@@ -51,7 +51,13 @@ from sparseq.sql.first_questions import SIZES, Before, FirstQuestions, Unbounded
 from sparseq.sql.from_clause import ColumnFacts, FromItem, quoted
 from sparseq.sql.interval_propagation import Shape, Width, with_ends
 from sparseq.sql.parse import RELEASED, parse, said, spell_columns
-from sparseq.sql.parsed_expressions import call_of, conjuncts, is_constant
+from sparseq.sql.parsed_expressions import (
+    aggregates_in,
+    call_of,
+    conjuncts,
+    is_aggregate,
+    is_constant,
+)
 from sparseq.sql.plan import (
     LIMITS,
     BoundSearch,
@@ -70,7 +76,7 @@ from sparseq.sql.public_database import PublicFacts
 from sparseq.sql.public_values import MAX_VALUES, PublicValues
 from sparseq.sql.scope import Scope, refuse
 from sparseq.sql.split_question import QueryParts, split
-from sparseq.sql.subqueries import aggregates, counts_own_values, lower_inner, with_first_rows
+from sparseq.sql.subqueries import counts_own_values, lower_inner, with_first_rows
 from sparseq.sql.suggestions import suggest
 
 # -- what is selected from answers -----------------------------------------------------------------
@@ -489,7 +495,7 @@ class _Outer:
 
     def _check_aggregated(self) -> None:
         parts = [*self.select.expressions, self.select.args.get("having")]
-        if not any(p is not None and aggregates(p) for p in parts):
+        if not any(p is not None and aggregates_in(p) for p in parts):
             refuse(
                 "this query would release rows about people",
                 "use an aggregate: COUNT, SUM, AVG, HISTOGRAM or MEDIAN",
@@ -744,7 +750,7 @@ class _Outer:
             known = self._said_by_keys(e.this)
             if known is not None:
                 return known
-        if self.aggregates.is_aggregate(e):
+        if is_aggregate(e):
             return self.aggregates.node(e)
         if isinstance(e, exp.Column):
             refuse(f"{said(e)} is neither in GROUP BY nor aggregated", "add it to GROUP BY")

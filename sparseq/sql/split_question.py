@@ -19,9 +19,14 @@ from sqlglot import exp
 from sparseq.base.errors import QueryRefused
 from sparseq.language.functions import rule_of
 from sparseq.sql.catalog import Catalog
-from sparseq.sql.normalize import BINNED, WINDOWED
 from sparseq.sql.parse import said
-from sparseq.sql.parsed_expressions import call_of, conjuncts, is_constant
+from sparseq.sql.parsed_expressions import (
+    aggregates_in,
+    call_of,
+    conjuncts,
+    is_aggregate,
+    is_constant,
+)
 from sparseq.sql.subqueries import map_parts, split_groups
 
 _FIRST = "ask the inner question first, and write its answer into this one as a number or a list"
@@ -126,8 +131,8 @@ def _needs_more(select: exp.Select) -> bool:
     if select.args.get("distinct") or select.args.get("qualify") or select.find(exp.Mode):
         return True
     order, having = select.args.get("order"), select.args.get("having")
-    ordered = order is not None and having is None and _aggregates(order)
-    if ordered and not any(map(_aggregates, select.expressions)):
+    ordered = order is not None and having is None and aggregates_in(order)
+    if ordered and not any(map(aggregates_in, select.expressions)):
         return True  # the largest groups, and not how large
     keys = _keys(select)
     kinds = {type(key) for key in keys.values()}
@@ -149,7 +154,7 @@ def _needs_more(select: exp.Select) -> bool:
 def _modes(select: exp.Select) -> list[exp.Mode]:
     """Return the mode(x) of a SELECT about everybody."""
     parts = (
-        e for part in _shown_parts(select) if _aggregates(part) for e in part.find_all(exp.Mode)
+        e for part in _shown_parts(select) if aggregates_in(part) for e in part.find_all(exp.Mode)
     )
     return [e for e in parts if isinstance(e, exp.Mode) and not isinstance(e.parent, exp.Window)]
 
@@ -192,10 +197,10 @@ def _sum_by_list(select: exp.Select, listed: exp.In) -> exp.Select:
         QueryRefused: It has other aggregates than counts of rows, sums and averages.
     """
     select = select.copy()
-    for average in [a for p in _shown_parts(select) for a in _outer_aggregates(p)]:
+    for average in [a for p in _shown_parts(select) for a in aggregates_in(p)]:
         _as_quotient(average)
     keys, x = _keys(select), listed.this
-    found = {a.sql("duckdb"): a for p in _shown_parts(select) for a in _outer_aggregates(p)}
+    found = {a.sql("duckdb"): a for p in _shown_parts(select) for a in aggregates_in(p)}
     kinds = {type(a.this if isinstance(a, exp.Filter) else a) for a in found.values()}
     distinct = any(a.find(exp.Distinct) for a in found.values())
     if not kinds <= {exp.Count, exp.CountIf, exp.Sum} or distinct:
@@ -238,12 +243,6 @@ def _as_quotient(e: exp.Expr) -> None:
         parts = [exp.Filter(this=p, expression=e.expression.copy()) for p in parts]
     number = exp.Nullif(this=parts[1], expression=exp.Literal.number(0))
     e.replace(exp.paren(exp.Div(this=parts[0], expression=number)))
-
-
-def _outer_aggregates(e: exp.Expr) -> list[exp.Expr]:
-    if is_aggregate(e):
-        return [e]
-    return [a for child in e.iter_expressions() for a in _outer_aggregates(child)]
 
 
 def _over_counts(
@@ -329,21 +328,6 @@ def _shown_parts(select: exp.Select) -> list[exp.Expr]:
     parts = [e.unalias() for e in select.expressions]
     parts += [having.this] if having is not None else []
     return parts + ([o.this for o in order.expressions] if order is not None else [])
-
-
-def is_aggregate(e: exp.Expr) -> bool:
-    """Tell whether an expression is an aggregate, not the function of a window."""
-    if isinstance(e.parent, exp.Window) and e.parent.this is e:
-        return False
-    binned = isinstance(e, exp.Anonymous) and e.name.lower() in BINNED
-    return binned or (isinstance(e, exp.AggFunc | exp.Filter) and not isinstance(e, WINDOWED))
-
-
-def _aggregates(e: exp.Expr) -> bool:
-    """Tell whether an aggregate is in an expression, subqueries left out."""
-    if isinstance(e, exp.Select | exp.Subquery):
-        return False
-    return is_aggregate(e) or any(map(_aggregates, e.iter_expressions()))
 
 
 def _bare(e: exp.Expr) -> exp.Expr:
@@ -435,7 +419,7 @@ class Separator:
             return self._select(self._without_answers(original, known), known)
         if RowKind.PEOPLE in kinds:
             grouped = select.args.get("group") is not None or any(
-                _aggregates(e.unalias()) for e in select.expressions
+                aggregates_in(e.unalias()) for e in select.expressions
             )
             if grouped and not any(_is_user(k, users) for k in _keys(select).values()):
                 self._move_lists(original, known)
@@ -713,8 +697,8 @@ def is_correlated(select: exp.Select) -> bool:
 def _is_number(inner: exp.Select, around: exp.Select) -> bool:
     """Tell whether a subquery is one aggregate over its rows, and the SELECT around it has rows."""
     more = any(inner.args.get(k) for k in ("group", "having", "limit", "qualify", "distinct"))
-    grouped = around.args.get("group") or any(_aggregates(e) for e in around.expressions)
-    one = len(inner.expressions) == 1 and _aggregates(inner.expressions[0])
+    grouped = around.args.get("group") or any(aggregates_in(e) for e in around.expressions)
+    one = len(inner.expressions) == 1 and len(aggregates_in(inner.expressions[0])) > 0
     listed = inner.find_ancestor(exp.In, exp.Exists, exp.Select)
     return one and not more and not grouped and listed is around
 
@@ -757,7 +741,7 @@ def _with_scalars(select: exp.Select) -> exp.Select:
         _refuse("ORDER BY holds a subquery", "select it, and order by its name")
     if not found:
         return select
-    if select.args.get("group") or any(_aggregates(e) for e in select.expressions):
+    if select.args.get("group") or any(aggregates_in(e) for e in select.expressions):
         return _with_scalars(split_groups(select))
     for i, inner in enumerate(found):
         _join(select, inner, f"#s{i}")
@@ -817,7 +801,7 @@ def has_one_row(select: exp.Select, named: Mapping[str, KnownRows] | None = None
         return True
     if select.args.get("group"):
         return False
-    if any(_aggregates(e) for e in select.expressions):
+    if any(aggregates_in(e) for e in select.expressions):
         return True
     item = next(iter(items_of(select)), None)
     if any(select.args.get(c) for c in ("joins", "where", "qualify", "limit", "offset")):

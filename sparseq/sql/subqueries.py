@@ -20,20 +20,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
 from sqlglot import exp
 
 from sparseq.language import types as T
-from sparseq.language.expression_tree import Term, call, cast
-from sparseq.language.types import Family, Type
+from sparseq.language.aggregate_functions import (
+    AggregateFunction,
+    Takes,
+    Use,
+    overloads,
+    plain,
+)
+from sparseq.language.expression_tree import Term, constant
+from sparseq.language.types import Family
 from sparseq.sql.bind_expressions import ExpressionReader
 from sparseq.sql.catalog import Column
 from sparseq.sql.from_clause import PLACE, USER, ColumnFacts, FromItem, people_in, quoted
-from sparseq.sql.normalize import BINNED, WINDOWED
 from sparseq.sql.parse import SEEN, said
+from sparseq.sql.parsed_expressions import aggregates_in, is_aggregate, is_binned
 from sparseq.sql.plan import LIMITS
 from sparseq.sql.public_database import PublicFacts
 from sparseq.sql.public_values import PublicValues
@@ -165,7 +172,7 @@ def split_groups(select: exp.Select) -> exp.Select:
     """Return a grouped SELECT as one over a subquery that has its keys and aggregates."""
     keys = list(select.args["group"].expressions) if select.args.get("group") else []
     texts = {k.sql("duckdb") for k in keys}
-    return _split(select, "#groups", lambda e: _is_aggregate(e) or e.sql("duckdb") in texts)
+    return _split(select, "#groups", lambda e: is_aggregate(e) or e.sql("duckdb") in texts)
 
 
 def with_first_rows(
@@ -234,22 +241,7 @@ def _shown(select: exp.Select) -> list[exp.Expr]:
 
 
 def _is_grouped(select: exp.Select) -> bool:
-    return select.args.get("group") is not None or any(
-        _is_aggregate(e) and not isinstance(e.parent, exp.Window | exp.Filter)
-        for part in select.expressions
-        for e in part.find_all(exp.AggFunc, exp.Anonymous)
-    )
-
-
-def _is_aggregate(e: exp.Expr) -> bool:
-    if isinstance(e.parent, exp.Window) and e.parent.this is e:
-        return False
-    known = isinstance(e, exp.AggFunc | exp.Filter) and not isinstance(e, WINDOWED)
-    return known or _is_binned(e)
-
-
-def _is_binned(e: exp.Expr) -> bool:
-    return isinstance(e, exp.Anonymous) and e.name.lower() in BINNED
+    return select.args.get("group") is not None or any(map(aggregates_in, select.expressions))
 
 
 def _split(
@@ -341,39 +333,8 @@ def _distinct_on(select: exp.Select) -> exp.Select:
 
 # -- subqueries and CTEs, kept per user: user i's rows out are a function of i's rows in -----------
 
-_AGGREGATES = (
-    exp.Count,
-    exp.CountIf,
-    exp.Sum,
-    exp.Avg,
-    exp.Min,
-    exp.Max,
-    exp.LogicalAnd,
-    exp.LogicalOr,
-    exp.ArgMax,
-    exp.ArgMin,
-)
-_PICKED = (exp.Mode, exp.AnyValue, exp.First, exp.Last)
-_SPREADS: dict[type, str] = {
-    exp.Stddev: "stddev_samp",
-    exp.StddevSamp: "stddev_samp",
-    exp.StddevPop: "stddev_pop",
-    exp.Variance: "var_samp",
-    exp.VariancePop: "var_pop",
-}
-_TRUTHS = (exp.CountIf, exp.LogicalAnd, exp.LogicalOr)
-_TO_DECIMAL = (exp.Sum, exp.Avg)
-_WHOLE = (Family.INTEGER, Family.BOOLEAN)
-_EXACT = "DECIMAL(27, 10)"
-"""The type that is added up in a subquery: 10^11 rows of the largest don't leave 38 digits."""
-_COUNT = T.integer(0, T.INT64[1])
-_NAMES = {exp.LogicalAnd: "bool_and", exp.LogicalOr: "bool_or"}
 _INSIDE = "use COUNT, SUM, AVG, MIN, MAX, MEDIAN or STDDEV"
 _NULLS = ("FIRST", "LAST")
-_RANKS = (exp.Rank, exp.DenseRank)
-_VALUES = (exp.FirstValue, exp.LastValue, exp.NthValue)
-_ONE_OF_ITS_ROWS = (exp.Lag, exp.Lead, exp.Min, exp.Max, exp.ArgMax, exp.ArgMin, *_VALUES)
-_ONE_BY_ONE = (exp.RowNumber, exp.Lag, exp.Lead, exp.Ntile, *_VALUES)
 
 
 def lower_inner(
@@ -399,21 +360,12 @@ def _check(select: exp.Select, private: bool) -> None:
             "leave it out, or number each person's rows: "
             "row_number() OVER (PARTITION BY user ORDER BY …) <= n",
         )
-    found = next((a for e in select.expressions for a in aggregates(e)), None)
+    found = next((a for e in select.expressions for a in aggregates_in(e)), None)
     if found is not None and not grouped:
         refuse(
             f"{said(found)} inside, without GROUP BY, would put all people together",
             "add GROUP BY with the user column",
         )
-
-
-def aggregates(e: exp.Expr) -> list[exp.Expr]:
-    """Return the aggregates in an expression that are not window functions or in a subquery."""
-    if isinstance(e, exp.Window | exp.Subquery | exp.Select):
-        return []
-    if _is_binned(e) or isinstance(e, exp.Filter | exp.AggFunc):
-        return [e]
-    return [a for child in e.iter_expressions() for a in aggregates(child)]
 
 
 class _Inner:
@@ -427,8 +379,7 @@ class _Inner:
         group = self.select.args.get("group")
         expressions = group.expressions if group is not None else []
         self.keys = [k for k in expressions if not isinstance(k, exp.Literal)]
-        found = any(aggregates(e) for e in self.select.expressions)
-        self.grouped = group is not None or found
+        self.grouped = _is_grouped(self.select)
         self.steps: list[Term] = []  # computed before the projection, as _step0, _step1 …
         self.users: set[str] = set()
         # of each window that leaves ties: its order with them, and that of the ties alone
@@ -495,7 +446,7 @@ class _Inner:
 
     def _plain_column(self, name: str, type: str) -> str:
         held = T.find_type(type)
-        return quoted(name) if held is None else _plain(Term(held, quoted(name))).sql
+        return quoted(name) if held is None else plain(Term(held, quoted(name))).sql
 
     def _origin(self) -> str:
         where = self.scope.where_sql()
@@ -558,8 +509,8 @@ class _Inner:
             term = self._over_groups(value)
             return term.sql, term.type.zoned
         if isinstance(value, exp.Window):
-            of = value.this.this if isinstance(value.this, _ONE_OF_ITS_ROWS) else None
-            return self._window(value), of is not None and self.scope.term(of).type.zoned
+            term = self._window(value)
+            return term.sql, term.type.zoned
         if value.find(exp.Window) is not None:
             refuse(
                 f"{said(value)} has a window inside an expression",
@@ -587,7 +538,7 @@ class _Inner:
     def _facts(self, value: exp.Expr) -> ColumnFacts:
         if isinstance(value, exp.Explode):
             return ColumnFacts()
-        inside = value.expressions[0] if _is_binned(value) else value  # a quantile lies in them
+        inside = value.expressions[0] if is_binned(value) else value  # a quantile lies in them
         bounds = self.scope.ends(inside)
         found = cache(partial(self.values.inside, value))
         null = cache(partial(self.values.may_be_null, value))
@@ -615,7 +566,7 @@ class _Inner:
     def _over_steps(self, node: exp.Expr) -> exp.Expr:
         if self._is_key(node):
             return self._step(self._key(node))
-        if isinstance(node, exp.Filter | exp.AggFunc) or _is_binned(node):
+        if is_aggregate(node):
             return self._step(self._aggregate(node))
         if isinstance(node, exp.Window):
             refuse(
@@ -638,7 +589,7 @@ class _Inner:
         return any(text == k.sql("duckdb") for k in self.keys)
 
     def _key(self, key: exp.Expr) -> Term:
-        return _plain(self.scope.column_term(key))
+        return plain(self.scope.column_term(key))
 
     def _step(self, term: Term) -> exp.Column:
         if term not in self.steps:
@@ -647,145 +598,51 @@ class _Inner:
 
     def _aggregate(self, e: exp.Expr) -> Term:
         """Return one aggregate over a user's rows."""
+        condition, call = self._read_call(e)
+        if call.function.use is Use.WINDOW:
+            refuse(f"{said(e)} is not answered in a subquery", _INSIDE)
+        return call.apply(condition=condition)
+
+    def _read_call(self, e: exp.Expr) -> tuple[str, _Call]:
+        """Return SQL of a FILTER, and the aggregate or window function that it is of."""
         condition = ""
-        if isinstance(e, exp.Filter) and isinstance(e.this, exp.ArgMax | exp.ArgMin):
-            refuse(f"{said(e)} has a FILTER", "filter its rows in a subquery")
         if isinstance(e, exp.Filter):
-            condition = f" FILTER (WHERE {self.scope.truth_sql(e.expression.this)})"
-            e = e.this
-        sql, type = self._aggregated(e)
-        return Term(type, _narrow(e, sql + condition, type))
-
-    def _aggregated(self, e: exp.Expr) -> tuple[str, Type]:
-        """Return SQL of an aggregate, and the type that it ends up with."""
-        if type(e) in _SPREADS:
-            return self._spread(e)
-        if _is_binned(e) and e.name.lower() != "histogram":
-            return self._quantile(e)
-        if isinstance(e, _PICKED):
-            return self._pick(e)
-        if not isinstance(e, _AGGREGATES):
+            condition, e = self.scope.truth_sql(e.expression.this), e.this
+        written = _written_call(e)
+        found = overloads(written.name)
+        fitting = [f for f in found if len(f.takes) == len(written.arguments)]
+        if not fitting or (written.distinct and not fitting[0].distinct):
             refuse(f"{said(e)} is not answered in a subquery", _INSIDE)
-        if isinstance(e, exp.Count) and isinstance(e.this, exp.Star):
-            return "count(*)", _COUNT
-        if isinstance(e, exp.ArgMax | exp.ArgMin):
-            return self._at_extreme(e)
-        distinct = isinstance(e.this, exp.Distinct)
-        inside = e.this.expressions[0] if distinct else e.this
-        others = [v for k, v in e.args.items() if v and k not in ("this", "big_int")]
-        if (distinct and len(e.this.expressions) != 1) or others:
-            refuse(f"{said(e)} has more than one argument", "give it one")
-        argument = self._argument(e, inside)
-        name = _NAMES.get(type(e)) or e.sql_name().lower()
-        sql = f"{name}({'DISTINCT ' if distinct else ''}{argument.sql})"
-        if isinstance(e, exp.Min | exp.Max):
-            return sql, argument.type
-        if isinstance(e, exp.Sum) and argument.type.family in _WHOLE:
-            return sql, T.BIGINT
-        if isinstance(e, _TO_DECIMAL):
-            return sql, T.DOUBLE
-        return sql, _COUNT if isinstance(e, exp.Count | exp.CountIf) else T.BOOLEAN
-
-    def _pick(self, e: exp.Expr) -> tuple[str, Type]:
-        """Return one of a person's values: the same whatever row comes first.
-
-        mode(x): of several that are as frequent the least. any_value(x): the least. first(x ORDER
-        BY y), last(x ORDER BY y): of several the least, or the greatest.
-        """
-        inside, order = e.this, []
-        if isinstance(inside, exp.Order):
-            inside, order = inside.this, inside.expressions
-        if isinstance(inside, exp.Distinct) or self._is_user(inside):
-            refuse(f"{said(e)} is not answered in a subquery", _INSIDE)
-        term = _plain(self.scope.column_term(inside))
-        if isinstance(e, exp.AnyValue | exp.Mode) and order:
-            refuse(f"{said(e)} has an ORDER BY", "leave it out")
-        if isinstance(e, exp.AnyValue):
-            return f"min({term.sql})", term.type
-        if isinstance(e, exp.First | exp.Last) and not order:
+        ordered = fitting[0].ordered
+        if ordered and not written.order:
             refuse(f"{said(e)}: which row comes first is open", f"{e.key}(x ORDER BY y)")
-        by = [self._order(o, lambda x: _plain(self.scope.column_term(x)).sql) for o in order]
-        return f"{e.key}({term.sql} ORDER BY {', '.join([*by, term.sql])})", term.type
-
-    def _spread(self, e: exp.Expr) -> tuple[str, Type]:
-        """Return a variance or a deviation: in the order of the values, whatever comes first.
-
-        What is not between -10^100 and 10^100 is left out, so that no square leaves the doubles.
-        """
-        number = cast(self._number(e, e.this), T.DOUBLE)
-        assert number is not None
-        value = call("near", "CASE WHEN abs({0}) < 1e100 THEN {0} + 0 END", T.DOUBLE, number)
-        return f"{_SPREADS[type(e)]}({value.sql} ORDER BY {value.sql})", T.DOUBLE
-
-    def _quantile(self, e: exp.Expr) -> tuple[str, Type]:
-        """Return a median or a quantile: of values in their order, so that of rows is all one."""
-        of, *share = e.expressions
-        if e.name.lower() == "median":
-            share = [exp.Literal.number("0.5"), *share]
-        text = share[0].name if len(share) == 1 and isinstance(share[0], exp.Literal) else ""
-        if not re.fullmatch(r"0?\.\d+|0|1|1\.0+", text):
+        if written.order and not ordered:
+            refuse(f"{said(e)} has an ORDER BY", "leave it out")
+        arguments = [
+            x
+            if isinstance(x, Term)
+            else (self.scope.truth if takes is Takes.TRUTH else self.scope.column_term)(x)
+            for x, takes in zip(written.arguments, fitting[0].takes, strict=True)
+        ]
+        types = [a.type for a in arguments]
+        function = next((f for f in fitting if all(map(Takes.allows, f.takes, types))), None)
+        if function is None:
             refuse(
-                f"{said(e)} is not answered in a subquery",
-                "median(x), or quantile_cont(x, 0.9): one number from 0 to 1, and no edges",
+                f"{said(e)} is of {types[0].family.one}, not of a number", "write CAST(x AS DOUBLE)"
             )
-        term = _plain(self._number(e, of))
-        if e.name.lower() == "quantile":
-            return f"quantile_disc({term.sql}, {text})", term.type
-        if term.type.family in _WHOLE:
-            term = cast(term, T.DOUBLE) or term
-        return f"quantile_cont({term.sql}, {text})", term.type
-
-    def _number(self, e: exp.Expr, inside: exp.Expr) -> Term:
-        """Return what an aggregate of numbers is of."""
-        if isinstance(inside, exp.Distinct) or self._is_user(inside):
-            refuse(f"{said(e)} is not answered in a subquery", _INSIDE)
-        term = self.scope.column_term(inside)
-        if not term.type.is_number and term.type.family is not Family.BOOLEAN:
-            refuse(
-                f"{said(e)} is of a {term.type.family}, not of a number",
-                "write CAST(x AS DOUBLE)",
-            )
-        return term
-
-    def _at_extreme(self, e: exp.ArgMax | exp.ArgMin) -> tuple[str, Type]:
-        """Return arg_max(x, y): x where y is largest, of several the largest x, whatever comes
-        first; rows without x or y are left out."""
-        if e.args.get("count") is not None:
-            refuse(f"{said(e)} gives a list", f"{said(e)[:7]}(x, y)")
-        value, by = (_plain(self.scope.column_term(x)) for x in (e.this, e.expression))
-        name = "max" if isinstance(e, exp.ArgMax) else "min"
-        there = f"{value.sql} IS NOT NULL AND {by.sql} IS NOT NULL"
-        pair = f"CASE WHEN {there} THEN {{'y': {by.sql}, 'x': {value.sql}}} END"
-        return f"({name}({pair})).x", value.type
-
-    def _argument(self, e: exp.Expr, inside: exp.Expr) -> Term:
-        if self._is_user(inside):
-            return Term(T.BIGINT, self.scope.user)
-        if isinstance(e, _TRUTHS):
-            return Term(T.BOOLEAN, self.scope.truth_sql(inside))
-        if isinstance(e, exp.Min | exp.Max):
-            return _plain(self.scope.column_term(inside))
-        if isinstance(e, _TO_DECIMAL):
-            term = self._number(e, inside)
-            if term.type.family is Family.INTEGER or (
-                isinstance(e, exp.Sum) and not term.type.is_number
-            ):
-                return term  # added up in 128 bits
-            # exact, so that the order of the rows is all one
-            return call("exact", f"TRY_CAST({{0}} AS {_EXACT})", T.DOUBLE, term)
-        return self.scope.column_term(inside)
+        read = self.scope.column_term
+        order = tuple(self._order(o, lambda x: plain(read(x)).sql) for o in written.order)
+        return condition, _Call(function, arguments, written.distinct, order)
 
     # -- windows ----------------------------------------------------------------------------------
 
-    def _window(self, window: exp.Window) -> str:
+    def _window(self, window: exp.Window) -> Term:
         """Return a window function, over each person's own rows."""
-        function, spec, order = window.this, window.args.get("spec"), window.args.get("order")
+        spec, order = window.args.get("spec"), window.args.get("order")
         kind = (spec.args.get("kind") or "").upper() if spec is not None else ""
-        if isinstance(function, (*_RANKS, *_ONE_BY_ONE)):
-            call_sql, type = self._window_only(function), None
-        elif isinstance(function, _AGGREGATES):
-            call_sql, type = self._aggregated(function)
-        else:
+        condition, call = self._read_call(window.this)
+        function = call.function
+        if function.use is Use.AGGREGATE:
             refuse(f"{said(window)} is not answered", "use row_number, rank, lag, lead or sum")
         by_user = [self._is_user(p) for p in window.args.get("partition_by") or []]
         if self.private and not any(by_user):
@@ -798,7 +655,7 @@ class _Inner:
         parts += [self.scope.value_sql(p) for p, is_user in every_part if not is_user]
         every = order.expressions if order else []
         by, family = [self._order(o, self.scope.value_sql) for o in every], None
-        if isinstance(function, _ONE_BY_ONE) and kind != "ROWS" and has_offsets(spec):
+        if function.one_by_one and kind != "ROWS" and has_offsets(spec):
             refuse(
                 f"{said(window)}: which of its peers comes first is open", "use ROWS n PRECEDING"
             )
@@ -806,33 +663,11 @@ class _Inner:
             terms = [self.scope.term(o.this if isinstance(o, exp.Ordered) else o) for o in every]
             key, family = distance_key(spec, terms), terms[0].type.family
             by = [self._order(every[0], lambda _: key)]
-        elif kind == "ROWS" or isinstance(function, _ONE_BY_ONE):
+        elif kind == "ROWS" or function.one_by_one:
             by += self._ties(by, window.meta.get(SEEN, frozenset()))
         over = f"PARTITION BY {', '.join(parts)}" if parts else ""
         over += f" ORDER BY {', '.join(by)}" if by else ""
-        sql = f"{call_sql} OVER ({over.strip()}{frame(spec, family)})"
-        return sql if type is None else _narrow(function, sql, type)
-
-    def _window_only(self, function: exp.Func) -> str:
-        if isinstance(function, _VALUES):
-            place = function.args.get("offset")
-            parts = [self.scope.column_term(function.this).sql]
-            parts += [str(whole(place, MAX_OFFSET))] if place is not None else []
-            return f"{function.sql_name().lower()}({', '.join(parts)})"
-        if isinstance(function, exp.Ntile):
-            number = max(whole(function.this, MAX_OFFSET), 1)
-            return f"ntile({number})"
-        if not isinstance(function, exp.Lag | exp.Lead):
-            if next(function.iter_expressions(), None) is not None:
-                refuse(f"{said(function)} takes no argument")
-            return f"{function.sql_name().lower()}()"
-        if function.args.get("default") is not None:
-            refuse(f"{said(function)} has a default", "use coalesce(), one SELECT further out")
-        offset = function.args.get("offset")
-        steps = whole(offset, MAX_OFFSET) if offset is not None else 1
-        return (
-            f"{function.sql_name().lower()}({self.scope.column_term(function.this).sql}, {steps})"
-        )
+        return call.apply(condition=condition, over=f"({over.strip()}{frame(spec, family)})")
 
     def _ties(self, by: list[str], seen: frozenset[str]) -> list[str]:
         """Return what breaks ties: one order of a person's rows for all windows of a query.
@@ -894,21 +729,103 @@ class _Inner:
         return f"{to_sql(e.this)}{direction} NULLS {nulls}"
 
 
-def _narrow(e: exp.Expr, sql: str, type: Type) -> str:
-    """Return an aggregate in the type that is used on: DuckDB's is wider for these.
+# -- calls of aggregates and window functions, as they are written ---------------------------------
 
-    A sum of whole numbers is one, NULL beyond 64 bits.
-    """
-    return f"TRY_CAST({sql} AS {type.sql})" if isinstance(e, exp.Sum | exp.CountIf) else sql
+_NAMES: dict[type, str] = {
+    exp.CountIf: "countif",
+    exp.LogicalAnd: "bool_and",
+    exp.LogicalOr: "bool_or",
+    exp.Stddev: "stddev_samp",
+    exp.Variance: "var_samp",
+    exp.VariancePop: "var_pop",
+}
+"""Names in the table, where sqlglot has others."""
+_SHARE = re.compile(r"0?\.\d+|0|1|1\.0+")
 
 
-def _plain(term: Term) -> Term:
-    """Return a term whose values are the same where they are equal, as zeros and NaNs of two signs
-    are not: which of them a group shows, or a minimum, depends on the order of the rows."""
-    if term.type.family is not Family.DOUBLE:
-        return term
-    plain = f"CASE WHEN isnan({{0}}) THEN CAST('nan' AS {term.type.sql}) ELSE {{0}} + 0 END"
-    return call("plain", plain, term.type, term)
+@dataclass(frozen=True)
+class _Written:
+    """A call, taken apart; constants are terms already."""
+
+    name: str
+    arguments: list[exp.Expr | Term]
+    distinct: bool = False
+    order: tuple[exp.Expr, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A function of the table, and what it is called with."""
+
+    function: AggregateFunction
+    arguments: list[Term]
+    distinct: bool
+    order: tuple[str, ...]
+
+    def apply(self, condition: str = "", over: str = "") -> Term:
+        """Return its value; see `AggregateFunction.apply`."""
+        return self.function.apply(
+            self.arguments,
+            distinct=self.distinct,
+            order=self.order,
+            condition=condition,
+            over=over,
+        )
+
+
+def _written_call(e: exp.Expr) -> _Written:
+    """Return what is called, with what; what no entry of the table has is refused."""
+    if is_binned(e):
+        return _written_quantile(e)
+    name = _NAMES.get(type(e)) or (e.sql_name().lower() if isinstance(e, exp.Func) else "")
+    if isinstance(e, exp.Lag | exp.Lead | exp.Ntile | exp.NthValue):
+        return _written_place(e, name)
+    if isinstance(e, exp.Count) and isinstance(e.this, exp.Star):
+        return _Written(name, [])
+    if isinstance(e, exp.ArgMax | exp.ArgMin):
+        if e.args.get("count") is not None:
+            refuse(f"{said(e)} gives a list", f"{said(e)[:7]}(x, y)")
+        return _Written(name, [e.this, e.expression])
+    inside, order = e.this, []
+    if isinstance(inside, exp.Order):
+        inside, order = inside.this, inside.expressions
+    distinct = isinstance(inside, exp.Distinct)
+    values = inside.expressions if distinct else [] if inside is None else [inside]
+    others = [v for k, v in e.args.items() if v and k not in ("this", "big_int")]
+    if len(values) > 1 or others:
+        refuse(f"{said(e)} has more than one argument", "give it one")
+    return _Written(name, values, distinct, tuple(order))
+
+
+def _written_quantile(e: exp.Expr) -> _Written:
+    """Return a median or a quantile, with its share as a constant."""
+    of, *share = e.expressions
+    median = e.name.lower() == "median"
+    if median:
+        share = [exp.Literal.number("0.5"), *share]
+    text = share[0].name if len(share) == 1 and isinstance(share[0], exp.Literal) else ""
+    if not _SHARE.fullmatch(text) or isinstance(of, exp.Distinct) or e.name.lower() == "histogram":
+        refuse(
+            f"{said(e)} is not answered in a subquery",
+            "median(x), or quantile_cont(x, 0.9): one number from 0 to 1, and no edges",
+        )
+    name = "quantile_cont" if median else e.name.lower()
+    return _Written(name, [of, Term(T.DOUBLE, text, constant=True, value=float(text))])
+
+
+def _written_place(e: exp.Expr, name: str) -> _Written:
+    """Return a function of a place in a window, which is a whole number, or 1."""
+    if isinstance(e, exp.Ntile):
+        return _Written(name, [_whole_term(max(whole(e.this, MAX_OFFSET), 1))])
+    if e.args.get("default") is not None:
+        refuse(f"{said(e)} has a default", "use coalesce(), one SELECT further out")
+    offset = e.args.get("offset")
+    steps = whole(offset, MAX_OFFSET) if offset is not None else 1
+    return _Written(name, [e.this, _whole_term(steps)])
+
+
+def _whole_term(number: int) -> Term:
+    return constant(number, T.BIGINT)
 
 
 def _is_count_of_values(e: exp.Expr) -> bool:

@@ -32,8 +32,8 @@ from sqlglot.tokenizer_core import TokenType
 from sparseq.base.errors import QueryRefused
 from sparseq.released.render import ERROR_SUFFIX, schema_of
 from sparseq.sql.catalog import Catalog
-from sparseq.sql.normalize import BINNED
 from sparseq.sql.parse import Dialect, split_options
+from sparseq.sql.parsed_expressions import BINNED
 from sparseq.sql.plan import Query
 
 # -- a refused query, rewritten as its hint says ---------------------------------------------------

@@ -14,11 +14,11 @@ import pytest
 from second_evaluator.interpreter import Program, Unwritable, Writer, carried_out, values_of
 from second_evaluator.operations import Vector
 
+from benchmarks.functions_page import page
 from benchmarks.total import COLUMNS, POSITIONS, Bench, Report, exhaust, nest, variants, written
 from sparseq.language import functions
 from sparseq.language.expression_tree import Term
 from sparseq.language.functions import FUNCTIONS
-from sparseq.language.functions_page import page
 from sparseq.sql import catalog
 
 TABLE = catalog.Table("t", tuple(catalog.Column(c.name, c.sql) for c in COLUMNS), "u")

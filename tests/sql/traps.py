@@ -537,6 +537,8 @@ FUNCTIONS = (
     "row_number()", "rank()", "dense_rank()", "lag(i)", "lead(i, 2)", "first_value(i)",
     "last_value(i)", "nth_value(i, 2)", "sum(i)",
     "count(i)", "count(*)", "avg(i)", "min(i)", "max(i)", "ntile(2)",
+    "median(i)", "arg_max(i, r)", "sum(i) FILTER (WHERE o)", "quantile_disc(i, 0.25)",
+    "count(DISTINCT i)",
 )  # fmt: skip
 ORDERS = (
     "r", "r DESC", "i, r", "i DESC NULLS FIRST, r", "i NULLS FIRST, r DESC", "v, r", "f, r",
@@ -550,7 +552,10 @@ FRAMES = (
     "ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
     "ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING", "GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW",
 )  # fmt: skip
-PEERS = ("rank()", "dense_rank()", "sum(j)", "count(*)", "max(j)", "min(j)", "avg(j)", "count(j)")
+PEERS = (
+    "rank()", "dense_rank()", "sum(j)", "count(*)", "max(j)", "min(j)", "avg(j)", "count(j)",
+    "median(j)", "arg_min(j, i)", "max(j) FILTER (WHERE o)",
+)  # fmt: skip
 
 
 def _windows() -> Iterator[str]:
@@ -616,6 +621,7 @@ INSIDE = (
     "max(i) - min(i)", "sum(i) / count(*)", "sum(i) / count(i)", "coalesce(sum(i), 0)",
     "sum(b // 4096)",
     "max(b)", "avg(b)", "min(o)", "sum(o::INTEGER)",
+    "max(who)", "arg_max(i, r) FILTER (WHERE o)", "first(i ORDER BY r)", "sum(who - 700)",
 )  # fmt: skip
 
 
