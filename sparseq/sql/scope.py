@@ -275,6 +275,13 @@ class Scope:
         """The name that the query may use for the user."""
         return min(self.private[0].users or {"user"})
 
+    @property
+    def user_of_all_rows(self) -> str:
+        """The user as the query may write it, whatever row a join has not found."""
+        aliases = sorted(self._full) or [self.private[0].alias]
+        names = [f"{alias}.{min(self.sources[alias].users or {'user'})}" for alias in aliases]
+        return names[0] if len(names) == 1 else f"coalesce({', '.join(names)})"
+
     def is_user(self, e: exp.Expr | None) -> bool:
         """Tell whether an expression is the row's user on every row."""
         return self._names_user(e) and not self.may_lack_user(e)

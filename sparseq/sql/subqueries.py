@@ -380,12 +380,23 @@ class _Inner:
         expressions = group.expressions if group is not None else []
         self.keys = [k for k in expressions if not isinstance(k, exp.Literal)]
         self.grouped = _is_grouped(self.select)
+        self._check_keys()
         self.steps: list[Term] = []  # computed before the projection, as _step0, _step1 …
         self.users: set[str] = set()
         # of each window that leaves ties: its order with them, and that of the ties alone
         self.orders: dict[tuple[str, ...], list[str]] = {}
         self.columns: dict[str, ColumnFacts] = {}
         self.values = PublicValues(scope, scope.public)
+
+    def _check_keys(self) -> None:
+        """Refuse groups of the user of rows that a join may not have found: NULL is one group."""
+        lacking = [k for k in self.keys if self.private and self.scope.may_lack_user(k)]
+        if lacking and not any(map(self._is_user, self.keys)):
+            (key, *_) = lacking[0].find_all(exp.Column)
+            refuse(
+                f"{key.table}.{key.name} is NULL where a join found no row: they are one group",
+                f"GROUP BY {self.scope.user_of_all_rows}",
+            )
 
     def source(self) -> FromItem:
         projections = [self._projection(p) for p in self.select.expressions]

@@ -554,7 +554,7 @@ FRAMES = (
 )  # fmt: skip
 PEERS = (
     "rank()", "dense_rank()", "sum(j)", "count(*)", "max(j)", "min(j)", "avg(j)", "count(j)",
-    "median(j)", "arg_min(j, i)", "max(j) FILTER (WHERE o)",
+    "median(j)", "arg_min(j, r)", "max(j) FILTER (WHERE o)",
 )  # fmt: skip
 
 

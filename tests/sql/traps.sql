@@ -84,6 +84,24 @@ SELECT hour(t) AS g, count(*) AS n FROM e WHERE t IS NULL OR hour(t) IN (1, 2) G
 
 SELECT k, bool_and AS g, count(*) AS n FROM (SELECT who, k, bool_and(o) AS bool_and FROM e GROUP BY who, k) AS x GROUP BY k, g
 
+-- # groups and values of the person, whom a join may not have found
+
+SELECT count(*) AS n FROM (SELECT v.who, count(*) AS c FROM e LEFT JOIN visits AS v ON v.who = e.who GROUP BY v.who) AS g WHERE c > 1
+
+SELECT count(*) AS n FROM (SELECT e.who, max(v.who) AS c FROM e FULL JOIN visits AS v ON v.who = e.who GROUP BY e.who) AS g WHERE c > 700
+
+SELECT count(*) AS n FROM (SELECT e.who, count(v.m) AS c FROM e LEFT JOIN visits AS v ON v.who = e.who GROUP BY e.who) AS g WHERE c > 1
+
+SELECT count(*) AS n FROM (SELECT coalesce(e.who, v.who) AS w, count(*) AS c FROM e FULL JOIN visits AS v ON v.who = e.who GROUP BY 1) AS g WHERE c > 1
+
+SELECT count(*) AS n FROM (SELECT e.who, max(v.who) AS c FROM e LEFT JOIN visits AS v ON v.who = e.who GROUP BY e.who) AS g WHERE c > 700
+
+SELECT count(*) AS n, countif(m > 700) AS y FROM (SELECT who, max(who) AS m FROM e WHERE i > 0 GROUP BY who) AS g
+
+SELECT count(*) AS n FROM (SELECT who, median(who) - 700 AS m, arg_max(who, r) AS a FROM e GROUP BY who) AS g WHERE m > 0 AND a < 1200
+
+SELECT count(*) AS n FROM (SELECT who, first_value(who) OVER (PARTITION BY who ORDER BY r) AS m FROM e) AS g WHERE m % 2 = 0
+
 -- # overflow and what is not finite, as docs/functions.md has them
 
 SELECT count(x) AS n FROM (SELECT who, sum(b) AS x FROM e GROUP BY who) AS g
