@@ -558,18 +558,23 @@ def rewritten(tree: exp.Expr, catalog: Catalog | None = None) -> exp.Expr:
         if (done := respelt(node)) is not node:
             node.replace(done)
     tree = tree.transform(_node, copy=False)
-    for select in list(tree.find_all(exp.Select)):
+    for select in _selects_with(tree, exp.Rollup, exp.Cube, exp.GroupingSets):
         whole = without_sets(select)
         if select is tree:
             tree = whole
         elif whole is not select:
             select.replace(_select(whole))
+    for select in _selects_with(tree, exp.Array):
+        _quantile_lists(select)
     for select in list(tree.find_all(exp.Select)):
-        if select.find(exp.Array) is not None:
-            _quantile_lists(select)
         for rule in _RULES:
             rule(select)
     return _select(tree)
+
+
+def _selects_with(tree: exp.Expr, *kinds: type[exp.Expr]) -> list[exp.Select]:
+    """Return the SELECTs that have such an expression in them."""
+    return [s for s in tree.find_all(exp.Select) if s.find(*kinds) is not None]
 
 
 def _select(tree: exp.Expr) -> exp.Expr:

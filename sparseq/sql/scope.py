@@ -158,8 +158,9 @@ class Scope:
         for cte in select.ctes:
             self.ctes[cte.alias] = self._derive(cte.this, cte.alias)
         self._joins: list[tuple[FromItem, Conjuncts]] = []
-        unnest(select, lambda inner: reads_people(inner, self.ctes, public.catalog))
-        PublicSubqueries(select, public, inner, self.ctes).answer()
+        if len(list(select.find_all(exp.Select))) > 1:
+            unnest(select, lambda inner: reads_people(inner, self.ctes, public.catalog))
+            PublicSubqueries(select, public, inner, self.ctes).answer()
         self._read_from()
         where = select.args.get("where")
         self.where: Conjuncts = conjuncts(where.this if where else None)
