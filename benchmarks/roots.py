@@ -22,8 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 import sparseq
-from sparseq.ledger._duckdb.journal import RootChain
-from sparseq.ledger.protocol import Entry, Ledger, Release
+from sparseq.ledger.protocol import Entry, Ledger, Release, RootChain
 
 SIZES, TURNS, MOST = (10_000, 100_000, 1_000_000), 60, 10
 """People; commits of each kind; what a root may add, in percent of the rest of its commit."""

@@ -30,8 +30,9 @@ from benchmarks.stores import made_store
 from sparseq.base.errors import ParameterError, SparseqError, StoreError
 from sparseq.cli.app import sparseq as command_line
 from sparseq.cli.session import COMMANDS
-from sparseq.ledger._duckdb.journal import ROOT_KEY, Journal, RootChain
+from sparseq.ledger._duckdb.journal import Journal
 from sparseq.ledger.accounts import pack, pack_set
+from sparseq.ledger.protocol import ROOT_KEY, RootChain
 from sparseq.server.http.app import ENDPOINTS, application
 from sparseq.server.jobs import KINDS
 from sparseq.server.mcp import TOOLS
@@ -324,7 +325,7 @@ def test_an_account_that_is_made_smaller_is_under_no_root_that_anybody_saw(
         columns = "id, users, charges, coalesce(departed, ''::BLOB)"
         rows = raw.execute(f"SELECT {columns} FROM ledger.release ORDER BY id").fetchall()
         for number, *parts in rows:
-            hashes = chain.add(journal.read(number), *parts, b"", b"")
+            hashes = chain.add(journal.read(number), [*parts, b"", b""])
             raw.execute("UPDATE ledger.release_1 SET sealed = ?, root = ? WHERE id = ?",
                         [*hashes, number])  # fmt: skip
     with sparseq.connect(path) as con:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from sparseq.lake.fenced_log import FencedLog, LogFile, Overtaken
 from sparseq.ledger.accounts import Departures, Index, Ints, pack, pack_set, unpack, unpack_set
 from sparseq.ledger.lifetimes import Lifetimes
 from sparseq.ledger.notes import USER, CuratorLine, Fact, LoggedLine, Note, NoteTable, RequestId
-from sparseq.ledger.protocol import Entry, Release
+from sparseq.ledger.protocol import Entry, Parts, Release, RootChain, check_past
 from sparseq.ledger.purposes import DRAWS, PURPOSES, Pot, Pots, Purpose, read
 
 # -- rows of a lake's ledger: releases, charges by bucket, notes, and sums of what was spent -------
@@ -41,8 +42,11 @@ RELEASES = pa.schema(
         "confidence": pa.float64(),
         "answer": pa.binary(),
         "pot": pa.int8(),
+        "sealed": pa.binary(),
+        "root": pa.binary(),
     }
 )
+"""The last two are not in files of the versions that gave no roots."""
 CHARGES = pa.schema(
     {
         "bucket": pa.int32(),
@@ -124,7 +128,7 @@ def table(kind: str, rows: Sequence[Sequence[Any]]) -> pa.Table:
 
 
 def release_row(release: Release) -> list[Any]:
-    """Return a release as a row."""
+    """Return a release, with its root, as a row."""
     request = None if release.request is None else release.request.stored
     return [
         release.id,
@@ -137,6 +141,8 @@ def release_row(release: Release) -> list[Any]:
         release.confidence,
         release.answer,
         int(release.pot),
+        bytes.fromhex(release.sealed),
+        bytes.fromhex(release.root),
     ]
 
 
@@ -154,6 +160,8 @@ def release_of(row: dict[str, Any]) -> Release:
         row["confidence"],
         row["answer"],
         Pot(row["pot"]),
+        (row.get("sealed") or b"").hex(),
+        (row.get("root") or b"").hex(),
     )
 
 
@@ -165,6 +173,12 @@ def charge_rows(entries: Iterable[Entry], buckets: int) -> list[list[Any]]:
         for bucket, places, at in by_bucket(e.users, buckets)
     ]
     return sorted(rows, key=lambda row: (row[0], row[1]))
+
+
+def parts_of(users: Index, charges: Ints, departed: Index) -> Parts:
+    """Return whom a release charged, as its root has it."""
+    left = pack_set(departed) if len(departed) else b""
+    return pack_set(users), pack(charges), left, b"", b""
 
 
 def departed_rows(entries: Iterable[Entry]) -> list[list[Any]]:
@@ -271,6 +285,7 @@ def join_charges(parts: list[tuple[Index, Ints]]) -> tuple[Index, Ints]:
 # -- a ledger in a lake: a fenced log of Parquet files, with what everybody has in memory ----------
 
 Names = Callable[[Iterable[int]], dict[int, Any]]
+_AT_ONCE = 64  # releases whose charges are in memory at once
 _FILES = 256  # small ones of one kind, that are left as they are
 _SMALL = 1 << 20  # bytes
 
@@ -322,6 +337,8 @@ class LakeLedger:
         self._pending: list[Note] | None = None
         self._laid: dict[int, list[Any]] = {}
         self._anew = False
+        last = self.read(len(self)) if len(self) else None
+        self._chain = RootChain.after(last, self.fact)
 
     # -- opening -----------------------------------------------------------------------------------
 
@@ -348,17 +365,14 @@ class LakeLedger:
     def _restore(self) -> None:
         """Set what everybody has spent to the last sum and the charges after it."""
         since = 0
-        for some in self._log.rows(self._log.head.of("spent")):
-            for row in some.to_pylist():
-                since, spent = row["release"], unpack(row["charges"])
-                places = self.pots[Pot(row["pot"])].spent[row["bucket"] :: self._buckets]
-                if since > len(self) or len(spent) > len(places):
-                    raise StoreError("the ledger has a sum that fits no release", "restore a copy")
-                places[: len(spent)] = spent
-        later = pc.field("release") > since
-        for some in self._log.rows(self._log.head.of("charges"), where=later):
-            for row in some.to_pylist():
-                self._charge(row)
+        for row in self._rows("spent"):
+            since, spent = row["release"], unpack(row["charges"])
+            places = self.pots[Pot(row["pot"])].spent[row["bucket"] :: self._buckets]
+            if since > len(self) or len(spent) > len(places):
+                raise StoreError("the ledger has a sum that fits no release", "restore a copy")
+            places[: len(spent)] = spent
+        for row in self._rows("charges", pc.field("release") > since):
+            self._charge(row)
         for _, accounts in self.pots.items():
             if np.any((accounts.spent < 0) | (accounts.spent > accounts.budgets)):
                 raise StoreError("the ledger has an account that is overdrawn", "restore a copy")
@@ -372,14 +386,12 @@ class LakeLedger:
         self._unfolded += len(users)
 
     def _restore_departures(self) -> None:
-        departed = [r for t in self._log.rows(self._log.head.of("departed")) for r in t.to_pylist()]
-        for row in sorted(departed, key=lambda row: int(row["release"])):
+        for row in sorted(self._rows("departed"), key=lambda row: int(row["release"])):
             self.departures.add(row["release"], unpack_set(row["users"]))
 
     def _read_notes(self) -> KeptNotes:
         notes = KeptNotes()
-        rows = [r for t in self._log.rows(self._log.head.of("notes")) for r in t.to_pylist()]
-        for row in sorted(rows, key=lambda row: (row["version"], row["place"])):
+        for row in sorted(self._rows("notes"), key=lambda row: (row["version"], row["place"])):
             notes.add(row["of"], row["note"])
         return notes
 
@@ -414,21 +426,57 @@ class LakeLedger:
         for number, entry in enumerate(entries, self.next_id):
             if entry.release.id != number:
                 raise StoreError(f"release {entry.release.id} does not follow {number - 1}")
-        notes = [note for entry in entries for note in self._with_failures(entry)]
+        chain = replace(self._chain)
+        releases = [self._with_root(entry, chain) for entry in entries]
+        notes = [*chain.facts(), *(n for entry in entries for n in self._with_failures(entry))]
         written = {
-            "releases": [release_row(entry.release) for entry in entries],
+            "releases": list(map(release_row, releases)),
             "charges": charge_rows(entries, self._buckets),
             "departed": departed_rows(entries),
             "notes": self._note_rows(notes),
         }
         files = self._extend(written, ())
-        for entry in entries:
+        self._chain = replace(chain, new=False)
+        for release in releases:
             self._where.append(files["releases"])
-            self._recent[entry.release.id] = entry.release
-            if entry.release.request is not None:
-                self._requests[entry.release.request.stored] = entry.release.id
+            self._recent[release.id] = release
+            if release.request is not None:
+                self._requests[release.request.stored] = release.id
         self._unfolded += sum(len(entry.users) for entry in entries)
         self._take_notes(written["notes"])
+
+    def _with_root(self, entry: Entry, chain: RootChain) -> Release:
+        parts = parts_of(entry.users, entry.charges, entry.departed)
+        sealed, root = chain.add(entry.release, parts)
+        return replace(entry.release, sealed=sealed.hex(), root=root.hex())
+
+    def chain(self) -> RootChain:
+        """See `Ledger`: after a commit that failed, this ledger is closed."""
+        return self._chain
+
+    def past(self) -> Iterator[tuple[Release, Parts]]:
+        """See `Ledger`."""
+        nobody = np.zeros(0, np.int32)
+        left = {r["release"]: unpack_set(r["users"]) for r in self._rows("departed")}
+        for first in range(1, len(self) + 1, _AT_ONCE):
+            some = range(first, min(first + _AT_ONCE, len(self) + 1))
+            charges, releases = self._charges(some), self._read(set(some))
+            for number in some:
+                users, units = join_charges(charges[number])
+                yield releases[number], parts_of(users, units, left.get(number, nobody))
+
+    def _charges(self, some: range) -> dict[int, list[tuple[Index, Ints]]]:
+        """Return who paid how much for some releases, by bucket."""
+        found: dict[int, list[tuple[Index, Ints]]] = {number: [] for number in some}
+        of_them = (pc.field("release") >= some[0]) & (pc.field("release") <= some[-1])
+        for row in self._rows("charges", of_them):
+            found[row["release"]].append((people_of(row, self._buckets), unpack(row["charges"])))
+        return found
+
+    def _rows(self, kind: str, where: pc.Expression | None = None) -> Iterator[dict[str, Any]]:
+        """Yield the rows of all files of a kind."""
+        for some in self._log.rows(self._log.head.of(kind), where=where):
+            yield from some.to_pylist()
 
     def _extend(
         self, written: Mapping[str, pa.Table | list[list[Any]]], old: Sequence[LogFile]
@@ -498,7 +546,7 @@ class LakeLedger:
         if kind == "notes":
             return self._notes.rows(self._log.head.version + 1)
         order = [name for name in ("bucket", "release") if name in KINDS[kind].names]
-        whole = pa.concat_tables(self._log.rows(files))
+        whole = pa.concat_tables(self._log.rows(files), promote_options="default")
         return whole.sort_by([(name, "ascending") for name in order])
 
     @property
@@ -524,22 +572,21 @@ class LakeLedger:
         return self._log.orphans()
 
     def audit(self) -> None:
-        """Add all charges up again, from the first release on.
+        """Add all charges up again, from the first release on, and make all roots again.
 
         Raises:
-            StoreError: It is not what the accounts say, or a file is damaged.
+            StoreError: It is not what the accounts or the roots say, or a file is damaged.
         """
         damaged = self._log.damaged()
         if damaged:
             raise StoreError(f"damaged: {', '.join(file.path for file in damaged)}")
         again = {pot: np.zeros(len(accounts), np.int64) for pot, accounts in self.pots.items()}
-        for some in self._log.rows(self._log.head.of("charges")):
-            for row in some.to_pylist():
-                users = people_of(row, self._buckets)
-                again[Pot(row["pot"])][users] += unpack(row["charges"])
+        for row in self._rows("charges"):
+            again[Pot(row["pot"])][people_of(row, self._buckets)] += unpack(row["charges"])
         for pot, accounts in self.pots.items():
             if not np.array_equal(accounts.spent, again[pot]):
                 raise StoreError(f"what was spent of {pot.name.lower()} is not the sum of charges")
+        check_past(self.chain().key, self.past(), {})
 
     # -- reading back ------------------------------------------------------------------------------
 
@@ -606,14 +653,7 @@ class LakeLedger:
 
     def charges(self, release_id: int) -> tuple[Index, Ints]:
         """See `Ledger`."""
-        parts = [
-            (people_of(row, self._buckets), unpack(row["charges"]))
-            for some in self._log.rows(
-                self._log.head.of("charges"), where=pc.field("release") == release_id
-            )
-            for row in some.to_pylist()
-        ]
-        return join_charges(parts)
+        return join_charges(self._charges(range(release_id, release_id + 1))[release_id])
 
     def identifiers(self, users: Iterable[int]) -> dict[int, Any]:
         """See `Ledger`."""
@@ -622,13 +662,11 @@ class LakeLedger:
     def payments(self, user: int) -> list[tuple[int, int]]:
         """See `Ledger`."""
         bucket, paid = user % self._buckets, list[tuple[int, int]]()
-        theirs = pc.field("bucket") == bucket
-        for some in self._log.rows(self._log.head.of("charges"), where=theirs):
-            for row in some.to_pylist():
-                users = people_of(row, self._buckets)
-                at = int(np.searchsorted(users, user))
-                if at < len(users) and users[at] == user:
-                    paid.append((row["release"], int(unpack(row["charges"])[at])))
+        for row in self._rows("charges", pc.field("bucket") == bucket):
+            users = people_of(row, self._buckets)
+            at = int(np.searchsorted(users, user))
+            if at < len(users) and users[at] == user:
+                paid.append((row["release"], int(unpack(row["charges"])[at])))
         return sorted(one for one in paid if one[1])
 
     def paid_from(self, pot: Pot) -> int:

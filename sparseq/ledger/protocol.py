@@ -13,16 +13,21 @@ person is taken in again: so the newest note of each is enough, and mostly a lit
 from __future__ import annotations
 
 import datetime as dt
+import hmac
+import json
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
+from hashlib import sha256
 from pathlib import Path
+from struct import Struct
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from sparseq.base.errors import StoreError
 from sparseq.ledger.accounts import Index, Ints
 from sparseq.ledger.notes import USER, Asker, Fact, NoteRows, NoteTable, RequestId
 from sparseq.ledger.purposes import Pot
@@ -108,6 +113,141 @@ class Loss:
     missing: str
 
 
+# -- roots of releases: each has a hash of itself, of whom it charged, and of all that was before --
+#
+# Whoever has seen the root of a release has a promise of the whole past: whatever of it is changed,
+# its root is another. It tells nothing of anybody.
+
+ROOT_KEY = "root key"
+"""The fact that has the secret key of all salts, 256 bits in hexadecimal digits."""
+ACCOUNT_ROOT = "account root"
+"""The fact that says after which release the last root of accounts was made, and which it is."""
+_NOTHING, _LENGTH = bytes(32), Struct(">Q")
+Parts = Sequence[bytes | memoryview]
+"""Who paid, and how much; who was left out for the first time; people and units over all windows.
+Each as it is packed; empty where there is none."""
+
+
+def said_of(release: Release) -> dict[str, Any]:
+    """Return what a person is told of an answer that charged her, in the order of the hash."""
+    return {
+        "release": release.id,
+        "released_at": release.released_at.isoformat(timespec="seconds") + "Z",
+        "asked_by": release.asker.value,
+        "request": release.request_id or "",
+        "question": release.query,
+    }
+
+
+def said_hash(release: Release) -> bytes:
+    """Return the SHA-256 of what is said of it, as a JSON list without spaces, in ASCII."""
+    text = json.dumps(list(said_of(release).values()), separators=(",", ":"))
+    return sha256(text.encode()).digest()
+
+
+@dataclass
+class RootChain:
+    """Gives releases their roots, one after the other.
+
+    public  SHA-256 of what is said of it (`said_hash`), SHA-256 of the answer
+    sealed  SHA-256(HMAC(key, "charges" public), pot, then of each part: its length, its bytes)
+    root    SHA-256(3, root before, public, sealed)
+
+    Parts are what is written of whom it charged. The salt is secret, and of this answer alone: so
+    nobody can try whom it may have charged, and copies of a store have other salts for other noise.
+
+    Attributes:
+        key: Secret.
+        head: The root before; 32 zero bytes: there is none.
+        new: The key is not in the store yet.
+    """
+
+    key: bytes
+    head: bytes = _NOTHING
+    new: bool = False
+
+    @classmethod
+    def after(cls, last: Release | None, fact: Callable[[str], Any]) -> RootChain:
+        """Return what gives the next release its root.
+
+        Args:
+            last: The release before; None: there is none.
+            fact: Returns what a ledger keeps under a name.
+        """
+        key, accounts = fact(ROOT_KEY), fact(ACCOUNT_ROOT)
+        chain = cls(bytes.fromhex(key or "") or secrets.token_bytes(32), new=key is None)
+        root, number = ("", 0) if last is None else (last.root, last.id)
+        if accounts is not None and (accounts["release"] == number or not root):
+            root = accounts["root"]
+        chain.head = bytes.fromhex(root) or _NOTHING
+        return chain
+
+    def facts(self) -> list[Fact]:
+        """Return what a commit has to write with the first root."""
+        return [Fact(ROOT_KEY, self.key.hex())] if self.new else []
+
+    def facts_of_accounts(self, release: int, root: bytes) -> list[Fact]:
+        """Return what has the next release's root hold a root of accounts."""
+        said = {"release": release, "root": root.hex()}
+        return [Fact(ROOT_KEY, self.key.hex()), Fact(ACCOUNT_ROOT, said)]
+
+    def add(self, release: Release, parts: Parts) -> tuple[bytes, bytes]:
+        """Return what seals whom a release charged, and its root, which is the next one's head."""
+        public = said_hash(release) + sha256(release.answer).digest()
+        sealed = sha256(hmac.digest(self.key, b"charges" + public, "sha256") + bytes([release.pot]))
+        for part in parts:
+            sealed.update(_LENGTH.pack(len(part)))
+            sealed.update(part)
+        self.head = sha256(b"\3" + self.head + public + sealed.digest()).digest()
+        return sealed.digest(), self.head
+
+    def _follow(self, release: int, row: Mapping[str, str] | None) -> None:
+        """Put a root of accounts, if one was made after a release, into the chain."""
+        if row is not None:
+            root = account_root(self.head, release, bytes.fromhex(row["tree"]))
+            if (self.head.hex(), root.hex()) != (row["before"], row["root"]):
+                raise changed_past(release)
+            self.head = root
+
+
+def check_past(
+    key: bytes, past: Iterable[tuple[Release, Parts]], accounts: Mapping[int, Mapping[str, str]]
+) -> None:
+    """Compute the root of each release again.
+
+    Args:
+        key: Secret.
+        past: All releases in order, as they are written, and whom they charged.
+        accounts: Roots of accounts by the release that each was made after: its tree, the root
+            before, itself.
+
+    Raises:
+        StoreError: One is another: what was asked, answered or charged has been changed.
+    """
+    chain, begun = RootChain(key), False
+    chain._follow(0, accounts.get(0))
+    for release, parts in past:
+        begun = begun or bool(release.root)
+        if begun:
+            hashes = tuple(one.hex() for one in chain.add(release, parts))
+            if hashes != (release.sealed, release.root):
+                raise changed_past(release.id)
+        chain._follow(release.id, accounts.get(release.id))
+
+
+def changed_past(release: int) -> StoreError:
+    """Return what is said where the past is not what its root says."""
+    return StoreError(
+        f"the past up to release {release} is not what was published",
+        "restore a copy, and report it",
+    )
+
+
+def account_root(before: bytes, release: int, tree: bytes) -> bytes:
+    """Return the root of accounts after a release, from the top of their tree."""
+    return sha256(b"\2" + before + _LENGTH.pack(release) + tree).digest()
+
+
 # -- the protocol of a ledger: who has spent what, and every release, durable, for the stream ------
 
 
@@ -182,6 +322,12 @@ class Ledger(Protocol):
 
     def charges(self, release_id: int) -> tuple[Index, Ints]:
         """Return who paid how much for a release: private."""
+
+    def past(self) -> Iterable[tuple[Release, Parts]]:
+        """Yield all releases in order, as they are written, and whom they charged: private."""
+
+    def chain(self) -> RootChain:
+        """Return what gives the next release its root; whoever adds to it has to write it."""
 
     def payments(self, user: int) -> list[tuple[int, int]]:
         """Return the releases that a person has paid for, each with the charge: private."""

@@ -45,11 +45,18 @@ from sparseq.base.arguments import check_arguments
 from sparseq.base.defaults import DELTA
 from sparseq.base.errors import ParameterError, StoreError
 from sparseq.engine._duckdb.people import person_of
-from sparseq.ledger._duckdb.journal import ROOT_KEY, account_root, changed_past, said_hash, said_of
 from sparseq.ledger.accounts import unpack, unpack_set
 from sparseq.ledger.lifetimes import LIFETIMES
 from sparseq.ledger.notes import USER, NoteTable
-from sparseq.ledger.protocol import Ledger
+from sparseq.ledger.protocol import (
+    ROOT_KEY,
+    Ledger,
+    account_root,
+    changed_past,
+    check_past,
+    said_hash,
+    said_of,
+)
 from sparseq.ledger.purposes import Pot
 from sparseq.store._duckdb.file_backend import as_duckdb
 from sparseq.store.store import Store
@@ -300,7 +307,7 @@ def publish_root(store: Store) -> dict[str, Any]:
         release, published_at, tree, before and root. Hashes are in hexadecimal digits.
 
     Raises:
-        StoreError: It is a lake, or can't be written.
+        StoreError: It is a lake, it can't be written, or the past is not what was published.
 
     Example:
         >>> import sparseq, pyarrow as pa
@@ -310,7 +317,8 @@ def publish_root(store: Store) -> dict[str, Any]:
         (0, True)
     """
     with store.stream.held():
-        ledger, roots = as_duckdb(store.backend).ledger, _roots(store)
+        as_duckdb(store.backend)  # in a lake, who comes may take a number below others'
+        ledger, roots = store.stream.ledger, _roots(store)
         if roots and roots[-1]["release"] == len(ledger):
             return _public(roots[-1])
         _check_past(store, roots)
@@ -330,10 +338,12 @@ def publish_root(store: Store) -> dict[str, Any]:
         }
 
         def work() -> None:
-            ledger.put_account_root(release, root)
+            for fact in chain.facts_of_accounts(release, root):
+                ledger.write(fact)
             ledger.write(ROOTS.rows(**row))
 
         ledger.in_transaction(work)
+        chain.head, chain.new = root, False
         return _public(row)
 
 
@@ -367,7 +377,8 @@ def published_roots(store: Store) -> list[dict[str, Any]]:
 
 
 def _check_past(store: Store, roots: Sequence[Mapping[str, Any]]) -> None:
-    as_duckdb(store.backend).ledger.check_roots({row["release"]: row for row in roots})
+    ledger = store.stream.ledger
+    check_past(ledger.chain().key, ledger.past(), {row["release"]: row for row in roots})
 
 
 def keep_names(ledger: Ledger, users: Sequence[int]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
@@ -21,7 +22,8 @@ from sparseq.lake.doctor import examine, swept
 from sparseq.lake.fenced_log import FencedLog
 from sparseq.lake.lake_ledger import LakeLedger
 from sparseq.lake.lake_store import LakeBackend
-from sparseq.ledger.accounts import pack, unpack
+from sparseq.ledger.accounts import pack, pack_set, unpack
+from sparseq.ledger.protocol import ROOT_KEY
 
 pytest.importorskip("deltalake", reason="pip install 'sparseq[lake]'")
 COUNT = "SELECT count(*) AS n FROM t"
@@ -115,6 +117,51 @@ def test_a_sum_that_is_not_that_of_the_charges_is_found(lake: Path) -> None:
     less = [list((row | {"charges": pack(unpack(row["charges"]) // 2)}).values()) for row in sums]
     log.commit([log.put("spent", rows.table("spent", less))], old)
     assert "not the sum" in wrong(lake)["accounts"]
+
+
+@pytest.mark.parametrize("what", ["query", "answer", "charges", "departed", "request", "root"])
+def test_a_past_that_was_changed_is_found(lake: Path, what: str) -> None:
+    """By whoever has the lake's keys, and writes its files as they are to be."""
+    ledger = LakeBackend(lake).ledger
+    log, kind = ledger._log, "charges" if what == "charges" else "releases"
+    old = log.head.of(kind)
+    past = [row for some in log.rows(old) for row in some.to_pylist()]
+    if what == "departed":
+        log.commit(
+            [log.put("departed", rows.table("departed", [[2, pack_set(np.array([3], np.int32))]]))]
+        )
+    elif what == "charges":  # one pays more of the first, and less of the last
+        first, other = (row for row in past if row["bucket"] == 0 and row["release"] in (1, 4))
+        units = unpack(first["charges"])
+        units[0] += 1
+        less = unpack(other["charges"])
+        less[0] -= 1
+        first["charges"], other["charges"] = bytes(pack(units)), bytes(pack(less))
+        log.commit([log.put(kind, rows.table(kind, [list(r.values()) for r in past]))], old)
+    else:
+        other = {"query": "SELECT 1", "answer": b"9", "request": "analyst/z", "root": bytes(32)}
+        past[1][what] = other[what]
+        log.commit([log.put(kind, rows.table(kind, [list(r.values()) for r in past]))], old)
+    assert wrong(lake)["accounts"] != ""
+
+
+def test_a_lake_of_a_version_without_roots_gets_them_from_its_next_answer_on(lake: Path) -> None:
+    ledger = LakeBackend(lake).ledger
+    log, ledger._anew = ledger._log, True
+    old = log.head.of("releases")
+    bare = pa.concat_tables(log.rows(old)).drop_columns(["sealed", "root"])
+    kept = [note for note in ledger._notes.rows(1) if ROOT_KEY not in str(note[3])]
+    log.commit([log.put("releases", bare), log.put("notes", rows.table("notes", kept))],
+               [*old, *log.head.of("notes")])  # fmt: skip
+    with sparseq.connect(lake) as opened:
+        assert {one.root for one in opened.releases()} == {""}
+        opened.sql(COUNT, fresh=True)
+    with sparseq.connect(lake) as opened:
+        opened.sql(COUNT, fresh=True)
+        opened.stream.ledger.fold(1)
+    with sparseq.connect(lake) as opened:
+        assert [len(one.root) for one in opened.releases()] == [0, 0, 0, 0, 64, 64]
+    assert wrong(lake) == {}
 
 
 def test_a_fence_that_does_not_hold_is_found(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,11 +19,6 @@ When DuckDB takes its log into a table, it writes that table's last row group an
 answer that it falls on would wait for that. So a table takes `SEGMENT_BYTES`, and then the next one
 begins, in the transaction that writes to it. `ledger.release` is a view of them all.
 
-Roots of releases: each has a hash of itself, of whom it charged, and of all that was before it.
-
-Whoever has seen the root of a release has a promise of the whole past: whatever of it is changed,
-its root is another. It tells nothing of anybody.
-
 Request ids that have a release: looked up in the store, so that memory does not grow with it.
 
 Almost every id that is asked about is new. A sieve (Bloom 1970) tells most of those apart without
@@ -33,14 +28,8 @@ which costs a look into the store and nothing else.
 
 from __future__ import annotations
 
-import hmac
-import json
-import secrets
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from hashlib import sha256
-from struct import Struct
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -54,7 +43,7 @@ from sparseq.ledger._duckdb.session import StoreSession
 from sparseq.ledger.accounts import pack, pack_set, unpack, unpack_set
 from sparseq.ledger.lifetimes import LIFETIMES
 from sparseq.ledger.notes import Fact, Note, NoteRows, NoteTable, RequestId
-from sparseq.ledger.protocol import Entry, Release
+from sparseq.ledger.protocol import Entry, Parts, Release, RootChain
 from sparseq.ledger.purposes import Pot, Pots
 
 if TYPE_CHECKING:
@@ -158,70 +147,6 @@ class Segments:
         self._con.register("entries", pa.table(columns, schema=self._schema))
         self._con.execute(f"INSERT INTO {self._table} SELECT * FROM entries")
         self._con.unregister("entries")
-
-
-# -- roots of releases -----------------------------------------------------------------------------
-
-ROOT_KEY = "root key"
-"""The fact that has the secret key of all salts, 256 bits in hexadecimal digits."""
-ACCOUNT_ROOT = "account root"
-"""The fact that says after which release the last root of accounts was made, and which it is."""
-_NOTHING, _LENGTH = bytes(32), Struct(">Q")
-
-
-def said_of(release: Release) -> dict[str, Any]:
-    """Return what a person is told of an answer that charged her, in the order of the hash."""
-    return {
-        "release": release.id,
-        "released_at": release.released_at.isoformat(timespec="seconds") + "Z",
-        "asked_by": release.asker.value,
-        "request": release.request_id or "",
-        "question": release.query,
-    }
-
-
-def said_hash(release: Release) -> bytes:
-    """Return the SHA-256 of what is said of it, as a JSON list without spaces, in ASCII."""
-    text = json.dumps(list(said_of(release).values()), separators=(",", ":"))
-    return sha256(text.encode()).digest()
-
-
-@dataclass
-class RootChain:
-    """Gives releases their roots, one after the other.
-
-    public  SHA-256 of what is said of it (`said_hash`), SHA-256 of the answer
-    sealed  SHA-256(HMAC(key, "charges" public), pot, then of each part: its length, its bytes)
-    root    SHA-256(3, root before, public, sealed)
-
-    Parts are what is written of whom it charged. The salt is secret, and of this answer alone: so
-    nobody can try whom it may have charged, and copies of a store have other salts for other noise.
-
-    Attributes:
-        key: Secret.
-        head: The root before; 32 zero bytes: there is none.
-        new: The key is not in the store yet.
-    """
-
-    key: bytes
-    head: bytes = _NOTHING
-    new: bool = False
-
-    def add(self, release: Release, *parts: bytes | memoryview) -> tuple[bytes, bytes]:
-        """Return what seals whom a release charged, and its root, which is the next one's before.
-
-        Args:
-            release: Which.
-            parts: Who paid, and how much; who was left out for the first time; people and units
-                over all windows. Each as it is packed; empty where there is none.
-        """
-        public = said_hash(release) + sha256(release.answer).digest()
-        sealed = sha256(hmac.digest(self.key, b"charges" + public, "sha256") + bytes([release.pot]))
-        for part in parts:
-            sealed.update(_LENGTH.pack(len(part)))
-            sealed.update(part)
-        self.head = sha256(b"\3" + self.head + public + sealed.digest()).digest()
-        return sealed.digest(), self.head
 
 
 # -- request ids that have a release ---------------------------------------------------------------
@@ -459,10 +384,8 @@ class Journal:
         rows = [_row(entry, chain) for entry in entries]
         self._con.execute("BEGIN")
         self._segments.append(rows)
-        key = [Fact(ROOT_KEY, chain.key.hex())] if chain.new else []
-        for note in _merge_notes(
-            [*key, *(note for entry in entries for note in self._notes(entry))]
-        ):
+        notes = [note for entry in entries for note in self._notes(entry)]
+        for note in _merge_notes([*chain.facts(), *notes]):
             DuckNotes(self._con, self._noted).write(note)
         self.committing = True
         self._con.execute("COMMIT")
@@ -480,50 +403,23 @@ class Journal:
     def chain(self) -> RootChain:
         """Return what gives the next release its root."""
         if self._chain is None:
-            keys = [ROOT_KEY, ACCOUNT_ROOT]
-            sql = "SELECT key, value FROM meta WHERE key IN (?, ?)"
-            known = {k: json.loads(v) for k, v in self._con.execute(sql, keys).fetchall()}
-            key = bytes.fromhex(known.get(ROOT_KEY, "")) or secrets.token_bytes(32)
-            chain = RootChain(key, new=ROOT_KEY not in known)
-            of_accounts = known.get(ACCOUNT_ROOT, {"release": 0, "root": _NOTHING.hex()})
-            last = self.read(self._last).root if self._last else ""
-            newer = of_accounts["release"] == self._last or not last
-            chain.head = bytes.fromhex(of_accounts["root"] if newer else last)
-            self._chain = chain
+            last = self.read(self._last) if self._last else None
+            self._chain = RootChain.after(last, DuckNotes(self._con).fact)
         return self._chain
 
-    def put_account_root(self, release: int, root: bytes) -> None:
-        """Have the next release's root hold a root of accounts; in a transaction of the caller."""
-        chain, self._chain = self.chain(), None  # read again: the transaction may fail
-        notes = DuckNotes(self._con)
-        notes.write(Fact(ROOT_KEY, chain.key.hex()))
-        notes.write(Fact(ACCOUNT_ROOT, {"release": release, "root": root.hex()}))
-
-    def check_roots(self, of_accounts: Mapping[int, Mapping[str, str]]) -> None:
-        """Compute the root of each release again, from what is written.
-
-        Args:
-            of_accounts: By the release that each was made after: its tree, the root before, itself.
-
-        Raises:
-            StoreError: One is another: what was asked, answered or charged has been changed.
-        """
+    def past(self) -> Iterator[tuple[Release, Parts]]:
+        """Yield all releases in order, and whom they charged. Private."""
         life = {r["release"]: r for r in DuckNotes(self._con).read(LIFETIMES, None, {}).to_pylist()}
-        chain, begun = RootChain(self.chain().key), False
-        _follow(chain, 0, of_accounts.get(0))
         columns = f"{self._segments.public}, users, charges, departed"
         cursor = self._con.execute(f"SELECT {columns} FROM ledger.release ORDER BY id")
         while rows := cursor.fetchmany(16):
             for *public, users, charges, departed in rows:
                 release = _release(public)
-                begun = begun or bool(release.root)
-                if begun:
-                    whole = life.get(release.id, {"people": b"", "units": b""})
-                    parts = users, charges, departed or b"", whole["people"], whole["units"]
-                    hashes = tuple(one.hex() for one in chain.add(release, *parts))
-                    if hashes != (release.sealed, release.root):
-                        raise changed_past(release.id)
-                _follow(chain, release.id, of_accounts.get(release.id))
+                whole = life.get(release.id, {"people": b"", "units": b""})
+                yield (
+                    release,
+                    (users, charges, departed or b"", whole["people"], whole["units"]),
+                )
 
     def restore(self, pots: Pots) -> None:
         """Set what everybody has spent to what the charges say.
@@ -637,28 +533,6 @@ class Journal:
         return int(number)
 
 
-def changed_past(release: int) -> StoreError:
-    """Return what is said where the past is not what its root says."""
-    return StoreError(
-        f"the past up to release {release} is not what was published",
-        "restore a copy, and report it",
-    )
-
-
-def _follow(chain: RootChain, release: int, row: Mapping[str, str] | None) -> None:
-    """Put a root of accounts, if one was made after a release, into the chain."""
-    if row is not None:
-        root = account_root(chain.head, release, bytes.fromhex(row["tree"]))
-        if (chain.head.hex(), root.hex()) != (row["before"], row["root"]):
-            raise changed_past(release)
-        chain.head = root
-
-
-def account_root(before: bytes, release: int, tree: bytes) -> bytes:
-    """Return the root of accounts after a release, from the top of their tree."""
-    return sha256(b"\2" + before + _LENGTH.pack(release) + tree).digest()
-
-
 def _row(entry: Entry, chain: RootChain) -> list[Any]:
     release = entry.release
     users, charges = pack_set(entry.users), pack(entry.charges)
@@ -678,7 +552,7 @@ def _row(entry: Entry, chain: RootChain) -> list[Any]:
         charges,
         int(release.pot),
         departed,
-        *chain.add(release, users, charges, departed or b"", *life),
+        *chain.add(release, (users, charges, departed or b"", *life)),
     ]
 
 
