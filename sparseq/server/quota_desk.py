@@ -18,6 +18,7 @@ import datetime as dt
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -119,6 +120,8 @@ class QuotaTotals:
         at: When it was by the machine's clock.
         known: Lines have `clock`: those without are of other processes, and set nothing.
         release: The last answer that the log knows of.
+        summed: The last one that its last sum knew of; that has all before, too.
+        told: Answers that it has lines of since then.
         used: What each name has had.
         losses: Times that are in the log when a store was opened with charges missing.
     """
@@ -127,6 +130,8 @@ class QuotaTotals:
     at: dt.datetime | None = None
     known: bool = False
     release: int = 0
+    summed: int = 0
+    told: set[int] = field(default_factory=set)
     used: dict[str, Usage] = field(default_factory=dict)
     losses: set[tuple[str, int]] = field(default_factory=set)
 
@@ -149,9 +154,11 @@ class QuotaTotals:
             self._time(line)
             event, who, release = line["what"], str(line.get("who", "")), line.get("release")
             if isinstance(release, int):
-                self.release = max(self.release, release)
                 if event in ("asked", "found"):
                     self.usage(who).given(release)
+                if not line.get("repeat"):
+                    self.release = max(self.release, release)
+                    self.told.add(release)
             if event == SUM:
                 self._begin_with(line)
             elif event in ("asked", "found", "refused") and not line.get("repeat"):
@@ -165,6 +172,18 @@ class QuotaTotals:
                 self.losses.add((str(line["since"]), int(line["after"])))
         except (KeyError, TypeError, ValueError, AttributeError):
             return  # `verify` tells that it was changed
+
+    def sum_up(self) -> None:
+        """Take note of a sum: all that came before is in it."""
+        self.summed, self.told = self.release, set()
+
+    def untold(self, released: int) -> list[int]:
+        """Return the answers that the log has no line of, and whoever they were given to.
+
+        Whoever asked may have no line, though who was given the answer again has one; and a loss
+        of power may have taken lines out of the midst of others.
+        """
+        return [n for n in range(self.summed + 1, released + 1) if n not in self.told]
 
     def usage(self, name: str) -> Usage:
         """Return what a name has had."""
@@ -196,6 +215,7 @@ class QuotaTotals:
             self.at, self.clock = at, self.begin(at)
 
     def _begin_with(self, line: Mapping[str, Any]) -> None:
+        self.sum_up()
         self.losses = {(str(since), int(after)) for since, after in line["losses"]}
         self.used = {
             str(name): Usage(
@@ -276,10 +296,13 @@ class Desk:
         self._find(store)
 
     def _find(self, store: Store) -> None:
-        for first in range(self._totals.release + 1, store.released + 1, _AT_ONCE):
-            until = min(first + _AT_ONCE, store.released + 1)
+        untold = deque(self._totals.untold(store.released))
+        while untold:
+            first, until = untold[0], min(untold[0] + _AT_ONCE, store.released + 1)
             for one in store.releases(until - first, until):
-                self._found(one)
+                if untold and one.id == untold[0]:
+                    self._found(one)
+                    untold.popleft()
             self.write()
 
     @property
@@ -320,6 +343,7 @@ class Desk:
                 self.audit.add(timed)
                 if self.audit.full:
                     self.audit.turn(now | self._totals.line())
+                    self._totals.sum_up()
             except StoreError:
                 LOG.exception("the audit log lacks %d lines", len(timed))
 

@@ -103,6 +103,48 @@ def test_a_server_of_a_lake_gives_nothing_again_that_lacks_rows(tmp_path: Path) 
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("lost", ["the last, but not a repeat", "out of the midst"])
+def test_an_answer_that_the_log_lacks_counts(tmp_path: Path, lost: str) -> None:
+    """The server was killed before it wrote of it, though somebody was given it again; or power was
+    lost, and with it a part of the file."""
+    tokens, path = Tokens(None), tmp_path / "log"
+    ada = replace(person(tokens, "ada"), quota=Quota.parse("3/day"))
+
+    async def first() -> None:
+        service = Service(made(tmp_path / "s.sparseq"), tokens, audit=AuditLog(path))
+        for i in (1, 2):
+            await service.ask(ada, count(i, f"a{i}"))
+        service.desk.tell("asked", "bob", release=2, price=0.0, repeat=True)
+        await service.close()
+
+    async def second() -> None:
+        store = sparseq.connect(tmp_path / "s.sparseq")
+        service = Service(store, tokens, audit=AuditLog(path))
+        assert service.desk.used("ada")[0] == 2
+        assert await why(service, ada, count(3)) is None
+        assert await why(service, ada, count(4)) == Why.QUOTA
+        await service.close()
+
+    asyncio.run(first())
+    lines = path.read_bytes().splitlines(keepends=True)
+    asked = [i for i, line in enumerate(lines) if b'"asked"' in line and b'"ada"' in line]
+    assert len(asked) == 2
+    if lost == "out of the midst":
+        lines[asked[0]] = bytes(len(lines[asked[0]]))
+    else:
+        del lines[asked[1]]
+    path.write_bytes(b"".join(lines))
+    asyncio.run(second())
+    asyncio.run(second_again(tmp_path, tokens))
+
+
+async def second_again(folder: Path, tokens: Tokens) -> None:
+    """What was found once is not found again."""
+    service = Service(sparseq.connect(folder / "s.sparseq"), tokens, audit=AuditLog(folder / "log"))
+    assert service.desk.used("ada")[0] == 3
+    await service.close()
+
+
 def test_a_share_of_the_budget_outlives_the_server(tmp_path: Path) -> None:
     """3 % of 78.75 is 2.36: one question of 1.3125 fits, two don't; one of price 1/2 does."""
     tokens = Tokens(None)
