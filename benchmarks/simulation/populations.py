@@ -128,7 +128,10 @@ class Populated(Setting):
                 self.witnesses[place.name].keeps(store)
 
     def operate(self) -> None:
-        """Keep a copy of a file, or put one back: it is refused, or has all that has left."""
+        """Keep a copy of a file, or put one back: it is refused, or has all that has left.
+
+        One that has all of it may be written to, for a draw that was begun: then it is the one.
+        """
         name = self.world.draw.choice([*STORES, "people"])
         kept = self.saved / name
         if not kept.exists() or self.world.draw.random() < 0.5:
@@ -139,11 +142,18 @@ class Populated(Setting):
         self._moved(self.world.root, now, name, shutil.move)
         self._moved(kept, self.world.root, name, shutil.copy)
         self.world.disk.begin()
+        marks = self._marks()
         self.quietly(lambda: self._tried(name))
-        for end in ENDS:
-            (self.world.root / f"{name}{end}").unlink(missing_ok=True)
-        self._moved(now, self.world.root, name, shutil.move)
+        if self._marks() == marks:
+            for end in ENDS:
+                (self.world.root / f"{name}{end}").unlink(missing_ok=True)
+            self._moved(now, self.world.root, name, shutil.move)
+        shutil.rmtree(now)
         self.world.disk.begin()
+
+    def _marks(self) -> list[bytes]:
+        """Return how far all of them have come, as is written outside of them."""
+        return [mark.read_bytes() for mark in sorted(self.people.parent.glob("people.marks/*"))]
 
     def _tried(self, name: str) -> None:
         """Open what was put back, where it opens; nothing of it may be behind."""
