@@ -54,7 +54,7 @@ LIMITS = {
     "group": (66, 821),
     "repeat": (24, 151),
     "tick": (53, 541),
-    "http": (77, 924),
+    "http": (77, 925),
     "command": (83, 1038),
 }
 """Most files and functions: what was reached; whoever makes it less writes it here."""

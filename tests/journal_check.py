@@ -1,8 +1,8 @@
 """Check a store's journal: python journal_check.py STORE ROOTS.json [RECEIPT.json ...]
 
-For an auditor who may read the store's file (a copy of it, closed). Whom each answer charged is
-what its root sealed when it was given; and receipts have the charges of that person that are in it.
-Nothing of sparseq is imported: the standard library, and DuckDB to read the file.
+For an auditor who may read the store's file, or a lake's folder (a copy of it, closed). Whom each
+answer charged is what its root sealed when it was given; and receipts have the charges of that
+person that are in it. Nothing of sparseq is imported: the standard library, and DuckDB to read.
 """
 
 import hmac
@@ -10,6 +10,7 @@ import json
 import pathlib
 import struct
 import sys
+import urllib.parse
 
 import duckdb
 from receipt_check import check, sha, want
@@ -64,42 +65,83 @@ def people(data):
     return found
 
 
-def audit(store, roots, receipts):
-    """Raise ValueError where the journal is not what roots sealed, or a receipt not what it has."""
+def of_file(store):
+    """Return the key, everybody's number, and of each answer its pot, what is sealed, who paid."""
     with duckdb.connect(str(store), read_only=True) as con:
         ((key,),) = con.execute("SELECT value FROM meta WHERE key = 'root key'").fetchall()
-        rows = con.execute(
-            "SELECT id, pot, users, charges, departed FROM ledger.release"
-        ).fetchall()
+        columns = "id, pot, users, charges, coalesce(departed, ''::BLOB)"
+        rows = con.execute(f"SELECT {columns} FROM ledger.release").fetchall()
         numbers = dict(con.execute("SELECT id::VARCHAR, _user FROM ledger.users").fetchall())
         try:
             life = con.execute("SELECT release, people, units FROM ledger.lifetimes").fetchall()
         except duckdb.CatalogException:
             life = []
-    whole = {number: (who, much) for number, who, much in life}
-    answers = {row["release"]: row for row in roots if "sealed" in row}
-    want({row[0] for row in rows} >= set(answers), "an answer is not in the journal")
-    paid = {}
+    whole, found = {number: more for number, *more in life}, {}
     for release, pot, users, charges, departed in rows:
-        if release in answers:
-            over = whole.get(release, (b"", b""))
-            parts = [users, charges, departed or b"", *over]
-            public = bytes.fromhex(answers[release]["said"] + answers[release]["answer"])
-            salt = hmac.digest(bytes.fromhex(json.loads(key)), b"charges" + public, "sha256")
-            lengths = [struct.pack(">Q", len(part)) + part for part in parts]
-            found = sha(salt, bytes([pot]), *lengths).hex()
-            want(
-                found == answers[release]["sealed"],
-                f"answer {release} charged others, or other units",
-            )
-        paid[release, pot] = dict(zip(people(users), units(charges), strict=True))
+        paid = {pot: dict(zip(people(users), units(charges), strict=True))}
+        over = whole.get(release, [b"", b""])
         if release in whole:
-            paid[release, 255] = dict(zip(people(over[0]), units(over[1]), strict=True))
+            paid[255] = dict(zip(people(over[0]), units(over[1]), strict=True))
+        found[release] = pot, [users, charges, departed, *over], paid
+    return json.loads(key), numbers, found
+
+
+def of_lake(folder):
+    """Return the same of a lake: its files are those that its log has, entry by entry."""
+    ledger, con, since, paths = folder / "ledger", duckdb.connect(), -1, {}
+    for whole in sorted((ledger / "_delta_log").glob("*.checkpoint.parquet"))[-1:]:
+        since = int(whole.name.partition(".")[0])
+        sql = f"SELECT add.path FROM '{whole}' WHERE add.path IS NOT NULL"
+        paths = dict(con.execute(f"SELECT path, 1 FROM ({sql})").fetchall())
+    for entry in sorted((ledger / "_delta_log").glob("*.json")):
+        for line in entry.read_text("utf-8").splitlines() if int(entry.stem) > since else ():
+            one = json.loads(line)
+            paths |= {one["add"]["path"]: 1} if "add" in one else {}
+            paths.pop(one.get("remove", {}).get("path"), None)
+
+    def rows(kind, columns):
+        some = [str(ledger / p) for p in map(urllib.parse.unquote, paths) if f"kind={kind}/" in p]
+        sql = f"SELECT {columns} FROM read_parquet(?, hive_partitioning = false) ORDER BY ALL"
+        return con.execute(sql, [some]).fetchall() if some else []
+
+    facts = [json.loads(note) for of, note in rows("notes", "of, note") if of == "fact"]
+    found = {release: (pot, [], {pot: {}}) for release, pot in rows("releases", "release, pot")}
+    buckets = rows("buckets", "bucket, file")
+    for bucket, release, pot, users, charges in rows(
+        "charges", "bucket, release, pot, users, charges"
+    ):
+        theirs = (place * len(buckets) + bucket for place in people(users))
+        found[release][1].extend((users, charges))
+        found[release][2][pot] |= dict(zip(theirs, units(charges), strict=True))
+    for release, users in rows("departed", "release, users"):
+        found[release][1].append(users)
+    numbers = {}
+    for bucket, file in buckets:
+        with duckdb.connect(str(folder / "buckets" / file), read_only=True) as one:
+            of = one.execute("SELECT id::VARCHAR, _user FROM ledger.users").fetchall()
+            numbers |= {name: place * len(buckets) + bucket for name, place in of}
+    return dict(facts)["root key"], numbers, found
+
+
+def audit(store, roots, receipts):
+    """Raise ValueError where the journal is not what roots sealed, or a receipt not what it has."""
+    store = pathlib.Path(store)
+    key, numbers, found = of_lake(store) if store.is_dir() else of_file(store)
+    answers = {row["release"]: row for row in roots if "sealed" in row}
+    want(set(found) >= set(answers), "an answer is not in the journal")
+    for release, answer in answers.items():
+        pot, parts, _ = found[release]
+        public = bytes.fromhex(answer["said"] + answer["answer"])
+        salt = hmac.digest(bytes.fromhex(key), b"charges" + public, "sha256")
+        lengths = [struct.pack(">Q", len(part)) + part for part in parts]
+        sealed = sha(salt, bytes([pot]), *lengths).hex()
+        want(sealed == answer["sealed"], f"answer {release} charged others, or other units")
     for receipt in receipts:
         check(receipt, roots)
         for account in receipt["accounts"]:
             who = numbers[account["account"]]
-            has = {at: some[who] for at, some in paid.items() if some.get(who)}
+            has = {(release, pot): some[who] for release, (_, _, paid) in found.items()
+                   for pot, some in paid.items() if some.get(who)}  # fmt: skip
             shown = {(c["release"], c["pot"]): c["units"] for c in account["charges"]}
             want(has == shown, "the receipt has other charges than the journal")
 

@@ -160,7 +160,7 @@ def _buckets(lake: LakeBackend, deep: bool) -> str:
 
 def _accounts(lake: LakeBackend) -> str:
     lake.ledger.audit()
-    return f"what was spent is the sum of the charges of {len(lake.ledger):,} releases"
+    return f"what was spent is the sum of the charges of {len(lake.ledger):,} releases; roots hold"
 
 
 def _left_over(lake: LakeBackend) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -175,15 +176,30 @@ def charge_rows(entries: Iterable[Entry], buckets: int) -> list[list[Any]]:
     return sorted(rows, key=lambda row: (row[0], row[1]))
 
 
-def parts_of(users: Index, charges: Ints, departed: Index) -> Parts:
-    """Return whom a release charged, as its root has it."""
-    left = pack_set(departed) if len(departed) else b""
-    return pack_set(users), pack(charges), left, b"", b""
-
-
 def departed_rows(entries: Iterable[Entry]) -> list[list[Any]]:
     """Return who was left out for the first time, as rows."""
     return [[e.release.id, pack_set(e.departed)] for e in entries if len(e.departed)]
+
+
+def parts_by_release(
+    charges: Iterable[Sequence[Any]], departed: Iterable[Sequence[Any]]
+) -> dict[int, list[bytes]]:
+    """Return whom releases charged, as their roots have it, from rows.
+
+    Of each bucket in turn who of it paid, and how much; then who was left out for the first time.
+    """
+    parts = defaultdict[int, list[bytes]](list)
+    for _, release, _, users, units in sorted(charges, key=lambda row: int(row[0])):
+        parts[release] += [users, units]
+    for release, users in departed:
+        parts[release].append(users)
+    return parts
+
+
+def with_root(release: Release, chain: RootChain, parts: Parts) -> Release:
+    """Return a release with its root, which is the last of the chain then."""
+    sealed, root = chain.add(release, parts)
+    return replace(release, sealed=sealed.hex(), root=root.hex())
 
 
 def spent_rows(pots: Pots, after: int, buckets: int) -> list[list[Any]]:
@@ -285,6 +301,13 @@ def join_charges(parts: list[tuple[Index, Ints]]) -> tuple[Index, Ints]:
 # -- a ledger in a lake: a fenced log of Parquet files, with what everybody has in memory ----------
 
 Names = Callable[[Iterable[int]], dict[int, Any]]
+
+
+def _of(releases: range) -> pc.Expression:
+    """Return the condition that a row is of some releases."""
+    return (pc.field("release") >= releases[0]) & (pc.field("release") <= releases[-1])
+
+
 _AT_ONCE = 64  # releases whose charges are in memory at once
 _FILES = 256  # small ones of one kind, that are left as they are
 _SMALL = 1 << 20  # bytes
@@ -426,13 +449,14 @@ class LakeLedger:
         for number, entry in enumerate(entries, self.next_id):
             if entry.release.id != number:
                 raise StoreError(f"release {entry.release.id} does not follow {number - 1}")
-        chain = replace(self._chain)
-        releases = [self._with_root(entry, chain) for entry in entries]
+        charges, departed = charge_rows(entries, self._buckets), departed_rows(entries)
+        chain, parts = replace(self._chain), parts_by_release(charges, departed)
+        releases = [with_root(e.release, chain, parts[e.release.id]) for e in entries]
         notes = [*chain.facts(), *(n for entry in entries for n in self._with_failures(entry))]
         written = {
             "releases": list(map(release_row, releases)),
-            "charges": charge_rows(entries, self._buckets),
-            "departed": departed_rows(entries),
+            "charges": charges,
+            "departed": departed,
             "notes": self._note_rows(notes),
         }
         files = self._extend(written, ())
@@ -445,31 +469,24 @@ class LakeLedger:
         self._unfolded += sum(len(entry.users) for entry in entries)
         self._take_notes(written["notes"])
 
-    def _with_root(self, entry: Entry, chain: RootChain) -> Release:
-        parts = parts_of(entry.users, entry.charges, entry.departed)
-        sealed, root = chain.add(entry.release, parts)
-        return replace(entry.release, sealed=sealed.hex(), root=root.hex())
-
     def chain(self) -> RootChain:
         """See `Ledger`: after a commit that failed, this ledger is closed."""
         return self._chain
 
     def past(self) -> Iterator[tuple[Release, Parts]]:
         """See `Ledger`."""
-        nobody = np.zeros(0, np.int32)
-        left = {r["release"]: unpack_set(r["users"]) for r in self._rows("departed")}
+        left = [[row["release"], row["users"]] for row in self._rows("departed")]
         for first in range(1, len(self) + 1, _AT_ONCE):
             some = range(first, min(first + _AT_ONCE, len(self) + 1))
-            charges, releases = self._charges(some), self._read(set(some))
+            rows = [list(row.values()) for row in self._rows("charges", _of(some))]
+            parts, releases = parts_by_release(rows, left), self._read(set(some))
             for number in some:
-                users, units = join_charges(charges[number])
-                yield releases[number], parts_of(users, units, left.get(number, nobody))
+                yield releases[number], parts[number]
 
     def _charges(self, some: range) -> dict[int, list[tuple[Index, Ints]]]:
         """Return who paid how much for some releases, by bucket."""
         found: dict[int, list[tuple[Index, Ints]]] = {number: [] for number in some}
-        of_them = (pc.field("release") >= some[0]) & (pc.field("release") <= some[-1])
-        for row in self._rows("charges", of_them):
+        for row in self._rows("charges", _of(some)):
             found[row["release"]].append((people_of(row, self._buckets), unpack(row["charges"])))
         return found
 
@@ -586,7 +603,7 @@ class LakeLedger:
         for pot, accounts in self.pots.items():
             if not np.array_equal(accounts.spent, again[pot]):
                 raise StoreError(f"what was spent of {pot.name.lower()} is not the sum of charges")
-        check_past(self.chain().key, self.past(), {})
+        check_past(self)
 
     # -- reading back ------------------------------------------------------------------------------
 

@@ -124,8 +124,8 @@ ACCOUNT_ROOT = "account root"
 """The fact that says after which release the last root of accounts was made, and which it is."""
 _NOTHING, _LENGTH = bytes(32), Struct(">Q")
 Parts = Sequence[bytes | memoryview]
-"""Who paid, and how much; who was left out for the first time; people and units over all windows.
-Each as it is packed; empty where there is none."""
+"""The people whom a release charged: who paid, and how much; who was left out for the first time;
+people and units over all windows. Each as it is packed; empty where there is none."""
 
 
 def said_of(release: Release) -> dict[str, Any]:
@@ -201,7 +201,7 @@ class RootChain:
         self.head = sha256(b"\3" + self.head + public + sealed.digest()).digest()
         return sealed.digest(), self.head
 
-    def _follow(self, release: int, row: Mapping[str, str] | None) -> None:
+    def follow(self, release: int, row: Mapping[str, str] | None) -> None:
         """Put a root of accounts, if one was made after a release, into the chain."""
         if row is not None:
             root = account_root(self.head, release, bytes.fromhex(row["tree"]))
@@ -210,29 +210,37 @@ class RootChain:
             self.head = root
 
 
-def check_past(
-    key: bytes, past: Iterable[tuple[Release, Parts]], accounts: Mapping[int, Mapping[str, str]]
-) -> None:
-    """Compute the root of each release again.
+ROOTS = NoteTable(
+    "account_roots",
+    {
+        "release": "BIGINT",
+        "accounts": "BIGINT",
+        "key": "BLOB",
+        "published_at": "VARCHAR",
+        "tree": "VARCHAR",
+        "before": "VARCHAR",
+        "root": "VARCHAR",
+    },
+)
+"""Roots of accounts. All is public but the number of accounts, and the key of salts and blanks."""
 
-    Args:
-        key: Secret.
-        past: All releases in order, as they are written, and whom they charged.
-        accounts: Roots of accounts by the release that each was made after: its tree, the root
-            before, itself.
+
+def check_past(ledger: Ledger) -> None:
+    """Compute the root of each release, and those of accounts, again.
 
     Raises:
         StoreError: One is another: what was asked, answered or charged has been changed.
     """
-    chain, begun = RootChain(key), False
-    chain._follow(0, accounts.get(0))
-    for release, parts in past:
+    accounts = {row["release"]: row for row in ledger.notes(ROOTS).to_pylist()}
+    chain, begun = RootChain(ledger.chain().key), False
+    chain.follow(0, accounts.get(0))
+    for release, parts in ledger.past():
         begun = begun or bool(release.root)
         if begun:
             hashes = tuple(one.hex() for one in chain.add(release, parts))
             if hashes != (release.sealed, release.root):
                 raise changed_past(release.id)
-        chain._follow(release.id, accounts.get(release.id))
+        chain.follow(release.id, accounts.get(release.id))
 
 
 def changed_past(release: int) -> StoreError:

@@ -218,7 +218,10 @@ def create(
         )
     folder = lake_folder(path)
     if (buckets is None) != (folder is None):
-        raise ParameterError("a lake has a number of buckets, and its address begins with lake://")
+        raise ParameterError(
+            "a lake has a number of buckets, and its address begins with lake://",
+            "--buckets 16 for some million people" if folder else "leave the buckets out",
+        )
     if folder is not None and buckets is not None:
         from sparseq.lake.lake_store import create_lake
 

@@ -45,11 +45,12 @@ from sparseq.base.arguments import check_arguments
 from sparseq.base.defaults import DELTA
 from sparseq.base.errors import ParameterError, StoreError
 from sparseq.engine._duckdb.people import person_of
-from sparseq.ledger.accounts import unpack, unpack_set
+from sparseq.ledger.accounts import pack_set, unpack, unpack_set
 from sparseq.ledger.lifetimes import LIFETIMES
-from sparseq.ledger.notes import USER, NoteTable
+from sparseq.ledger.notes import USER, Fact, NoteTable
 from sparseq.ledger.protocol import (
     ROOT_KEY,
+    ROOTS,
     Ledger,
     account_root,
     changed_past,
@@ -278,21 +279,11 @@ def _explain_level(store: Store, kappa: float) -> dict[str, float | None]:
 
 # -- roots of all accounts, and proofs under them --------------------------------------------------
 
-ROOTS = NoteTable(
-    "account_roots",
-    {
-        "release": "BIGINT",
-        "accounts": "BIGINT",
-        "key": "BLOB",
-        "published_at": "VARCHAR",
-        "tree": "VARCHAR",
-        "before": "VARCHAR",
-        "root": "VARCHAR",
-    },
-)
-"""Roots of accounts. All is public but the number of accounts, and the key of salts and blanks."""
 NAMES = NoteTable("account_names", {USER: "INTEGER", "name": "BLOB"})
 """Names of people who were erased after a first root was published: salted hashes."""
+GAPS = "numbers without accounts"
+"""The fact that has, by root of accounts, the numbers below its last one that nobody had: a lake's,
+which may be somebody's later."""
 _DEEP = 48
 _FEW = 8  # leaves, whose node is made again where it is needed
 _NOTHING = bytes(32)
@@ -307,7 +298,7 @@ def publish_root(store: Store) -> dict[str, Any]:
         release, published_at, tree, before and root. Hashes are in hexadecimal digits.
 
     Raises:
-        StoreError: It is a lake, it can't be written, or the past is not what was published.
+        StoreError: It can't be written, or the past is not what was published.
 
     Example:
         >>> import sparseq, pyarrow as pa
@@ -317,14 +308,14 @@ def publish_root(store: Store) -> dict[str, Any]:
         (0, True)
     """
     with store.stream.held():
-        as_duckdb(store.backend)  # in a lake, who comes may take a number below others'
         ledger, roots = store.stream.ledger, _roots(store)
         if roots and roots[-1]["release"] == len(ledger):
             return _public(roots[-1])
-        _check_past(store, roots)
+        check_past(ledger)
         chain, release, accounts = ledger.chain(), len(ledger), len(store.stream.pots)
-        key = secrets.token_bytes(32)
-        tree = _grown(store, chain.key, key, release, accounts).top
+        key, people = secrets.token_bytes(32), store.backend.people()
+        gaps = np.setdiff1d(np.arange(accounts, dtype=np.int32), people)
+        tree = _grown(store, chain.key, key, release, people.tolist()).top
         root = account_root(chain.head, release, tree)
         now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
         row = {
@@ -341,6 +332,9 @@ def publish_root(store: Store) -> dict[str, Any]:
             for fact in chain.facts_of_accounts(release, root):
                 ledger.write(fact)
             ledger.write(ROOTS.rows(**row))
+            if len(gaps):
+                known = ledger.fact(GAPS) or {}
+                ledger.write(Fact(GAPS, known | {str(release): pack_set(gaps).hex()}))
 
         ledger.in_transaction(work)
         chain.head, chain.new = root, False
@@ -376,11 +370,6 @@ def published_roots(store: Store) -> list[dict[str, Any]]:
         return found
 
 
-def _check_past(store: Store, roots: Sequence[Mapping[str, Any]]) -> None:
-    ledger = store.stream.ledger
-    check_past(ledger.chain().key, ledger.past(), {row["release"]: row for row in roots})
-
-
 def keep_names(ledger: Ledger, users: Sequence[int]) -> None:
     """Keep the salted names of people whose identifiers go, in a transaction of the caller."""
     key = _secret(ledger)
@@ -398,6 +387,15 @@ def _roots(store: Store) -> list[dict[str, Any]]:
 
 def _public(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in ("accounts", "key")}
+
+
+def _people_under(ledger: Ledger, root: Mapping[str, Any]) -> list[int]:
+    """Return the numbers of the accounts under a root."""
+    gaps = (ledger.fact(GAPS) or {}).get(str(root["release"]))
+    numbers = np.arange(root["accounts"], dtype=np.int32)
+    if gaps is not None:
+        numbers = np.setdiff1d(numbers, unpack_set(bytes.fromhex(gaps)))
+    return list(map(int, numbers))
 
 
 def _secret(ledger: Ledger) -> bytes | None:
@@ -476,29 +474,27 @@ class _Tree:
         return [whole[at : at + 32] for at in range(0, 32 * _DEEP, 32)]
 
 
-def _grown(store: Store, key: bytes, own: bytes, release: int, accounts: int) -> _Tree:
+def _grown(store: Store, key: bytes, own: bytes, release: int, users: Sequence[int]) -> _Tree:
     """Return the tree of a root, with a key of its own: of the accounts and charges by then."""
-    names, chains = _names(store, key, range(accounts)), _chains(store, release, accounts)
-    budgets = _budgets(store, release, accounts)
-    places = _places(key, accounts)
+    accounts = users[-1] + 1 if users else 0
+    names, places = _names(store, key, users), _places(key, users)
+    chains, budgets = _chains(store, release, accounts), _budgets(store, release, accounts)
     leaves = {
-        places[u]: sha256(
-            b"\0" + _key(own, b"salt", u) + names[u] + chains[u] + budgets[u]
-        ).digest()
-        for u in range(accounts)
+        places[u]: sha256(b"\0" + _key(own, b"salt", u) + name + chains[u] + budgets[u]).digest()
+        for u, name in zip(users, names, strict=True)
     }
-    return _Tree(own, sorted(places), leaves)
+    return _Tree(own, sorted(places.values()), leaves)
 
 
-def _places(key: bytes, accounts: int) -> list[int]:
+def _places(key: bytes, users: Iterable[int]) -> dict[int, int]:
     """Return the place of each account; who comes to a place that is taken takes the next draw."""
-    found: dict[int, None] = {}
-    for user in range(accounts):
+    found: dict[int, int] = {}
+    for user in users:
         draw = 0
         while (place := int.from_bytes(_key(key, b"place", user, draw)[: _DEEP // 8])) in found:
             draw += 1
-        found[place] = None
-    return list(found)
+        found[place] = user
+    return {user: place for place, user in found.items()}
 
 
 def _names(store: Store, key: bytes, users: Sequence[int]) -> list[bytes]:
@@ -558,7 +554,7 @@ def _prove(
 ) -> None:
     """Put the proofs of a person's accounts beside them."""
     roots, key = _roots(store), _secret(store.stream.ledger)
-    _check_past(store, roots)
+    check_past(store.stream.ledger)
     if not roots or key is None:
         raise ParameterError("no root was published yet", "`sparseq curator root STORE` does it")
     chosen = roots[-1:] if since is None else [r for r in roots[:-1] if r["release"] == since]
@@ -573,10 +569,10 @@ def _prove(
         account |= {"name": spelled[0], "proofs": []}
         account["name_salt"] = _key(key, b"name", user).hex()
     for row in chosen:
-        tree = _grown(store, key, row["key"], row["release"], row["accounts"])
-        places = _places(key, row["accounts"])
+        under = _people_under(store.stream.ledger, row)
+        tree, places = _grown(store, key, row["key"], row["release"], under), _places(key, under)
         for user, account in zip(users, accounts, strict=True):
-            if user >= row["accounts"]:
+            if user not in places:
                 continue
             path = tree.path(places[user])
             if tree.over(places[user], path).hex() != row["tree"]:

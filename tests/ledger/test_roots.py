@@ -18,17 +18,20 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from journal_check import audit
 from receipt_check import check
 
 import sparseq
 from sparseq.base.errors import StoreError
 from sparseq.lake import lake_ledger
+from sparseq.lake.lake_store import LakeBackend
 from sparseq.ledger._duckdb import journal as journals
 from sparseq.ledger._duckdb.journal import Journal
 from sparseq.ledger.accounts import pack, pack_set
 from sparseq.ledger.lifetimes import LifetimeDues
-from sparseq.ledger.notes import RequestId
+from sparseq.ledger.notes import NoteTable, RequestId
 from sparseq.ledger.protocol import ROOT_KEY, Entry, Release, check_past
+from sparseq.store.curator import forget
 from sparseq.store.receipt import publish_root, published_roots, receipt
 
 KEY = bytes(range(32))
@@ -55,19 +58,26 @@ def entry(number: int, units: Units, departed: int = 0, life: int = 0) -> Entry:
                  lifetimes=dues)  # fmt: skip
 
 
-def expected(entries: list[Entry], key: bytes = KEY) -> list[tuple[str, str]]:
-    """What docs/receipt.md says, again."""
-    before, found = bytes(32), []
+def of_file(entries: list[Entry]) -> list[tuple[Release, list[bytes]]]:
+    """Return releases, and whom they charged as it is packed."""
+    found = []
     for one in entries:
-        of = one.release
-        at = of.released_at.isoformat(timespec="seconds") + "Z"
-        text = [of.id, at, "analyst", of.request_id or "", of.query]
-        said = hashlib.sha256(json.dumps(text, separators=(",", ":")).encode()).digest()
         parts = [pack_set(one.users), pack(one.charges), b"", b"", b""]
         if len(one.departed):
             parts[2] = pack_set(one.departed)
         if one.lifetimes and len(one.lifetimes.people):
             parts[3:] = [pack_set(one.lifetimes.people), pack(one.lifetimes.units)]
+        found.append((one.release, parts))
+    return found
+
+
+def expected(past: list[tuple[Release, list[bytes]]], key: bytes = KEY) -> list[tuple[str, str]]:
+    """What docs/receipt.md says, again."""
+    before, found = bytes(32), []
+    for of, parts in past:
+        at = of.released_at.isoformat(timespec="seconds") + "Z"
+        text = [of.id, at, "analyst", of.request_id or "", of.query]
+        said = hashlib.sha256(json.dumps(text, separators=(",", ":")).encode()).digest()
         answer = hashlib.sha256(of.answer).digest()
         whole = hmac.digest(key, b"charges" + said + answer, "sha256") + bytes([of.pot])
         whole += b"".join(struct.pack(">Q", len(part)) + bytes(part) for part in parts)
@@ -75,6 +85,13 @@ def expected(entries: list[Entry], key: bytes = KEY) -> list[tuple[str, str]]:
         before = hashlib.sha256(b"\3" + before + said + answer + sealed).digest()
         found.append((sealed.hex(), before.hex()))
     return found
+
+
+class Bare(Journal):
+    """A journal without roots of accounts."""
+
+    def notes(self, table: NoteTable) -> pa.Table:
+        return table.schema.empty_table()
 
 
 def roots(journal: Journal) -> list[tuple[str, str]]:
@@ -100,8 +117,8 @@ def test_roots_are_those_of_the_formula_however_releases_are_written(
             journal.commit(entries[journal.next_id - 1 :][:some])
             if data.draw(st.booleans()):
                 journal = Journal(connection)
-    assert roots(journal) == expected(entries)
-    check_past(KEY, journal.past(), {})
+    assert roots(journal) == expected(of_file(entries))
+    check_past(Bare(connection))
 
 
 def test_whatever_is_changed_the_root_is_another() -> None:
@@ -119,9 +136,9 @@ def test_whatever_is_changed_the_root_is_another() -> None:
     for change in changes:
         connection.execute("BEGIN; " + change)
         with pytest.raises(StoreError, match="up to release 3 is not"):
-            check_past(KEY, Journal(connection).past(), {})
+            check_past(Bare(connection))
         connection.execute("ROLLBACK")
-    check_past(KEY, Journal(connection).past(), {})
+    check_past(Bare(connection))
 
 
 def test_a_store_of_a_version_without_roots_gets_them_from_its_next_answer_on(
@@ -151,13 +168,18 @@ def test_a_store_of_a_version_without_roots_gets_them_from_its_next_answer_on(
         check(found, listed)
 
 
-def of_lake(con: sparseq.Store) -> list[Entry]:
-    """Return the entries of a lake, from what its ledger says of each release."""
-    ledger, found = con.stream.ledger, []
-    first = con.stream.departures.first
-    for one in con.releases():
-        departed = np.flatnonzero(first == one.id).astype(np.int32)
-        found.append(Entry(one, *ledger.charges(one.id), departed))
+def of_lake(folder: Path) -> list[tuple[Release, list[bytes]]]:
+    """Return what is in the files of a lake's ledger: releases, and whom they charged."""
+    ledger = LakeBackend(folder).ledger
+    rows = {kind: [r for t in ledger._log.rows(ledger._log.head.of(kind)) for r in t.to_pylist()]
+            for kind in ("charges", "departed")}  # fmt: skip
+    found = []
+    for one in ledger.releases():
+        paid = [row for row in rows["charges"] if row["release"] == one.id]
+        parts = [part for row in sorted(paid, key=lambda row: row["bucket"])
+                 for part in (row["users"], row["charges"])]  # fmt: skip
+        parts += [row["users"] for row in rows["departed"] if row["release"] == one.id]
+        found.append((one, parts))
     return found
 
 
@@ -177,16 +199,57 @@ def test_a_lake_has_roots_of_the_same_formula(tmp_path: Path, dropped: bool) -> 
             con.stream.ledger.fold(1)
             con.ingest(pa.table({"who": [1000 + n]}), again=True)
     with sparseq.connect(place) as con:
-        entries = of_lake(con)
+        past = of_lake(tmp_path / "lake")
         key = bytes.fromhex(con.stream.ledger.fact(ROOT_KEY))
-        assert len(entries) >= (2 if dropped else 8)
-        assert any(len(one.departed) for one in entries) is dropped
-        found = [(one.release.sealed, one.release.root) for one in entries]
-        assert found == expected(entries, key)
+        assert len(past) >= (2 if dropped else 8)
+        assert any(con.stream.departures.first) is dropped
+        found = [(one.sealed, one.root) for one, _ in past]
+        assert found == expected(past, key)
         listed = published_roots(con)
         assert [(row["sealed"], row["root"]) for row in listed] == found
         con.stream.ledger.audit()
-        with pytest.raises(StoreError, match="in a file only"):
-            publish_root(con)
-        con.sql("SELECT count(*) AS n FROM t", fresh=True)
-        assert con.releases()[-1].root not in {root for _, root in found}
+
+
+def test_people_of_a_lake_get_proofs_whoever_comes_later(tmp_path: Path) -> None:
+    """Who comes later may have a number below others', and is under none of the earlier roots."""
+    pytest.importorskip("deltalake", reason="pip install 'sparseq[lake]'")
+    place, rows = f"lake://{tmp_path}/lake", {"t": pa.table({"who": [f"p{i}" for i in range(60)]})}
+    sparseq.create(place, rows, user="who", buckets=4).close()
+    with sparseq.connect(place) as con:
+        con.sql("SELECT count(*) AS n FROM t")
+        first = publish_root(con)
+        before = con.backend.people().tolist()
+        assert before != list(range(before[-1] + 1))
+        kept = receipt(con, "p7", True)
+        check(kept, published_roots(con))
+    with sparseq.connect(place) as con:
+        con.ingest(pa.table({"who": [f"q{i}" for i in range(40)]}), again=True)
+        assert any(u < before[-1] for u in set(con.backend.people().tolist()) - set(before))
+        con.sql("SELECT count(*) AS n FROM t WHERE who < 'p3'")
+    with sparseq.connect(place) as con:
+        forget(con, "p8")
+        second = publish_root(con)
+        con.sql("SELECT count(*) AS n FROM t WHERE who > 'p3'")
+        con.stream.ledger.audit()
+        listed = published_roots(con)
+        assert [row["release"] for row in listed] == [1, 1, 2, 2, 3]
+        assert listed[2]["root"] != first["root"]
+        for name in ("p7", "p8", "p59"):
+            found = receipt(con, name, True, 1)
+            assert [p["root"] for p in found["accounts"][0]["proofs"]] == [
+                first["root"],
+                second["root"],
+            ]
+            check(found, listed, kept if name == "p7" else None)
+        came = receipt(con, "q0", True)
+        check(came, listed)
+        with pytest.raises(ValueError, match="whose leaf"):
+            check(came | {"accounts": [came["accounts"][0] | {"name": "q1"}]}, listed)
+        found = [receipt(con, name, True, 1) for name in ("p7", "p59")]
+        copy = Path(shutil.copytree(tmp_path / "lake", tmp_path / "copy"))
+        audit(copy, listed, [*found, came])
+        with pytest.raises(ValueError, match="charged others"):
+            audit(copy, [*listed[:-1], listed[-1] | {"sealed": "00"}], found)
+        con.stream.ledger.chain().key = bytes(32)
+        with pytest.raises(StoreError, match="is not what was published"):
+            con.stream.ledger.audit()
