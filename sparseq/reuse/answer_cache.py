@@ -135,6 +135,12 @@ class Meaning:
 
 def meaning_of(query: Query) -> Meaning | None:
     """Return what a lowered question asks; None: that is not in the query."""
+    if "meaning" not in query.derived:
+        query.derived["meaning"] = _meaning(query)
+    return query.derived["meaning"]  # type: ignore[no-any-return]
+
+
+def _meaning(query: Query) -> Meaning | None:
     if query.comparisons or any(m.kind is Kind.DENSE for m in query.measures):
         return None
     relation = query.relation

@@ -474,6 +474,7 @@ class Query:
             none.
         first: Questions that are asked before it, one after the other; until their numbers are
             known, others stand in its place (`sparseq.sql.first_questions`).
+        derived: Facts that were derived from it once, by name; of this very object.
     """
 
     text: str
@@ -491,6 +492,7 @@ class Query:
     single: bool = False
     unbounded: BoundSearch | None = None
     first: tuple[Query, ...] = ()
+    derived: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def asks_nobody(self) -> bool:
