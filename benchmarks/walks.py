@@ -50,14 +50,15 @@ COUNT = "SELECT count(*) AS n FROM t WHERE x > 30"
 GROUP = "SELECT kind, sum(x) AS s, avg(x) AS a FROM t WHERE x > 20 GROUP BY kind"
 TICK = "SELECT count(*) AS n FROM t WHERE day = :day"
 LIMITS = {
-    "count": (61, 744),
-    "group": (66, 822),
-    "repeat": (21, 111),
-    "tick": (53, 542),
-    "http": (77, 926),
-    "command": (83, 1038),
+    "count": (61, 747),
+    "group": (66, 825),
+    "repeat": (21, 113),
+    "tick": (53, 545),
+    "http": (77, 931),
+    "command": (83, 1043),
 }
-"""Most files and functions: what was reached; whoever makes it less writes it here."""
+"""Most files and functions: what was reached, and a few functions that are entered by the clock;
+whoever makes it less writes it here."""
 STOPS: Mapping[str, str] = {
     "cli/sql.py sql": "reads the options",
     "store/create.py connect": "opens the store",
