@@ -76,6 +76,8 @@ class AggregateFunction:
         distinct: It may be of values that differ.
         ordered: It takes an ORDER BY, which it needs.
         one_by_one: It looks at its rows one by one, in an order of all of them.
+        chooses: Its value is one of those of its first argument, or NULL.
+        counts: Its value is never NULL, and never below 0.
     """
 
     name: str
@@ -90,6 +92,8 @@ class AggregateFunction:
     distinct: bool = False
     ordered: bool = False
     one_by_one: bool = False
+    chooses: bool = False
+    counts: bool = False
 
     def apply(
         self,
@@ -112,7 +116,7 @@ class AggregateFunction:
         Example:
             >>> from sparseq.language.expression_tree import column
             >>> (total,) = [f for f in overloads("sum") if f.takes == (Takes.WHOLE,)]
-            >>> total.apply([column("x", T.INTEGER)], condition="y").sql
+            >>> total.apply([column("x", T.BIGINT)], condition="y").sql
             'TRY_CAST(sum(x) FILTER (WHERE y) AS BIGINT)'
         """
         made = [
@@ -182,7 +186,7 @@ def _first(terms: Terms) -> Type:
 _ANY, _NUMBER, _TRUTH, _CONSTANT = Takes.ANY, Takes.NUMBER, Takes.TRUTH, Takes.CONSTANT
 _IN_64_BITS = "TRY_CAST({0} AS BIGINT)"
 
-_add("count", "count(*)", (), _COUNT, "count(*)", "rows")
+_add("count", "count(*)", (), _COUNT, "count(*)", "rows", counts=True)
 _add(
     "count",
     "count([DISTINCT] {0})",
@@ -191,6 +195,7 @@ _add(
     "count({0})",
     "rows that have a value; DISTINCT: values",
     distinct=True,
+    counts=True,
 )
 _add(
     "countif",
@@ -201,6 +206,7 @@ _add(
     "rows of which it is true",
     after=_IN_64_BITS,
     distinct=True,
+    counts=True,
 )
 _add(
     "sum",
@@ -257,6 +263,7 @@ for _name, _which in (("min", "least"), ("max", "greatest")):
         f"the {_which}",
         prepare=plain,
         distinct=True,
+        chooses=True,
     )
     _pair = "CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL THEN {{'y': {1}, 'x': {0}}} END"
     _add(
@@ -268,8 +275,18 @@ for _name, _which in (("min", "least"), ("max", "greatest")):
         f"the first where the second is {_which}; of several the {_which}",
         prepare=plain,
         after="({0}).x",
+        chooses=True,
     )
-_add("any_value", "any_value({0})", (_ANY,), _first, "min({0})", "the least", prepare=plain)
+_add(
+    "any_value",
+    "any_value({0})",
+    (_ANY,),
+    _first,
+    "min({0})",
+    "the least",
+    prepare=plain,
+    chooses=True,
+)
 _add(
     "mode",
     "mode({0})",
@@ -278,6 +295,7 @@ _add(
     "mode({0} ORDER BY {0})",
     "the most frequent; of several the least",
     prepare=plain,
+    chooses=True,
 )
 for _name, _which in (("first", "least"), ("last", "greatest")):
     _add(
@@ -290,6 +308,7 @@ for _name, _which in (("first", "least"), ("last", "greatest")):
         Use.AGGREGATE,
         prepare=plain,
         ordered=True,
+        chooses=True,
     )
 
 # -- deviations and quantiles: of the values in their order ----------------------------------------
@@ -329,7 +348,16 @@ _add(
 # -- places and neighbours in a window -------------------------------------------------------------
 
 for _name, _what in (("rank", "with gaps after ties"), ("dense_rank", "without gaps")):
-    _add(_name, f"{_name}()", (), _COUNT, f"{_name}()", f"the place, {_what}", Use.WINDOW)
+    _add(
+        _name,
+        f"{_name}()",
+        (),
+        _COUNT,
+        f"{_name}()",
+        f"the place, {_what}",
+        Use.WINDOW,
+        counts=True,
+    )
 _add(
     "row_number",
     "row_number()",
@@ -339,6 +367,7 @@ _add(
     "the place",
     Use.WINDOW,
     one_by_one=True,
+    counts=True,
 )
 _add(
     "ntile",
@@ -349,6 +378,7 @@ _add(
     "which of so many parts, as equal as can be",
     Use.WINDOW,
     one_by_one=True,
+    counts=True,
 )
 for _name, _what in (("lag", "before"), ("lead", "after")):
     _add(
@@ -360,6 +390,7 @@ for _name, _what in (("lag", "before"), ("lead", "after")):
         f"of the row so many {_what}, 1 if nothing is said",
         Use.WINDOW,
         one_by_one=True,
+        chooses=True,
     )
 for _name in ("first_value", "last_value"):
     _add(
@@ -371,6 +402,7 @@ for _name in ("first_value", "last_value"):
         f"of the {_name.removesuffix('_value')} row of the frame",
         Use.WINDOW,
         one_by_one=True,
+        chooses=True,
     )
 _add(
     "nth_value",
@@ -381,6 +413,7 @@ _add(
     "of such a row of the frame",
     Use.WINDOW,
     one_by_one=True,
+    chooses=True,
 )
 
 _BY_NAME: dict[str, list[AggregateFunction]] = {}

@@ -15,27 +15,9 @@ from sqlglot import exp
 
 from sparseq.language.functions import rule_of
 from sparseq.language.interval_arithmetic import lies_in
-from sparseq.sql.parsed_expressions import call_of
+from sparseq.sql.parsed_expressions import call_of, chooses, counts
 
 Interval = tuple[float, float]
-ONE_OF = (
-    exp.Min,
-    exp.Max,
-    exp.Lag,
-    exp.Lead,
-    exp.FirstValue,
-    exp.LastValue,
-    exp.NthValue,
-    exp.ArgMax,
-    exp.ArgMin,
-    exp.Mode,
-    exp.AnyValue,
-    exp.First,
-    exp.Window,
-    exp.Filter,
-    exp.IgnoreNulls,
-)
-"""Functions whose value is one of those of their argument, or NULL."""
 _LONGEST = {"YEAR": 366, "QUARTER": 92, "MONTH": 31, "WEEK": 7}
 _SHORTEST = {"YEAR": 365, "QUARTER": 90, "MONTH": 28, "WEEK": 7, "DAY": 1}
 EPOCH = dt.date(1970, 1, 1)
@@ -77,12 +59,12 @@ def _ends(e: exp.Expr, lookup: Lookup) -> Interval:
         return _literal(e)
     if isinstance(e, exp.Column):
         return lookup(e) or nothing
-    if isinstance(e, exp.Count | exp.CountIf | exp.RowNumber | exp.Rank | exp.DenseRank):
-        return (0.0, math.inf)
     if isinstance(e, exp.Window | exp.Filter) and isinstance(e.this, exp.Ntile):
         return ends(e.this, lookup)
     if isinstance(e, exp.Ntile) and isinstance(e.this, exp.Literal) and e.this.this.isdecimal():
         return (1.0, max(float(e.this.this), 1.0))
+    if counts(e):
+        return (0.0, math.inf)
     if isinstance(e, exp.Length | exp.ArraySize | exp.StrPosition):
         return (0.0, math.inf)
     if isinstance(e, exp.Anonymous) and e.name.lower() == "json_array_length":
@@ -94,7 +76,7 @@ def _ends(e: exp.Expr, lookup: Lookup) -> Interval:
         return (0.0 if low >= 0 else -math.inf, 0.0 if high <= 0 else math.inf)
     if isinstance(e, exp.Lag | exp.Lead) and e.args.get("default") is not None:
         return nothing
-    if isinstance(e, (exp.Avg, *ONE_OF)):
+    if isinstance(e, exp.Avg) or chooses(e):
         return ends(e.this, lookup)
     if isinstance(e, exp.Extract) and e.this.name.upper() == "YEAR":
         return _of_days(exp.Year(this=e.expression), lookup)

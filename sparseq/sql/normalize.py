@@ -22,7 +22,6 @@ from sqlglot import exp
 from sparseq.base.errors import QueryRefused, did_you_mean
 from sparseq.language.functions import FUNCTIONS
 from sparseq.sql.catalog import Catalog
-from sparseq.sql.grouping_sets import without_pivot, without_sets
 from sparseq.sql.parsed_expressions import (
     BINNED,
     OPERATORS,
@@ -34,10 +33,10 @@ from sparseq.sql.parsed_expressions import (
     moment_of,
     respelt,
     too_few,
-    without_laterals,
     without_parentheses,
 )
 from sparseq.sql.plan import LIMITS
+from sparseq.sql.select_rewrites import without_laterals, without_pivot, without_sets
 
 # -- the words a query may use. What is not listed is refused, with what to write instead ----------
 
@@ -924,10 +923,10 @@ def _with_values(items: Sequence[exp.Expr], of: exp.Expr, name: str) -> str:
     return str(called)
 
 
-_RULES: list[Callable[[exp.Select], None]] = [
+_RULES: list[Callable[[exp.Select], object]] = [
     without_parentheses,
     _unnest_beside,
-    without_laterals,
+    lambda select: select.find(exp.Lateral) and without_laterals(select),
     _name_windows,
     _group_by_all,
     _semi_joins,

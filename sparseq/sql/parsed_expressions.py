@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
+from sparseq.language import aggregate_functions
 from sparseq.language import types as T
 from sparseq.language.expression_tree import Term
 from sparseq.language.functions import Function, overloads
@@ -33,6 +34,43 @@ WINDOWED = (
 """Functions that a window alone can have."""
 BINNED = frozenset(["histogram", "median", "quantile", "quantile_cont"])
 """Aggregates over declared bins; `sparseq.sql.parse.Dialect` reads them with all arguments."""
+
+
+_AGGREGATE_NAMES: dict[type, str] = {
+    exp.CountIf: "countif",
+    exp.LogicalAnd: "bool_and",
+    exp.LogicalOr: "bool_or",
+    exp.Stddev: "stddev_samp",
+    exp.Variance: "var_samp",
+    exp.VariancePop: "var_pop",
+}
+"""Names in the table of aggregates, where sqlglot has others."""
+
+
+def aggregate_name(e: exp.Expr) -> str:
+    """Return what an aggregate or window function is called in the table; "": it is none.
+
+    Example:
+        >>> from sqlglot import parse_one
+        >>> aggregate_name(parse_one("count_if(x)")), aggregate_name(parse_one("x + 1"))
+        ('countif', '')
+    """
+    if not isinstance(e, exp.Func) or isinstance(e, exp.Anonymous):
+        return ""
+    name = _AGGREGATE_NAMES.get(type(e)) or e.sql_name().lower()
+    return name if aggregate_functions.overloads(name) else ""
+
+
+def chooses(e: exp.Expr) -> bool:
+    """Tell whether the value of an expression is one of those of its `this`, or NULL."""
+    if isinstance(e, exp.Window | exp.Filter | exp.IgnoreNulls):
+        return True
+    return any(f.chooses for f in aggregate_functions.overloads(aggregate_name(e)))
+
+
+def counts(e: exp.Expr) -> bool:
+    """Tell whether an expression is never NULL and never below 0, as a count of rows is."""
+    return any(f.counts for f in aggregate_functions.overloads(aggregate_name(e)))
 
 
 def is_binned(e: exp.Expr) -> bool:
@@ -675,105 +713,6 @@ def without_parentheses(select: exp.Select) -> None:
         assert origin is not None
         origin.set("this", inner)
         item = inner
-
-
-# -- LATERAL subqueries as joins: what they say of the outer row becomes what is joined by ---------
-
-
-def without_laterals(select: exp.Select) -> None:
-    """Join the LATERAL subqueries of a SELECT, in place; those that can't be are left.
-
-    Such a subquery's rows are those that agree with the outer row in some columns, of which LIMIT
-    takes the first in its order: they are numbered within what they agree in.
-
-    Example:
-        >>> from sqlglot import parse_one
-        >>> select = parse_one(
-        ...     "SELECT 1 FROM a, LATERAL (SELECT x FROM b WHERE b.i = a.i ORDER BY x LIMIT 1) AS t"
-        ... )
-        >>> without_laterals(select)
-        >>> print(select.sql("duckdb", pretty=True))
-        SELECT
-          1
-        FROM a
-        JOIN (
-          SELECT
-            x,
-            b.i AS lateral_0
-          FROM b
-          QUALIFY
-            ROW_NUMBER() OVER (PARTITION BY b.i ORDER BY x NULLS FIRST) <= 1
-        ) AS t
-          ON t.lateral_0 = a.i
-    """
-    start = select.args.get("from_")
-    before = {start.this.alias_or_name} if start is not None else set[str]()
-    for join in select.args.get("joins") or []:
-        if isinstance(join.this, exp.Lateral):
-            _join(join, join.this, before)
-        before.add(join.this.alias_or_name)
-
-
-def _join(join: exp.Join, lateral: exp.Lateral, before: set[str]) -> None:
-    on, holder = join.args.get("on"), lateral.this
-    inner = holder.this if isinstance(holder, exp.Subquery) else None
-    if not isinstance(inner, exp.Select) or not (on is None or _is_true(on)):
-        return
-    pairs, rest = _agreements(inner, before)
-    limit, order = inner.args.get("limit"), inner.args.get("order")
-    mixed = any(inner.args.get(k) for k in ("group", "having", "qualify", "offset", "distinct"))
-    if not pairs or mixed or (limit is not None and order is None) or _is_aggregated(inner):
-        return
-    inner.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
-    inner.set("limit", None)
-    inner.set("order", None)
-    if limit is not None:
-        number = exp.Window(
-            this=exp.RowNumber(), partition_by=[own.copy() for own, _ in pairs], order=order
-        )
-        inner.set("qualify", exp.Qualify(this=exp.LTE(this=number, expression=limit.expression)))
-    alias = lateral.args.get("alias") or exp.TableAlias(this=exp.to_identifier("lateral"))
-    for i, (own, _) in enumerate(pairs):
-        name = f"lateral_{i}"
-        inner.select(exp.alias_(own.copy(), name), copy=False)
-        if alias.columns:
-            alias.append("columns", exp.to_identifier(name))
-    equal = (
-        exp.EQ(this=exp.column(f"lateral_{i}", alias.name), expression=outer.copy())
-        for i, (_, outer) in enumerate(pairs)
-    )
-    join.set("on", exp.and_(*equal))
-    join.set("kind", None)
-    join.set("this", exp.Subquery(this=inner, alias=alias))
-
-
-def _agreements(
-    inner: exp.Select, before: set[str]
-) -> tuple[list[tuple[exp.Expr, exp.Expr]], list[exp.Expr]]:
-    """Return what has to be equal, inside and outside, and the conditions on the inside alone."""
-    pairs, rest = list[tuple[exp.Expr, exp.Expr]](), list[exp.Expr]()
-    where = inner.args.get("where")
-    whole = where.this if where is not None else None
-    parts = whole.flatten() if isinstance(whole, exp.And) else [whole] if whole else []
-    own = {s.alias_or_name for s in inner.find_all(exp.Table, exp.Subquery)}
-    outer = before - own
-    for part in parts:
-        sides = [part.this, part.args.get("expression")] if isinstance(part, exp.EQ) else []
-        told = [isinstance(side, exp.Column) and side.table in outer for side in sides]
-        if sum(told) == 1 and isinstance(sides[1 - told.index(True)], exp.Column):
-            at = told.index(True)
-            pairs.append((sides[1 - at], sides[at]))
-        else:
-            rest.append(part)
-    return pairs, rest
-
-
-def _is_true(e: exp.Expr) -> bool:
-    return isinstance(e, exp.Boolean) and bool(e.this)
-
-
-def _is_aggregated(inner: exp.Select) -> bool:
-    return any(e.find(exp.AggFunc) is not None for e in inner.expressions)
 
 
 def too_few(e: exp.Expr) -> str | None:

@@ -24,10 +24,9 @@ from sparseq.language.expression_tree import Term
 from sparseq.language.types import NULL, Family, Type, find_type
 from sparseq.language.value_sets import DAY, UNITS, ZONES_SINCE, Spans, places_of
 from sparseq.sql.bind_expressions import ExpressionReader
-from sparseq.sql.bounds import ONE_OF
 from sparseq.sql.catalog import INTEGER_TYPES, TIME_TYPES
 from sparseq.sql.from_clause import quoted
-from sparseq.sql.parsed_expressions import constants, is_constant, listed_by
+from sparseq.sql.parsed_expressions import chooses, constants, counts, is_constant, listed_by
 from sparseq.sql.public_database import PublicFacts
 from sparseq.sql.scope import Scope, integral
 
@@ -80,18 +79,11 @@ _MONTHS = [
     "November",
     "December",
 ]
-_ONE_OF = (*ONE_OF, exp.Paren, exp.Distinct)
 _NEVER_NULL = (
     exp.Is,
     exp.NullSafeEQ,
     exp.NullSafeNEQ,
     exp.Exists,
-    exp.Count,
-    exp.CountIf,
-    exp.RowNumber,
-    exp.Rank,
-    exp.DenseRank,
-    exp.Ntile,
 )
 _FIRST_KNOWN = (exp.Coalesce, exp.Greatest, exp.Least, exp.Concat)
 """Functions that leave NULL out."""
@@ -170,7 +162,7 @@ class PublicValues:
         literal = _literal_results(e)
         if literal is not None:
             return self._constants(literal, type)
-        if isinstance(e, _ONE_OF):
+        if _is_one_of(e):
             inside = e.this.expressions[0] if isinstance(e.this, exp.Distinct) else e.this
             return self.of(inside, type) if isinstance(inside, exp.Expr) else None
         derived = self._values_by_parts(e)
@@ -234,8 +226,8 @@ class PublicValues:
         if isinstance(e, exp.Column):
             return not self._is_refuted(e)
         if isinstance(e, exp.Filter):  # of no rows that pass
-            return not isinstance(e.this, _NEVER_NULL)
-        if isinstance(e, _NEVER_NULL) or not isinstance(e, exp.Condition | exp.AtTimeZone):
+            return not _is_never_null(e.this)
+        if _is_never_null(e) or not isinstance(e, exp.Condition | exp.AtTimeZone):
             return False
         if is_constant(e):
             return bool(self._public.constant(f"({e.sql('duckdb')}) IS NULL"))
@@ -534,13 +526,21 @@ def _of_one_row(e: exp.Expr) -> exp.Expr | None:
     if not found:
         return e
     inside: exp.Expr = found[0]
-    while isinstance(inside, _ONE_OF) and isinstance(inside.this, exp.Expr):
+    while _is_one_of(inside) and isinstance(inside.this, exp.Expr):
         inside = inside.this
     within = {c.sql("duckdb") for c in inside.find_all(exp.Column)}
     around = [c.sql("duckdb") for c in e.find_all(exp.Column) if not _is_within(c, found[0])]
     if len(found) > 1 or not within.isdisjoint(around):
         return None
     return inside if e is found[0] else e.transform(lambda n: inside.copy() if n == found[0] else n)
+
+
+def _is_one_of(e: exp.Expr) -> bool:
+    return isinstance(e, exp.Paren | exp.Distinct) or chooses(e)
+
+
+def _is_never_null(e: exp.Expr) -> bool:
+    return isinstance(e, _NEVER_NULL) or counts(e)
 
 
 def _is_inside_another(e: exp.Expr) -> bool:

@@ -40,7 +40,12 @@ from sparseq.sql.bind_expressions import ExpressionReader
 from sparseq.sql.catalog import Column
 from sparseq.sql.from_clause import PLACE, USER, ColumnFacts, FromItem, people_in, quoted
 from sparseq.sql.parse import SEEN, said
-from sparseq.sql.parsed_expressions import aggregates_in, is_aggregate, is_binned
+from sparseq.sql.parsed_expressions import (
+    aggregate_name,
+    aggregates_in,
+    is_aggregate,
+    is_binned,
+)
 from sparseq.sql.plan import LIMITS
 from sparseq.sql.public_database import PublicFacts
 from sparseq.sql.public_values import PublicValues
@@ -742,15 +747,6 @@ class _Inner:
 
 # -- calls of aggregates and window functions, as they are written ---------------------------------
 
-_NAMES: dict[type, str] = {
-    exp.CountIf: "countif",
-    exp.LogicalAnd: "bool_and",
-    exp.LogicalOr: "bool_or",
-    exp.Stddev: "stddev_samp",
-    exp.Variance: "var_samp",
-    exp.VariancePop: "var_pop",
-}
-"""Names in the table, where sqlglot has others."""
 _SHARE = re.compile(r"0?\.\d+|0|1|1\.0+")
 
 
@@ -788,7 +784,7 @@ def _written_call(e: exp.Expr) -> _Written:
     """Return what is called, with what; what no entry of the table has is refused."""
     if is_binned(e):
         return _written_quantile(e)
-    name = _NAMES.get(type(e)) or (e.sql_name().lower() if isinstance(e, exp.Func) else "")
+    name = aggregate_name(e)
     if isinstance(e, exp.Lag | exp.Lead | exp.Ntile | exp.NthValue):
         return _written_place(e, name)
     if isinstance(e, exp.Count) and isinstance(e.this, exp.Star):

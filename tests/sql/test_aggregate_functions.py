@@ -238,6 +238,17 @@ IN_ORDER: dict[str, Callable[..., Values]] = {
 """Of values in an order, for each of them."""
 
 
+def test_it_is_said_of_which_a_value_is_chosen_and_which_count() -> None:
+    """What bounds and public values of an expression rest on."""
+    names = {True: set(), False: set()}  # type: dict[bool, set[str]]
+    for function in AGGREGATE_FUNCTIONS:
+        if function.chooses or function.counts:
+            names[function.counts].add(function.name)
+    assert names[True] == {"count", "countif", "rank", "dense_rank", "row_number", "ntile"}
+    assert names[False] >= {"min", "max", "first", "last", "lag", "lead", "mode", "arg_max"}
+    assert not any(f.chooses and f.counts for f in AGGREGATE_FUNCTIONS)
+
+
 def test_each_name_has_an_oracle_and_a_line_on_the_page() -> None:
     assert {f.name for f in AGGREGATE_FUNCTIONS} == ORACLES.keys() | IN_ORDER.keys()
     lines = page().splitlines()
@@ -310,6 +321,11 @@ def _check(
         if "rank" in function.name:
             values, expected = sorted(values), sorted(expected)
         assert len(values) == len(expected), (u, term.sql)
+        firsts = [] if not arguments or arguments[0].constant else [
+            row[places[arguments[0].sql]] for row in own
+        ]  # fmt: skip
+        assert not function.chooses or {*values} <= {None, *firsts}
+        assert not function.counts or all(v is not None and v >= 0 for v in values)
         for value, right in zip(values, expected, strict=True):
             if isinstance(right, int | float | Fraction) and not isinstance(right, bool):
                 assert value == pytest.approx(float(right), rel=1e-12, abs=1e-12), (u, term.sql)
