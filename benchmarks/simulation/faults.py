@@ -406,7 +406,7 @@ def answers_mixed_up() -> list[Place]:
 @plant(*SERVERS)
 def quota_begins_with_the_server() -> list[Place]:
     """What a name has had is counted anew by each server that begins."""
-    return [(QuotaTotals, "of", classmethod(lambda cls, _: cls(release=2**40)))]
+    return [(QuotaTotals, "of", classmethod(lambda cls, _: cls(release=2**40, summed=2**40)))]
 
 
 @plant(*SERVERS)
@@ -450,3 +450,9 @@ def upgraded_step_by_step() -> list[Place]:
         return replace(step, apply=apply)
 
     return [(backup, "STEPS", tuple(map(apart, backup.STEPS)))]
+
+
+@plant("upgrade")
+def upgrade_not_flushed_when_read() -> list[Place]:
+    """A store is said to be of this version by what a killed process has left in its log."""
+    return [(backup, "flush_log", _nothing)]
