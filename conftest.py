@@ -2,12 +2,18 @@
 
 import gc
 import importlib.util
+import os
 
 import pytest
 from hypothesis import settings
 
 settings.register_profile("sparseq", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("sparseq")
+
+# Tests run in a process a core, whose threads for linear algebra would mostly wait for each other,
+# each on a core that it keeps busy. NumPy and torch read this when they are imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # whose doctests can't be collected where an extra is not installed
 _NEEDS = {"sparseq/compiled/loops.py": "numba", "sparseq/training/network": "torch",
