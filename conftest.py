@@ -3,6 +3,7 @@
 import gc
 import importlib.util
 import os
+from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
@@ -27,6 +28,16 @@ _LONGEST = [
     "tests/test_crash.py", "tests/series/test_watch.py", "tests/series/test_forecast.py",
     "tests/test_interrupted.py",
 ]  # fmt: skip
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage while tests are collected: there is none, and it takes a fifth longer."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
