@@ -43,7 +43,7 @@ def words() -> list[Function]:
     return known
 
 
-@pytest.mark.parametrize("questions", [40, pytest.param(200, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("questions", [24, pytest.param(200, marks=pytest.mark.deep)])
 def test_all_ways_come_to_the_same(questions: int, words: list[Function]) -> None:
     ways = [replace(w, every=min(w.every, 3 * questions // 4)) for w in NUMPY]
     report = run(questions, 5, ways=ways, words=words)
