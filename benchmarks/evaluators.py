@@ -25,6 +25,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import click
@@ -313,9 +314,15 @@ class World:
         values: dict[str, list[object]] = {t: [] for t in TYPES}
         values |= _some_values(rows)
         self._questions = Questions(rng, words, values, depth=3)
-        self._terms = self._read()
+
+    @cached_property
+    def _terms(self) -> list[Term]:
+        return self._read()
+
+    @cached_property
+    def _froms(self) -> list[tuple[Relation, list[Term], Pieces]]:
         froms = [self._lowered(source) for source in _FROM]
-        self._froms = [f for f in froms if f[0].stored]  # a join is, where texts have codes
+        return [f for f in froms if f[0].stored]  # a join is, where texts have codes
 
     def __enter__(self) -> World:
         return self

@@ -150,8 +150,9 @@ def counted(files: Mapping[str, str]) -> Census:
     modules = {_module(path) for path in files}
     for path, text in sorted(files.items()):
         tree = ast.parse(text)
+        nodes = list(ast.walk(tree))
         here = _module(path)
-        imports = list(_imports(tree, here, path.endswith("__init__.py")))
+        imports = list(_imports(nodes, here, path.endswith("__init__.py")))
         graph[here] = {m for names in imports for m in [_known(names.names, modules)] if m} - {here}
         if any(names.top == "duckdb" for names in imports) and not _may_import_duckdb(path):
             found.duckdb.append(path)
@@ -167,28 +168,28 @@ def counted(files: Mapping[str, str]) -> Census:
         found.skips += [f"{path}:{n}" for n in skipped]
         if here.endswith(("ing", "ed")) and here.rpartition(".")[2] not in NAMED:
             found.named.append(here)
-        found.clauses += [f"{path}:{n}" for n, said in _docstrings(tree) if _is_clause(said)]
-        found.shreds += [f"{path}:{n}: {name}" for n, name in _used_once(tree, text)]
+        found.clauses += [f"{path}:{n}" for n, said in _docstrings(nodes) if _is_clause(said)]
+        found.shreds += [f"{path}:{n}: {name}" for n, name in _used_once(nodes, text)]
         if path != USUAL:
-            found.defaults += [f"{path}:{n}: {said}" for n, said in _again(tree)]
+            found.defaults += [f"{path}:{n}: {said}" for n, said in _again(nodes)]
     found.cycles = [" ↔ ".join(sorted(circle)) for circle in _circles(graph)]
     return found
 
 
-def _again(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def _again(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
     """Yield the names that are given, or compared with, a number that `USUAL` has for such a name.
 
     A name is that of a parameter, a field, a keyword or a key; its words decide.
     """
-    for name, value in _named_values(tree):
+    for name, value in _named_values(nodes):
         number = value.value if isinstance(value, ast.Constant) else None
         words = {word: vars(defaults).get(word.upper()) for word in name.lower().split("_")}
         if type(number) in (int, float) and number in words.values():
             yield value.lineno, f"{name} {number}"
 
 
-def _named_values(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    for node in ast.walk(tree):
+def _named_values(nodes: list[ast.AST]) -> Iterator[tuple[str, ast.expr]]:
+    for node in nodes:
         match node:
             case ast.arguments():
                 last = [*node.posonlyargs, *node.args][-len(node.defaults) :]
@@ -211,9 +212,9 @@ def _named_values(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
                 yield "delta", value
 
 
-def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def _docstrings(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
     """Yield the texts that describe what is above or around them, with their lines."""
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Expr(value=ast.Constant(value=str(text))):
                 yield node.lineno, text
@@ -223,10 +224,10 @@ def _is_clause(docstring: str) -> bool:
     return re.split(r"\W", docstring.strip(), maxsplit=1)[0] in CLAUSES
 
 
-def _used_once(tree: ast.Module, text: str) -> Iterator[tuple[int, str]]:
+def _used_once(nodes: list[ast.AST], text: str) -> Iterator[tuple[int, str]]:
     """Yield the private functions of at most 3 lines that are named once beside where they are."""
     words = Counter(re.findall(r"\w+", text))
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[ast.get_docstring(node) is not None :][:1]
             short = not first or node.body[-1].end_lineno - first[0].lineno < 3  # type: ignore[operator]
@@ -250,15 +251,15 @@ def _module(path: str) -> str:
     return name.removesuffix(".__init__")
 
 
-def _imports(tree: ast.Module, here: str, is_package: bool) -> Iterator[_Import]:
+def _imports(nodes: list[ast.AST], here: str, is_package: bool) -> Iterator[_Import]:
     """Yield each name that is imported."""
     inside = {
         id(node)
-        for function in ast.walk(tree)
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        for node in ast.walk(function)
+        for function in nodes
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in _statements(function)
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for name in node.names:
                 yield _Import(node.lineno, (name.name,), id(node) in inside)
@@ -270,6 +271,14 @@ def _imports(tree: ast.Module, here: str, is_package: bool) -> Iterator[_Import]
                 base = ".".join([*up, *([base] if base else [])])
             for name in node.names:
                 yield _Import(node.lineno, (f"{base}.{name.name}", base), id(node) in inside)
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements within one, at any depth; no expression has any."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.expr):
+            yield child
+            yield from _statements(child)
 
 
 def _known(names: tuple[str, ...], modules: set[str]) -> str | None:
@@ -301,11 +310,13 @@ def _with_classes(
     node: ast.AST, owners: tuple[set[str], ...]
 ) -> Iterator[tuple[ast.AST, tuple[set[str], ...]]]:
     """Yield all nodes, each with the names that the classes around it define."""
-    if isinstance(node, ast.ClassDef):
-        owners = (*owners, _defined(node))
-    yield node, owners
-    for child in ast.iter_child_nodes(node):
-        yield from _with_classes(child, owners)
+    waiting = [(node, owners)]
+    while waiting:
+        node, owners = waiting.pop()
+        if isinstance(node, ast.ClassDef):
+            owners = (*owners, _defined(node))
+        yield node, owners
+        waiting += [(child, owners) for child in ast.iter_child_nodes(node)][::-1]
 
 
 def _defined(made: ast.ClassDef) -> set[str]:

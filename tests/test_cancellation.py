@@ -395,7 +395,7 @@ def test_ctrl_c_at_the_command_line(tmp_path: Path) -> None:
         [sys.executable, "-m", "sparseq", "sql", str(path), LONG],
         stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"},
     )  # fmt: skip
-    when(busy(asked.pid, 4.0), lambda: None).join()  # it is under way
+    when(busy(asked.pid, 2.5), lambda: None).join()  # it is under way
     asked.send_signal(signal.SIGINT)
     _, said = asked.communicate(timeout=20)
     assert (asked.returncode, "stopped: nothing was answered" in said) == (130, True), said

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -134,11 +135,17 @@ class Asker:
         self._process.communicate()
 
 
-@pytest.fixture
-def stored(tmp_path: Path) -> Path:
-    path = tmp_path / "s.sparseq"
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("made") / "s.sparseq"
     make(path, norm_budget=20).close()
     return path
+
+
+@pytest.fixture
+def stored(made: Path, tmp_path: Path) -> Path:
+    """A copy of the store that was made once."""
+    return Path(shutil.copy(made, tmp_path / "s.sparseq"))
 
 
 @pytest.fixture

@@ -35,6 +35,7 @@ from benchmarks.stores import made_store
 from sparseq.ledger.accounts import Accounts
 from sparseq.released.outputs import Measurements, OutputColumn, Outputs
 from sparseq.released.render import key_columns, render
+from sparseq.sql.plan import Options
 from sparseq.stream.release_charges import Bill
 
 UNIT = 2**24  # ledger units of one full count
@@ -625,11 +626,11 @@ def test_9_errors_about_the_active_sum_are_within_the_bound_at_the_stated_rate(b
         norm_budget=2000,
         seed=99,
     )
-    sql = "SELECT k, sum(amount) AS x FROM t WHERE k BETWEEN 1 AND 7 GROUP BY k"
+    query = con.lower("SELECT k, sum(amount) AS x FROM t WHERE k BETWEEN 1 AND 7 GROUP BY k")
     active = np.array([1.5, 2.0, 2.5, 0, 0, 0, 0])  # user 3 could not pay 4000² at scale 1
     within = 0
     for _ in range(300):
-        answer = con.sql(sql, scale=2.0, fresh=True)
+        answer = con.ask(query, Options(scale=2.0), fresh=True)
         errors = np.asarray(answer.arrow()["x"].to_numpy()) - active
         within += bool(np.max(np.abs(errors)) <= answer.bound(beta))
         assert answer.bound(beta) <= answer.corollary_bound(beta)

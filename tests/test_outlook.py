@@ -119,17 +119,24 @@ def test_where_nothing_was_declared_nothing_is_proved() -> None:
         con.sql("SELECT count(*) FROM t", interval="true")
 
 
-def faded(con: sparseq.Store) -> None:
-    """Ask until whoever was in every question counts for less than a half."""
+def faded(**more: Any) -> sparseq.Store:
+    """A store that was asked until whoever was in every question counts for less than a half."""
+    con = store(3000, norm_budget=48.0, **more)
     for _ in range(60):
         con.sql("SELECT sum(x) FROM t", fresh=True)
     assert con.stream.course is not None
     assert con.stream.course.least_allowance(1.0) < 0.4
+    return con
 
 
-def test_of_people_who_have_faded_what_is_proved_is_proved() -> None:
-    con = store(3000, norm_budget=48.0)
-    faded(con)
+@pytest.fixture(scope="module")
+def of_faded() -> sparseq.Store:
+    """A store of people who have faded, of which tests may ask a few questions more."""
+    return faded()
+
+
+def test_of_people_who_have_faded_what_is_proved_is_proved(of_faded: sparseq.Store) -> None:
+    con = of_faded
     assert "by how people have faded" in repr(con.explain("SELECT count(DISTINCT who) FROM t"))
     by_default = con.sql("SELECT count(DISTINCT who) AS v FROM t")
     assert by_default.facts.interval == "assumed"
@@ -140,16 +147,16 @@ def test_of_people_who_have_faded_what_is_proved_is_proved() -> None:
 
 
 def test_where_maxima_were_declared_faded_people_are_counted_by_proof() -> None:
-    con = store(3000, norm_budget=48.0, most={"rows": 40})
-    faded(con)
+    con = faded(most={"rows": 40})
     answer = con.sql("SELECT count(DISTINCT who) AS v FROM t")
     assert answer.facts.interval in ("exact", "bounded")
 
 
-def test_a_precision_of_people_who_have_faded_is_of_those_who_are_counted() -> None:
+def test_a_precision_of_people_who_have_faded_is_of_those_who_are_counted(
+    of_faded: sparseq.Store,
+) -> None:
     """Of 60 among 3,000: a part of 3,000 would be wider than the value."""
-    con = store(3000, norm_budget=48.0)
-    faded(con)
+    con = of_faded
     few = con.sql("SELECT count(DISTINCT who) AS v FROM t WHERE x > 70", precision=0.5)
     usual = con.sql("SELECT count(DISTINCT who) AS v FROM t WHERE x > 70")
     assert few.facts.sigma[0] < 4 * usual.facts.sigma[0]

@@ -99,7 +99,9 @@ def life(seed: int, path: Path) -> None:
     store.close()
 
 
-@pytest.mark.parametrize("seed", [*range(12), pytest.param(-1, marks=pytest.mark.deep)])
+@pytest.mark.parametrize(
+    "seed", [*range(5), *(pytest.param(k, marks=pytest.mark.deep) for k in (*range(5, 12), -1))]
+)
 def test_charges_are_those_of_the_reference(seed: int, tmp_path: Path) -> None:
     for one in range(1000, 2000) if seed < 0 else [seed]:
         life(one, tmp_path / f"{one}.sparseq")

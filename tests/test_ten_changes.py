@@ -326,7 +326,7 @@ assert "highest price" in table and "sigma" in table
 """,
     ),
 }
-FAST = {"function", "column of history"}
+FAST = {"function"}
 
 
 @pytest.fixture(scope="module")

@@ -809,13 +809,17 @@ def constants(values: Sequence[object], type: str) -> str:
     Example:
         >>> constants(["it's", None, "b"], "VARCHAR")
         "['it''s', NULL, 'b']::VARCHAR[]"
+        >>> constants([dt.date(2024, 1, 31)], "DATE")
+        "[CAST('2024-01-31' AS DATE)]::DATE[]"
     """
 
-    def written(value: object) -> str:
-        if isinstance(value, str):  # the rule without sqlglot's detour: there can be very many
-            return "'" + value.replace("'", "''") + "'"
-        return constant_sql(value, type).sql("duckdb")
+    def written(value: object) -> str:  # without sqlglot's detour: there can be very many
+        if value is None or isinstance(value, bool | int):
+            return "NULL" if value is None else str(value).upper()
+        text = "'" + str(value).replace("'", "''") + "'"
+        return text if isinstance(value, str) else text.join(cast())
 
+    cast = cache(lambda: exp.cast(exp.Literal.string("?"), type).sql("duckdb").split("'?'"))
     return f"[{', '.join(map(written, values))}]::{type}[]"
 
 

@@ -40,14 +40,14 @@ def leaks(quick: Callable[[int, Leak], bool]) -> pytest.MarkDecorator:
     )
 
 
-@leaks(lambda i, leak: i % 4 == 0 and leak.windows != "person" and not leak.chains)
+@leaks(lambda i, leak: i % 6 == 0 and leak.windows != "person" and not leak.chains)
 def test_a_planted_leak_is_found(leak: Leak) -> None:
     assert named(directed(leak), leak)
 
 
 @leaks(
     lambda i, leak: (
-        i % 6 == 0
+        i % 12 == 0
         and not (leak.series or leak.windows or leak.keys or leak.purposes or leak.chains)
     )
 )

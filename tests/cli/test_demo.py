@@ -12,20 +12,29 @@ import pyarrow.parquet as pq
 import pytest
 
 from conftest import output, run
+from sparseq.cli import demo
 from sparseq.cli.demo import Findings, Results, closing_lines, find_data, fresh_folder, true_buyers
 
 DATA = Path(__file__).parent.parent.parent / "data" / "cdnow.parquet"
 
 
-@pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
-    """The demo's figures, and its folder."""
+@pytest.fixture(scope="module", params=[90, pytest.param(546, marks=pytest.mark.deep)])
+def done(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[dict[str, Any], Path]:
+    """The figures of the demo, and its folder: of its first days, and of all of them.
+
+    All are among the deep tests; `.ci/wheel` runs the whole demo too.
+    """
     folder = tmp_path_factory.mktemp("demo") / "out"
-    text = output("demo", "--data", DATA, "--output", folder, "--seed", "1", "--format", "json")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo, "LAST", demo.FIRST + dt.timedelta(days=request.param - 1))
+        text = output("demo", "--data", DATA, "--output", folder, "--seed", "1", "--format", "json")
     return json.loads(text), folder
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("done", [546], indirect=True)
 def test_individual_accounts_are_three_times_better(done: tuple[dict[str, float], Path]) -> None:
     figures, _ = done
     assert (figures["queries"], figures["kappa"], figures["share"]) == (546, 0.5, 0.6)
@@ -39,7 +48,9 @@ def test_its_store_has_all_answers(done: tuple[dict[str, Any], Path]) -> None:
     figures, folder = done
     assert figures["store"] == str(folder / "cdnow.sparseq")
     listed = json.loads(output("history", figures["store"], "--all", "--format", "json"))
-    assert len(listed) == 546 + 546 + 2, "answers, rows of forecasts, and two questions"
+    days = figures["queries"]
+    assert days in (90, 546)
+    assert len(listed) == days + days + 2, "answers, rows of forecasts, and two questions"
     assert {r["pot"] for r in listed[:-2]} == {"daily_buyers", "daily_buyers (forecasts)"}
     assert {r["pot"] for r in listed[-2:]} == {"queries"}
     assert {r["coordinates"] for r in listed[:-2]} == {1}

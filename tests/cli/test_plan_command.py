@@ -25,30 +25,34 @@ from sparseq.series.planning.verdict import FORECAST, PLAIN, STRATEGY, Method, V
 DAYS = np.datetime64("2024-01-01") + np.arange(30)
 
 
-@pytest.fixture
-def visits(tmp_path: Path) -> Path:
+def written_visits(folder: Path) -> Path:
     rng = np.random.default_rng(4)
     rates = np.concatenate([np.full(400, 0.03), np.full(10, 0.6)])
     day, who = np.nonzero(rng.random((30, 410)) < rates)
-    path = tmp_path / "visits.parquet"
+    path = folder / "visits.parquet"
     pq.write_table(pa.table({"who": who, "day": pa.array(DAYS[day])}), path)
     return path
 
 
-@pytest.fixture
-def query(tmp_path: Path) -> Path:
-    path = tmp_path / "daily.sql"
+def written_query(folder: Path) -> Path:
+    path = folder / "daily.sql"
     path.write_text("SELECT count(DISTINCT who) AS n FROM visits WHERE day = :day")
     return path
+
+
+@pytest.fixture
+def visits(tmp_path: Path) -> Path:
+    return written_visits(tmp_path)
+
+
+@pytest.fixture
+def query(tmp_path: Path) -> Path:
+    return written_query(tmp_path)
 
 
 def asked(source: Path, query: Path, *more: object) -> list[object]:
     period = ("--from", "2024-01-01", "--to", "2024-01-30")
     return ["plan", source, "--queries", query, *period, *more]
-
-
-def test_the_table(visits: Path, query: Path, golden: Callable[[str, str], None]) -> None:
-    golden("plan", output(*asked(visits, query, "--user", "who")))
 
 
 METHODS = [PLAIN, FORECAST, STRATEGY]
@@ -59,29 +63,48 @@ def series_of(*words: object) -> list[dict]:
     return json.loads(output(*words, "--format", "json"))["series"]
 
 
-def test_json_has_the_same_plan_and_a_picture_is_drawn(visits: Path, query: Path) -> None:
-    picture = visits.with_name("plan.png")
-    line = asked(visits, query, "--user", "who")
-    (found,) = series_of(*line, "--plot", picture)
+@pytest.fixture(scope="module")
+def by_default(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict, bytes]:
+    """What `plan` finds for the visits by default: as text, as JSON, and its picture."""
+    folder = tmp_path_factory.mktemp("default")
+    words = asked(written_visits(folder), written_query(folder), "--user", "who")
+    (found,) = series_of(*words, "--plot", folder / "plan.png")
+    return output(*words), found, (folder / "plan.png").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def on_half(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
+    """The methods that `plan` finds for the visits on half of every budget."""
+    folder = tmp_path_factory.mktemp("half")
+    words = asked(written_visits(folder), written_query(folder), "--user", "who", "--share", "50%")
+    (found,) = series_of(*words)
+    return found["methods"]
+
+
+def test_the_table(by_default: tuple[str, dict, bytes], golden: Callable[[str, str], None]) -> None:
+    golden("plan", by_default[0])
+
+
+def test_json_has_the_same_plan_and_a_picture_is_drawn(by_default: tuple[str, dict, bytes]) -> None:
+    text, found, picture = by_default
     assert (found["name"], found["ticks"]) == ("daily", 30)
     assert [m["method"] for m in found["methods"]] == METHODS
     assert found["recommended"] in found["methods"]
-    assert found["recommended"]["line"] in output(*line)
+    assert found["recommended"]["line"] in text
     assert max(found["recommended"]["ratios"]) < 0.95
     assert found["methods"][0]["ratios"] == [1, 1, 1]
     assert found["methods"][0]["errors"] == pytest.approx([(30 / 0.6) ** 0.5], rel=0.01)
     assert found["mean"] < found["root_mean_square"]
     assert found["publish_0"] is False
-    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert picture.startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_its_line_is_what_create_takes_and_its_errors_are_those_of_the_series(
-    visits: Path, query: Path, method: str
+    visits: Path, query: Path, on_half: list[dict], method: str
 ) -> None:
     """Word by word, for `create --for` and for `purpose add`; the monitor then needs no option."""
-    (found,) = series_of(*asked(visits, query, "--user", "who", "--share", "50%"))
-    (planned,) = [m for m in found["methods"] if m["method"] == method]
+    (planned,) = [m for m in on_half if m["method"] == method]
     made, later = visits.with_name("made.sparseq"), visits.with_name("later.sparseq")
     output("create", made, visits, "--user", "who", "--seed", "3", "--for", planned["line"])
     output("create", later, visits, "--user", "who", "--seed", "3")
@@ -140,7 +163,9 @@ def test_a_plan_is_for_the_ticks_and_the_level_that_are_said(visits: Path, query
     assert found["methods"][0]["errors"] == pytest.approx([(60 / 0.6 / 0.2) ** 0.5], rel=0.01)
 
 
-def test_a_stores_data_must_be_declared_historical(visits: Path, query: Path) -> None:
+def test_a_stores_data_must_be_declared_historical(
+    visits: Path, query: Path, by_default: tuple[str, dict, bytes]
+) -> None:
     path = visits.with_name("s.sparseq")
     sparseq.create(path, str(visits), user="who", seed=1, purposes=IN_OR_OUT).close()
     refused = run(*asked(path, query))
@@ -151,8 +176,7 @@ def test_a_stores_data_must_be_declared_historical(visits: Path, query: Path) ->
     assert "Exact, uncharged facts" in done.stderr
     (told,) = json.loads(done.stdout)["series"]
     assert told["ticks"] == 30
-    (same,) = series_of(*asked(visits, query, "--user", "who"))
-    assert told == same
+    assert told == by_default[1]
     with sparseq.connect(path) as store:
         assert store.releases() == []
 

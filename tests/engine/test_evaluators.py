@@ -43,7 +43,7 @@ def words() -> list[Function]:
     return known
 
 
-@pytest.mark.parametrize("questions", [40, pytest.param(200, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("questions", [24, pytest.param(200, marks=pytest.mark.deep)])
 def test_all_ways_come_to_the_same(questions: int, words: list[Function]) -> None:
     ways = [replace(w, every=min(w.every, 3 * questions // 4)) for w in NUMPY]
     report = run(questions, 5, ways=ways, words=words)
@@ -76,4 +76,4 @@ def test_a_null_that_is_read_as_a_zero_is_found(
 ) -> None:
     right = reader._numbers
     monkeypatch.setattr(reader, "_numbers", lambda chunk, missing=0: right(chunk))
-    assert run(300, 2, first=True, world=100, ways=NUMPY, words=words).differences
+    assert run(300, 0, first=True, world=100, ways=NUMPY, words=words).differences

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,21 +30,28 @@ COUNT = "SELECT kind, count(*) AS n FROM visits GROUP BY kind"
 PEOPLE = 60
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A lake of three buckets."""
+    path = tmp_path_factory.mktemp("made") / "lake"
     rng = np.random.default_rng(5)
     who = [*range(PEOPLE), *rng.integers(0, PEOPLE, 200).tolist()]
     rows = pa.table({"who": who, "kind": rng.choice(["a", "b"], len(who))})
     sparseq.create(
-        f"lake://{tmp_path / 'lake'}",
+        f"lake://{path}",
         {"visits": rows},
         user="who",
         keys={"kind": ["a", "b"]},
         buckets=3,
         purposes=[sparseq.Questions(in_or_out=True, counts=40_000)],
     ).close()
-    return tmp_path / "lake"
+    return path
+
+
+@pytest.fixture
+def lake(made: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return shutil.copytree(made, tmp_path / "lake")
 
 
 def spent(path: Path) -> tuple[int, int]:

@@ -47,14 +47,17 @@ def run(con: sparseq.Store, out: Path | None, stop_after: int = 99) -> list[str]
     return done
 
 
-@pytest.fixture
-def whole(tmp_path: Path) -> tuple[dict[str, list[dict[str, Any]]], list[list[int]]]:
+@pytest.fixture(scope="module")
+def whole(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[dict[str, list[dict[str, Any]]], list[list[int]]]:
     """The files of an uninterrupted run, and what everybody has spent in the end."""
+    folder = tmp_path_factory.mktemp("whole")
     with make(None) as con:
         for kind in KINDS:
-            run(con, tmp_path / f"whole.{kind}")
+            run(con, folder / f"whole.{kind}")
         assert con.released == 2 * len(DAYS)
-        return {k: read(tmp_path / f"whole.{k}") for k in KINDS}, spends(con)
+        return {k: read(folder / f"whole.{k}") for k in KINDS}, spends(con)
 
 
 def test_one_row_a_tick_group_and_number(tmp_path: Path) -> None:

@@ -246,7 +246,15 @@ def test_each_limit_is_set_and_says_which_it_is(name: str) -> None:
     assert LIMITS[name].instead in refused.value.hint
 
 
-def test_a_limit_does_not_depend_on_rows() -> None:
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("joins of people", "answers times answers", "tables times tables", "people that double"),
+        pytest.param(("many branches",), marks=pytest.mark.deep),
+    ],
+    ids=["quick", "long"],
+)
+def test_a_limit_does_not_depend_on_rows(names: tuple[str, ...]) -> None:
     """Each costly query has the same message on other rows."""
 
     def said(rows: int) -> list[str]:
@@ -260,13 +268,7 @@ def test_a_limit_does_not_depend_on_rows() -> None:
             keys={"s": ("a1", "a2")},
         )
         found = []
-        for name in (
-            "joins of people",
-            "answers times answers",
-            "tables times tables",
-            "many branches",
-            "people that double",
-        ):
+        for name in names:
             try:
                 found.append(str(con.lower(COSTLY[name]).notes))
             except QueryRefused as refused:

@@ -180,7 +180,7 @@ def _check_vectors(focus: Any, crowd: list[Any], asked: list[str]) -> None:
 
 
 @quickly
-@given(person, others, _asked(12))
+@given(person, others, _asked(8))
 def test_a_users_vector_and_charge_are_the_users_own(
     focus: Any, crowd: list[Any], asked: list[str]
 ) -> None:

@@ -51,7 +51,7 @@ WRITTEN = (
     "AND 4 GROUP BY shop_id, qty",
 )  # fmt: skip
 quickly = settings(
-    derandomize=True, max_examples=60, deadline=None, database=None,
+    derandomize=True, max_examples=40, deadline=None, database=None,
     phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 

@@ -58,7 +58,7 @@ def alike(a: Vector, b: Vector) -> bool:
 @pytest.mark.parametrize(
     ("positions", "rows", "others", "step"),
     [
-        (["SELECT"], 4, 240, 4),
+        (["SELECT"], 4, 480, 6),
         pytest.param(["SELECT"], 4, 120, 2, marks=pytest.mark.deep),
         pytest.param(["SELECT", "WHERE"], 60, 1, 1, marks=pytest.mark.deep),
     ],
