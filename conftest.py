@@ -24,9 +24,9 @@ collect_ignore = [p for p, extra in _NEEDS.items() if not importlib.util.find_sp
 FEWEST_TESTS = 600
 # what takes longest begins first, so that no process is left alone with it at the end
 _LONGEST = [
-    "tests/audit/test_audit.py", "tests/test_docs.py", "tests/test_reference.py",
-    "tests/test_crash.py", "tests/series/test_watch.py", "tests/series/test_forecast.py",
-    "tests/test_interrupted.py",
+    "tests/audit/test_audit.py", "tests/repository/test_docs.py", "tests/stream/test_reference.py",
+    "tests/store/test_crash.py", "tests/series/test_watch.py", "tests/series/test_forecast.py",
+    "tests/stream/test_interrupted.py",
 ]  # fmt: skip
 
 

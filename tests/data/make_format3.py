@@ -65,7 +65,7 @@ def make(path: str) -> sparseq.Store:
 
 
 def facts(con: sparseq.Store) -> dict[str, Any]:
-    """What must survive; also read by tests/test_upgrade.py."""
+    """What must survive; also read by tests/store/test_upgrade.py."""
     history = con.history() if hasattr(con, "history") else con.releases()
     now = getattr(con, "stream", None)
     ledger, pots, departures = (

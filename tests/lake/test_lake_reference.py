@@ -14,10 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-import test_reference
-import test_weighted_reference
 from lake.twins import Twins, opened, worlds
-from test_reference import examples
+from stream import test_reference, test_weighted_reference
+from stream.test_reference import examples
 
 import sparseq
 from benchmarks.audit.neighbours import WITH

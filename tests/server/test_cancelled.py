@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 from server.made import person
 from server.running import Running, secret
-from test_cancellation import COUNT, JOINED, LONG, busy, standing, store, when
+from stream.test_cancellation import COUNT, JOINED, LONG, busy, standing, store, when
 
 import sparseq
 from sparseq.base.cancellation import Cancellation

@@ -25,7 +25,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sampled import one_in
 from sqlglot import exp, parse_one
-from test_reference import DAY, Asked, Row, Running, Stream, follow, streams
+from stream.test_reference import DAY, Asked, Row, Running, Stream, follow, streams
 
 import sparseq
 from sparseq.sql.catalog import WINDOWS

@@ -358,7 +358,7 @@ def test_whoever_closes_the_store_does_not_wait_for_what_is_read(tmp_path: Path)
 SCRIPT = """
 import os, signal, sys, threading
 sys.path.insert(0, {tests!r})
-from test_cancellation import COUNT, LONG, standing, store
+from stream.test_cancellation import COUNT, LONG, standing, store
 con, other = store(), store()
 before = standing(con)
 from sparseq.engine._duckdb.reader import Reader
@@ -381,7 +381,7 @@ except KeyboardInterrupt:
 
 @pytest.mark.deep
 def test_ctrl_c_in_python() -> None:
-    script = SCRIPT.format(tests=str(Path(__file__).parent))
+    script = SCRIPT.format(tests=str(Path(__file__).parents[1]))
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False
     )

@@ -15,9 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import test_lifetime_reference
-import test_reference
-import test_weighted_reference
 from judged import (
     Judged,
     Recorded,
@@ -31,11 +28,12 @@ from judged import (
     windows,
 )
 from mpmath import mp, mpf
+from stream import test_lifetime_reference, test_reference, test_weighted_reference
 
 import sparseq.stream.release_charges
 from sparseq.stream.release_charges import charges_of
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 CHECK = ROOT / "proofs" / "check.py"
 PAGE = ROOT / "docs" / "theorems" / "machine-checked.md"
 installed = pytest.mark.skipif(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from test_map import ROOT, ROWS
+from repository.test_map import ROOT, ROWS
 
 SHOP = """
 import pyarrow as pa, sparseq

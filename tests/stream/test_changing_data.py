@@ -12,7 +12,17 @@ import pyarrow.parquet
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_reference import DAY, Asked, Row, Running, Stream, arrow, questions, silent, some_rows
+from stream.test_reference import (
+    DAY,
+    Asked,
+    Row,
+    Running,
+    Stream,
+    arrow,
+    questions,
+    silent,
+    some_rows,
+)
 
 import sparseq
 import sparseq.stream.step

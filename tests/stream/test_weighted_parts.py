@@ -14,7 +14,7 @@ from algorithm2 import Rungs, cells_of, root, rounded, weight
 from numpy.typing import NDArray
 from sampled import one_in
 from scipy import stats
-from test_weighted_reference import tapped
+from stream.test_weighted_reference import tapped
 
 import sparseq
 import sparseq.stream.release_charges

@@ -24,7 +24,7 @@ from sparseq.store._duckdb.file_backend import FORMAT
 from sparseq.store._duckdb.open_file import open_database
 from sparseq.store.curator import account
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 facts = runpy.run_path(str(DATA / "make_format3.py"))["facts"]
 BEFORE: dict[str, Any] = json.loads((DATA / "format3.json").read_text())
 

@@ -16,7 +16,7 @@ from sparseq.base.defaults import KAPPA
 from sparseq.pictures.figure import Sheet
 from sparseq.pictures.image import image
 
-PAGE = (Path(__file__).parent.parent / "docs" / "privacy-level.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "privacy-level.md").read_text("utf-8")
 
 
 def test_the_page_has_the_tables_that_the_script_computes() -> None:

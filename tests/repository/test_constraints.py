@@ -10,7 +10,7 @@ import pytest
 from constraints import constraints
 from packaging.specifiers import SpecifierSet
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"].values()
 NEEDED = [*PROJECT["dependencies"], *(one for extra in EXTRAS for one in extra)]

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 from algorithm2 import UNITS, Vector, WeightedLife
-from test_reference import cut
-from test_weighted_reference import (
+from stream.test_reference import cut
+from stream.test_weighted_reference import (
     DAY,
     GROUPS,
     KEYS,

@@ -14,7 +14,7 @@ import click
 
 from sparseq.cli.app import sparseq as command_line
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "sparseq"
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text("utf-8")
 TERMS = [term.lower() for term in re.findall(r"\*\*([^*]+)\*\*", GLOSSARY)]

@@ -13,7 +13,7 @@ from browser import CHROMIUM, browse, loosened
 import sparseq
 
 ROWS = pa.table({"who": [1, 2]})
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "docs/notebooks/first.ipynb"
 
 

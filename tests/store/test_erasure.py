@@ -316,7 +316,7 @@ def kill_all(paths: dict[str, str], after: bool) -> None:
     """
     script = f"""
 import os, sys
-sys.path[:0] = [{str(Path(__file__).parent)!r}]
+sys.path[:0] = [{str(Path(__file__).parents[1])!r}]
 import endless_stream, sparseq, sparseq.store.curator, sparseq.store.create
 for path, statement in {paths!r}.items():
     if os.fork() == 0:

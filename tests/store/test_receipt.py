@@ -42,7 +42,7 @@ from sparseq.store.curator import account, forget
 from sparseq.store.receipt import publish_root, published_roots, receipt, receipts
 from sparseq.stream.new_purpose import add_purpose
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 Receipt = dict[str, Any]
 
 

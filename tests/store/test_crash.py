@@ -28,7 +28,7 @@ from sparseq.ledger._duckdb import journal
 from sparseq.load._duckdb.load_tables import Loading
 
 SILENT = {"before": (0,), "after": (1,), "snapshot": (1,)}  # releases that nobody was told of
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 
 
 def rows(seed: int = 7) -> list[tuple[int, int, float]]:

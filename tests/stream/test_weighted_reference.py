@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from algorithm2 import UNITS, Announced, Rungs, Vector, Weighted, joint_norms, on_lattice
-from test_reference import cut
+from stream.test_reference import cut
 
 import sparseq
 import sparseq.stream.release_charges
