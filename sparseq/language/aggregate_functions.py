@@ -1,7 +1,7 @@
 """Every aggregate and window function of a subquery, over one person's rows: one table.
 
 An entry says how it is written, what it takes and gives, its SQL, and what it means. The page in
-docs and the tests of every entry (`tests/sql/test_aggregate_functions.py`) are made from it.
+docs and the tests of every entry (`tests/language/test_aggregate_functions.py`) are made from it.
 
 **Order.** Which rows come first tells of other people, so no entry's value depends on it. What is
 added up is exact: whole numbers in 128 bits, all others in DECIMAL. A value that is chosen is the

@@ -6,7 +6,7 @@ types, and its SQL. The page in docs and the exhaustive test are made from the s
 **Total.** No entry's SQL can raise, whatever values its arguments have within their types: integers
 that could leave 64 bits are computed in 128 and cast back by TRY_CAST, which gives NULL; a divisor
 that could be zero becomes NULL; decimals have room for the result, or become doubles; what is added
-to a date is cut to where DuckDB has dates; doubles follow IEEE 754. `tests/sql/test_total.py`
+to a date is cut to where DuckDB has dates; doubles follow IEEE 754. `tests/language/test_total.py`
 tries every entry on extreme values, in every position, with DuckDB's statistics on and off.
 """
 

@@ -11,7 +11,7 @@
 
 A value for which there is nothing is NULL. So is a date outside of the years 1 to 9999. Every
 expression here is built of functions that give NULL and don't raise; that holds for all values
-(`tests/engine/test_convert.py`), and none looks at another row.
+(`tests/load/test_convert.py`), and none looks at another row.
 
 Numbers are cut to the bounds that were declared of their column, each by itself.
 

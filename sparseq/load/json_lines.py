@@ -12,7 +12,7 @@ Some columns are the same in every line, some are strings, and some are another 
 stands around it. A line is read so only if that is what the JSON reader makes of it
 (`sources.JsonFile`): no control character, and each value that is no string either a word or a
 number without exponent that would be written so again. All other lines go to the JSON reader, one
-by one; both are the same function of a line (`tests/engine/test_objects.py`).
+by one; both are the same function of a line (`tests/load/test_objects.py`).
 """
 
 from __future__ import annotations

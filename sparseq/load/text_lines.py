@@ -14,7 +14,7 @@ plain is spelled with bytes that no UTF-8 has, and put back when values are made
 
 Almost all lines are dealt with by a few passes over a whole chunk, and the odd ones alone by
 `fields_of`, which is the definition; both are the same function of a line
-(`tests/engine/test_lines.py`).
+(`tests/load/test_lines.py`).
 
 Bytes of files as lines of UTF-8: unpacked, decoded, and a list in JSON as a line for each item.
 

@@ -13,7 +13,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from shop import answer
+from sql.shop import answer
 
 from benchmarks.functions_page import page
 from benchmarks.stores import made_store

@@ -10,8 +10,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-import shop
 from sampled import one_in
+from sql import shop
 
 import sparseq
 from sparseq.base.errors import QueryRefused
