@@ -539,6 +539,15 @@ def _message(error: Exception) -> str:
     return plain.strip().splitlines()[0] if plain.strip() else "it can't be read"
 
 
+def identifier(name: str) -> str:
+    """Return a name as SQL has it, in quotes where it could be read as something else.
+
+    >>> identifier("ward"), identifier("Ward 1"), identifier("order")
+    ('ward', '"Ward 1"', '"order"')
+    """
+    return exp.to_identifier(name).sql("duckdb")
+
+
 def said(e: exp.Expr) -> str:
     """Return an expression as a person would have written it, cut short where it is long."""
 

@@ -9,8 +9,6 @@ from statistics import NormalDist
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from sqlglot import exp
-
 from sparseq.base.defaults import DELTA, DELTA_TEXT
 from sparseq.ledger.notes import Asker
 from sparseq.ledger.protocol import Release
@@ -21,6 +19,7 @@ from sparseq.server.releases import find_asker
 from sparseq.server.saved_questions import AnswerLook, SavedQuestion
 from sparseq.server.tokens import Role
 from sparseq.sql.catalog import TIME_TYPES, Catalog, Column, Table, bound_text
+from sparseq.sql.parse import identifier
 from sparseq.store.answer_facts import WHY, Facts
 
 PRICES = (("1", "the usual noise"), ("4", "half of it"), ("0.25", "twice as much"))
@@ -144,15 +143,6 @@ def examples(table: Table) -> list[tuple[str, str]]:
             )
             break
     return found
-
-
-def identifier(name: str) -> str:
-    """Return a name as SQL has it, in quotes where it could be read as something else.
-
-    >>> identifier("ward"), identifier("Ward 1"), identifier("order")
-    ('ward', '"Ward 1"', '"order"')
-    """
-    return exp.to_identifier(name).sql("duckdb")
 
 
 def ask(catalog: Catalog, sql: str, price: str, said: str = "", refused: str = "") -> str:

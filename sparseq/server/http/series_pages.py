@@ -19,6 +19,7 @@ from sparseq.server.http.store_endpoints import NAME, series_data
 from sparseq.server.jobs import SeriesJob
 from sparseq.server.tokens import Role
 from sparseq.sql.catalog import Catalog
+from sparseq.sql.parse import identifier
 from sparseq.store.answer import Answer
 from sparseq.store.store import Store
 
@@ -155,9 +156,9 @@ def _example(catalog: Catalog) -> str:
     table = next((one for one in catalog.private if one.time), None)
     if table is None:
         return "SELECT count(*) AS n FROM … WHERE day >= :day AND day < :next_day"
-    time = markup.identifier(table.time)
+    time = identifier(table.time)
     return (
-        f"SELECT count(*) AS n FROM {markup.identifier(table.name)} "
+        f"SELECT count(*) AS n FROM {identifier(table.name)} "
         f"WHERE {time} >= :day AND {time} < :next_day"
     )
 
