@@ -77,7 +77,7 @@ class AggregateFunction:
         ordered: It takes an ORDER BY, which it needs.
         one_by_one: It looks at its rows one by one, in an order of all of them.
         chooses: Its value is one of those of its first argument, or NULL.
-        counts: Its value is never NULL, and never below 0.
+        counts: Its value is never below 0, and of at least one row never NULL.
     """
 
     name: str
@@ -294,6 +294,7 @@ _add(
     _first,
     "mode({0} ORDER BY {0})",
     "the most frequent; of several the least",
+    Use.AGGREGATE,  # a window sorts each frame anew: one person's many rows would take all the time
     prepare=plain,
     chooses=True,
 )
@@ -342,6 +343,7 @@ _add(
     _first,
     "quantile_disc({0}, {1})",
     "the value that has such a share below it",
+    Use.AGGREGATE,  # of truths a window takes a time that grows as the square of the rows
     prepare=plain,
 )
 

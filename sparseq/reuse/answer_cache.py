@@ -136,11 +136,11 @@ class Meaning:
 def meaning_of(query: Query) -> Meaning | None:
     """Return what a lowered question asks; None: that is not in the query."""
     if "meaning" not in query.derived:
-        query.derived["meaning"] = _meaning(query)
+        query.derived["meaning"] = _read_meaning(query)
     return query.derived["meaning"]  # type: ignore[no-any-return]
 
 
-def _meaning(query: Query) -> Meaning | None:
+def _read_meaning(query: Query) -> Meaning | None:
     if query.comparisons or any(m.kind is Kind.DENSE for m in query.measures):
         return None
     relation = query.relation

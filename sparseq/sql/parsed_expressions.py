@@ -69,7 +69,7 @@ def chooses(e: exp.Expr) -> bool:
 
 
 def counts(e: exp.Expr) -> bool:
-    """Tell whether an expression is never NULL and never below 0, as a count of rows is."""
+    """Tell whether an expression is never below 0, and of some rows never NULL, as a count is."""
     return any(f.counts for f in aggregate_functions.overloads(aggregate_name(e)))
 
 

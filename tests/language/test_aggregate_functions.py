@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import statistics
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
@@ -122,6 +123,33 @@ def test_it_has_a_value_whatever_the_rows_and_their_order(
         first, *others = ([r for r in t.sql(sql).fetchall() if r[0] < PEOPLE] for t in tables)
         assert len(first) >= PEOPLE
         assert all(other == first for other in others), sql
+
+
+@pytest.mark.parametrize(
+    "function",
+    [f for f in AGGREGATE_FUNCTIONS if f.use is not Use.AGGREGATE],
+    ids=lambda f: f"{f.name}-{'-'.join(f.takes)}",
+)
+def test_a_window_over_many_rows_takes_little_more_than_its_rows(
+    function: AggregateFunction,
+) -> None:
+    """20,000 rows in frames that grow; one that sorted each frame anew would take far longer."""
+    con = connect()
+    con.execute("SET enable_progress_bar = false")
+    con.execute(
+        "CREATE TABLE t AS SELECT i AS k, i % 997 AS i, (i * 7919) % 1000 / 7.0 AS n, "
+        "CAST(i % 331 AS VARCHAR) AS x, i % 3 = 0 AS b FROM range(20000) AS r(i)"
+    )
+    columns = [column("i", T.BIGINT), column("n", T.DOUBLE), column("x", T.TEXT),
+               column("b", T.BOOLEAN)]  # fmt: skip
+    over = "(ORDER BY k ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
+    calls = list(_calls(function, columns))
+    started = time.process_time()
+    for arguments in calls:
+        for distinct in (False, True) if function.distinct and arguments else (False,):
+            term = function.apply(arguments, distinct=distinct, over=over)
+            con.sql(f"SELECT count(v) FROM (SELECT {term.sql} AS v FROM t)").fetchall()
+    assert time.process_time() - started < 2.0 * len(calls)
 
 
 def test_order_is_told_where_it_matters(tables: list[duckdb.DuckDBPyConnection]) -> None:

@@ -537,7 +537,7 @@ FUNCTIONS = (
     "row_number()", "rank()", "dense_rank()", "lag(i)", "lead(i, 2)", "first_value(i)",
     "last_value(i)", "nth_value(i, 2)", "sum(i)",
     "count(i)", "count(*)", "avg(i)", "min(i)", "max(i)", "ntile(2)",
-    "median(i)", "arg_max(i, r)", "sum(i) FILTER (WHERE o)", "quantile_disc(i, 0.25)",
+    "median(i)", "arg_max(i, r)", "sum(i) FILTER (WHERE o)",
     "count(DISTINCT i)",
 )  # fmt: skip
 ORDERS = (
