@@ -17,17 +17,25 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # whose doctests can't be collected where an extra is not installed
-_NEEDS = {"sparseq/compiled/loops.py": "numba", "sparseq/training/network": "torch",
-          "sparseq/server/http": "starlette", "sparseq/server/serve.py": "uvicorn"}  # fmt: skip
+_NEEDS = {
+    "sparseq/compiled/loops.py": "numba",
+    "sparseq/networks/network": "torch",
+    "sparseq/server/http": "starlette",
+    "sparseq/server/serve.py": "uvicorn",
+}
 collect_ignore = [p for p, extra in _NEEDS.items() if not importlib.util.find_spec(extra)]
 
 FEWEST_TESTS = 600
 # what takes longest begins first, so that no process is left alone with it at the end
 _LONGEST = [
-    "tests/audit/test_audit.py", "tests/repository/test_docs.py", "tests/stream/test_reference.py",
-    "tests/store/test_crash.py", "tests/series/test_watch.py", "tests/series/test_forecast.py",
+    "tests/audit/test_audit.py",
+    "tests/repository/test_docs.py",
+    "tests/stream/test_reference.py",
+    "tests/store/test_crash.py",
+    "tests/series/test_watch.py",
+    "tests/series/test_forecast.py",
     "tests/stream/test_interrupted.py",
-]  # fmt: skip
+]
 
 
 @pytest.hookimpl(wrapper=True)

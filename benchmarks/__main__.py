@@ -1,8 +1,7 @@
 """Run benchmarks and print their figures; exit code 1 if one misses its limit.
 
-python -m benchmarks                 all, as a table, but those that must be named
+    python -m benchmarks                 all, as a table, except those that must be named
 python -m benchmarks noise --json    one of them, a JSON object a line
-python -m benchmarks judge --runs 20
 """
 
 from __future__ import annotations
@@ -32,26 +31,23 @@ NAMED = (
     "tpch",
     "tutorial",
     "roots",
-    "judge",
 )
 """Those that run when they are named."""
 
 
-def figures(names: tuple[str, ...], runs: int | None = None) -> Iterator[dict[str, Any]]:
+def figures(names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     """Yield the figures of each benchmark: name, figure, unit, limit, ok."""
     for name in names:
-        given = {"runs": runs} if name == "judge" and runs else {}
-        yield from importlib.import_module(f"benchmarks.{name}").run(**given)
+        yield from importlib.import_module(f"benchmarks.{name}").run()
 
 
 @click.command()
 @click.argument("names", nargs=-1, type=click.Choice((*NAMES, *NAMED)))
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-@click.option("--runs", type=click.IntRange(min=1), help="Lives that the judge sees. [default: 20]")
-def main(names: tuple[str, ...], as_json: bool, runs: int | None) -> None:
-    """Measure, print, and compare with what is promised."""
+def main(names: tuple[str, ...], as_json: bool) -> None:
+    """Measure, print, and compare with the promised figures."""
     done = []
-    for figure in figures(names or NAMES, runs):
+    for figure in figures(names or NAMES):
         done.append(figure)
         if as_json:
             click.echo(json.dumps(figure))

@@ -1,10 +1,10 @@
-"""Loading tables that lead to a person by a key, beside the same rows with their person.
+"""Loading tables that lead to a person by a key, against the same rows with their person.
 
     python -m benchmarks.chains                  1 million lines of 250,000 orders, in memory
     python -m benchmarks.chains --millions 10
 
-Both are made in turn, some times; the smaller processor time of each is compared. It ends with
-code 1 if a link takes more than `LIMIT` times as long.
+Both are created in turn, some times; the smaller processor time of each is compared. The exit code
+is 1 if a link takes more than `LIMIT` times as long.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LIMIT, TIMES = 2.0, 3
 
 
 def tables(lines: int) -> dict[str, dict[str, pa.Table]]:
-    """Return orders and lines, of which the plain ones say whom they are about."""
+    """Return orders and lines; the plain ones have a column with the user."""
     draw, many = np.random.default_rng(0), lines // 4
     keys, people = draw.permutation(many), draw.integers(0, many // 5, many)
     whose = np.empty(many, np.int64)
@@ -33,12 +33,16 @@ def tables(lines: int) -> dict[str, dict[str, pa.Table]]:
     orders = pa.table(
         {"o_orderkey": keys, "o_custkey": people, "total": draw.integers(0, 999, many)}
     )
-    made = pa.table({
-        "l_orderkey": order, "line": draw.integers(1, 8, lines),
-        "quantity": draw.integers(1, 50, lines), "price": draw.random(lines),
-        "day": np.datetime64("2024-01-01") + draw.integers(0, 365, lines),
-        "mode": draw.choice(["AIR", "SHIP", "RAIL", "TRUCK"], lines),
-    })  # fmt: skip
+    made = pa.table(
+        {
+            "l_orderkey": order,
+            "line": draw.integers(1, 8, lines),
+            "quantity": draw.integers(1, 50, lines),
+            "price": draw.random(lines),
+            "day": np.datetime64("2024-01-01") + draw.integers(0, 365, lines),
+            "mode": draw.choice(["AIR", "SHIP", "RAIL", "TRUCK"], lines),
+        }
+    )
     whole = made.append_column("o_custkey", pa.array(whose[order]))
     return {
         "linked": {"lineitem": made, "orders": orders},

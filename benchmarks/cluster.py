@@ -4,10 +4,9 @@
     SPARSEQ_ROWS=1000000 python -m benchmarks cluster
 
 Plain Spark reads the rows as they came (`source`), and as Spark wrote them by person in as many
-files as the lake has buckets (`laid out`). Ours and plain take turns, after one of each that does
-not count. What is timed on our side is everything from the text to the durable answer. Ratios are
-of medians of seconds; where others use the machine they say more than seconds do. It needs pyspark,
-a Java runtime and deltalake.
+files as the lake has buckets (`laid out`). Ours and plain take turns, after one warm-up of each.
+Our time is everything from the text to the durable answer. Ratios are of medians of seconds; on a
+busy machine they are more reliable than seconds. It needs pyspark, a Java runtime and deltalake.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from typing import Any
 
 import sparseq
 from benchmarks.shapes import ACTIVITIES, DAYS, SIGMA
-from sparseq.lake.fleets import SparkFleet
-from sparseq.sql.plan import Options
+from sparseq.lake.spark_fleet import SparkFleet
+from sparseq.question.plan import Options
 from sparseq.store.store import Store
-from sparseq.stream.step import Request
+from sparseq.stream.batches import Request
 
 ROWS, BUCKETS, TIMES = 10_000_000, 8, 5
 KEYS = [f"activity_{i:02d}" for i in range(1, ACTIVITIES + 1)]
@@ -48,10 +47,22 @@ def measured(folder: Path, rows: int) -> Iterator[dict[str, Any]]:
     """Yield the figures of one size."""
     source = folder / "events.parquet"
     subprocess.run(
-        [sys.executable, "data/events.py", str(source), "--rows", str(rows),
-         "--users", str(rows // 10), "--days", str(DAYS), "--activities", str(ACTIVITIES)],
-        check=True, capture_output=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "data/events.py",
+            str(source),
+            "--rows",
+            str(rows),
+            "--users",
+            str(rows // 10),
+            "--days",
+            str(DAYS),
+            "--activities",
+            str(ACTIVITIES),
+        ],
+        check=True,
+        capture_output=True,
+    )
     spark = session()
     events = spark.read.parquet(str(source))
     events.createOrReplaceTempView("source")
@@ -136,11 +147,16 @@ def seconds(work: Callable[[], Any]) -> float:
 def create(folder: Path, source: Path) -> None:
     """Make the lake."""
     sparseq.create(
-        f"lake://{folder / 'lake'}", {"events": source}, user="user_id", kappa=0.5,
-        bounds={"amount": (0, 500)}, keys={"activity": KEYS}, time="day",
+        f"lake://{folder / 'lake'}",
+        {"events": source},
+        user="user_id",
+        kappa=0.5,
+        bounds={"amount": (0, 500)},
+        keys={"activity": KEYS},
+        time="day",
         buckets=BUCKETS,
         purposes=[sparseq.Questions(in_or_out=True, counts=10**6)],
-    ).close()  # fmt: skip
+    ).close()
 
 
 def session() -> Any:
@@ -149,9 +165,12 @@ def session() -> Any:
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     made = import_module("pyspark.sql").SparkSession.builder.master("local[2]")
     for key, value in {
-        "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1", "spark.log.level": "ERROR",
-        "spark.driver.memory": "3g", "spark.sql.shuffle.partitions": "8",
-    }.items():  # fmt: skip
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.log.level": "ERROR",
+        "spark.driver.memory": "3g",
+        "spark.sql.shuffle.partitions": "8",
+    }.items():
         made = made.config(key, value)
     return made.getOrCreate()

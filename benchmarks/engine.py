@@ -1,8 +1,8 @@
 """The engine against the same non-private query in plain DuckDB, in one run.
 
 Events of 10 million rows, 1 million users, 365 days and 50 activities. Plain is a plain table,
-rows in time order. Each figure is a median over alternating repetitions; what is timed on our side
-is everything from the SQL text to the durable, noised answer.
+rows in time order. Each figure is a median over alternating repetitions; our time is everything
+from the SQL text to the durable, noised answer.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _create(path: Path, events: Path) -> sparseq.Store:
 
 
 def _generate(path: Path) -> None:
-    """Write the events in a process of their own, so that its memory is not counted."""
+    """Write the events in a separate process, so that its memory is not counted."""
     sizes = ["--rows", str(ROWS), "--users", str(USERS)]
     sizes += ["--days", str(DAYS), "--activities", str(ACTIVITIES)]
     command = [sys.executable, "data/events.py", str(path), *sizes]

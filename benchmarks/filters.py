@@ -1,12 +1,11 @@
-"""What filters and odometers cost: ten million users at once, and one account for long.
+"""The cost of filters and odometers: ten million users at once, and one long-lived account.
 
     python -m benchmarks filters
 
 The yardstick for many users is the float filter that one would write by hand: one pass that reads
-what was spent and what is charged, and writes who fits and the new totals, into arrays that are
-there already. It decides by floats; ours doesn't, checks its input, and leaves everybody as they
-were if a charge is bad. A bare addition of two arrays into a third, the least that any pass can be,
-is given for information.
+the spending and the charges, and writes the mask and the new totals into existing arrays. It
+decides by floats; ours does not, checks its input, and changes no account if a charge is bad. A
+bare addition of two arrays into a third, the minimum for any pass, is given for information.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.accounting import rdp
-from sparseq.papers.filters import GdpRule, IndividualFilter, Rule, ZcdpRule
-from sparseq.papers.odometers import IndividualOdometer, LecuyerOdometer
+from sparseq.accounting.filters import GdpRule, IndividualFilter, Rule, ZcdpRule
+from sparseq.accounting.odometers import IndividualOdometer, LecuyerOdometer
 
 USERS = 10_000_000
 REPETITIONS = 5
@@ -67,7 +66,7 @@ def one_pass(charges: NDArray[np.float64]) -> Callable[[], object]:
 
 
 def long_account() -> Iterator[dict[str, Any]]:
-    """Lécuyer's odometer, read after every step: the last thousand steps beside the first."""
+    """Yield times of Lécuyer's odometer, read after every step: the last thousand and the first."""
     odometer = LecuyerOdometer(delta=1e-6)
     curve = rdp.subsampled_gaussian(0.01, 1.0, odometer.orders)
 

@@ -3,10 +3,10 @@
     python -m benchmarks lake --json                         all of it, half an hour
     SPARSEQ_LAKE=commits=2000,releases=100000,buckets=1000 python -m benchmarks lake
 
-Commits are real ones, one after the other, of a release with charges of 100 of 1,000 people in four
+Commits are real ones, one after another, of a release with charges of 100 of 1,000 people in four
 buckets. The log of a million releases is written directly, in files of the size that folding makes,
-and is then opened in a process of its own and appended to. Buckets are one small store under many
-names: each is opened, read and closed like any other. What is timed lies in the page cache.
+and is then opened in a separate process and appended to. Buckets are one small store under many
+names: each is opened, read and closed like any other. All data are in the page cache.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ import pyarrow as pa
 
 import sparseq
 from sparseq.accounting import budget_units
-from sparseq.lake import lake_ledger
+from sparseq.lake import ledger_rows
 from sparseq.lake.fenced_log import FencedLog, LogFile
 from sparseq.lake.fleets import Processes
 from sparseq.lake.lake_ledger import LakeLedger
 from sparseq.lake.lake_store import LakeBackend
 from sparseq.ledger.accounts import Index
-from sparseq.ledger.protocol import Entry, Release
-from sparseq.ledger.purposes import Pot
+from sparseq.ledger.pots import Pot
+from sparseq.ledger.releases import Entry, Release
 from sparseq.store.store import Store
 
 SIZES = {"commits": 10_000, "releases": 1_000_000, "buckets": 10_000}
@@ -83,8 +83,8 @@ def take(ledger: LakeLedger) -> tuple[float, float]:
 
 
 def commits(folder: Path, count: int) -> Iterator[dict[str, Any]]:
-    """Commit so many times."""
-    FencedLog.create(folder, KEY, lake_ledger.all_columns())
+    """Commit this number of times."""
+    FencedLog.create(folder, KEY, ledger_rows.all_columns())
     ledger = opened(folder)
     spent, busy = zip(*(take(ledger) for _ in range(count)), strict=True)
     some = min(500, count // 4)
@@ -101,8 +101,8 @@ def commits(folder: Path, count: int) -> Iterator[dict[str, Any]]:
 
 
 def grown(folder: Path, count: int) -> Iterator[dict[str, Any]]:
-    """Write the log as it is after so many releases; open it, and append to it."""
-    log = FencedLog.create(folder, KEY, lake_ledger.all_columns())
+    """Write the log as it is after this number of releases; open it, and append to it."""
+    log = FencedLog.create(folder, KEY, ledger_rows.all_columns())
     files = list[LogFile]()
     for first in range(1, count + 1, FILE):
         numbers = range(first, min(first + FILE, count + 1))
@@ -114,15 +114,17 @@ def grown(folder: Path, count: int) -> Iterator[dict[str, Any]]:
     yield figure("lake.releases.bytes", bytes_of(folder) / count, "bytes/release")
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.lake", str(folder)],
-        check=True, capture_output=True, text=True,
-    )  # fmt: skip
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     for name, (value, unit) in json.loads(done.stdout).items():
         yield figure(f"lake.releases.{name}", value, f"{unit} after {count:,} releases")
 
 
 def released(numbers: range) -> pa.Table:
     """Return the rows of releases, which differ by number and text."""
-    row = lake_ledger.table("releases", [lake_ledger.release_row(entry(1).release)])
+    row = ledger_rows.table("releases", [ledger_rows.release_row(entry(1).release)])
     many = row.take(pa.array(np.zeros(len(numbers), np.int64)))
     texts = [f"SELECT count(*) AS n FROM t WHERE day = {n}" for n in numbers]
     many = many.set_column(0, many.schema.field(0), pa.array(numbers))
@@ -131,7 +133,7 @@ def released(numbers: range) -> pa.Table:
 
 def charged(numbers: range) -> pa.Table:
     """Return the rows of their charges."""
-    one = lake_ledger.table("charges", lake_ledger.charge_rows([entry(1)], BUCKETS))
+    one = ledger_rows.table("charges", ledger_rows.charge_rows([entry(1)], BUCKETS))
     many = one.take(pa.array(np.repeat(np.arange(one.num_rows), len(numbers))))
     which = pa.array(np.tile(np.array(numbers), one.num_rows))
     return many.set_column(1, many.schema.field(1), which)
@@ -148,21 +150,27 @@ def appended(folder: Path) -> dict[str, tuple[float, str]]:
     reading = time.perf_counter() - reading
     most = Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]
     return {
-        "open": (seconds, "s"), "open.cpu": (busy, "s of CPU"),
+        "open": (seconds, "s"),
+        "open.cpu": (busy, "s of CPU"),
         "commit": (1e3 * statistics.median(spent), "ms of CPU"),
-        "slowest": (1e3 * max(spent), "ms of CPU"), "last_10": (1e3 * reading, "ms"),
+        "slowest": (1e3 * max(spent), "ms of CPU"),
+        "last_10": (1e3 * reading, "ms"),
         "memory": (int(most) / 2**20, "GiB"),
-    }  # fmt: skip
+    }
 
 
 def buckets(folder: Path, count: int) -> Iterator[dict[str, Any]]:
-    """Ask a lake of so many buckets, by a process a core."""
+    """Ask a lake with this number of buckets, with one process per core."""
     people = pa.table({"who": [1, 2, 3], "x": [1.0, 2.0, 3.0]})
     started = time.perf_counter()
     sparseq.create(
-        f"lake://{folder / 'lake'}", {"t": people}, user="who", buckets=1, bounds={"x": (0, 9)},
+        f"lake://{folder / 'lake'}",
+        {"t": people},
+        user="who",
+        buckets=1,
+        bounds={"x": (0, 9)},
         purposes=[sparseq.Questions(in_or_out=True, counts=2.0**20)],
-    ).close()  # fmt: skip
+    ).close()
     yield figure("lake.buckets.create", time.perf_counter() - started, "s for one small bucket")
     small = LakeBackend(folder / "lake")
     (row,) = small.ledger.manifest()
@@ -176,7 +184,7 @@ def buckets(folder: Path, count: int) -> Iterator[dict[str, Any]]:
             os.link(folder / "lake" / "buckets" / row["file"], folder / "lake" / "buckets" / name)
         many.append([bucket, name, row["rows"], row["budgets"]])
     log = FencedLog(folder / "lake" / "ledger", bytes.fromhex(said["key"]))
-    log.commit([log.put("buckets", lake_ledger.table("buckets", many))], log.head.of("buckets"))
+    log.commit([log.put("buckets", ledger_rows.table("buckets", many))], log.head.of("buckets"))
     started = time.perf_counter()
     fleet = Processes(2)
     lake = Store(LakeBackend(folder / "lake", fleet))

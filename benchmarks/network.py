@@ -1,15 +1,15 @@
-"""What a private step of a network costs, beside the plain gradient and Opacus: `make bench`.
+"""The cost of a private step of a network, against the plain gradient and Opacus: `make bench`.
 
     python -m benchmarks network
 
-The CNN of Opacus's MNIST example, 26,010 parameters, 10,000 made-up images, channels last for
-everybody, each way with the micro-batch and the threads that are best for it. *Plain* is the
-gradient of everybody's loss. *Private* is what a step computes: everybody's norm, weights, the
-clipped sum on the lattice, squares. *Opacus* is 1.6's clipped sum, without its noise and its
-accountant, in its three modes: hooks, ghost clipping (fast gradient clipping of two backward
-passes) and functorch. Memory is what a process of its own needs on top of its libraries and data.
+The CNN of Opacus's MNIST example, 26,010 parameters, 10,000 made-up images, channels last for all,
+each way with its best micro-batch and number of threads. *Plain* is the gradient of everybody's
+loss. *Private* is the computation of a step: everybody's norm, weights, the clipped sum on the
+lattice, squares. *Opacus* is 1.6's clipped sum, without its noise and its accountant, in its three
+modes: hooks, ghost clipping (fast gradient clipping of two backward passes) and functorch. Memory
+is that of a separate process in addition to its libraries and data.
 
-The last gate is logistic regression, as `benchmarks.training` has it, beside Opacus in float32.
+The last gate is logistic regression, as in `benchmarks.training`, against Opacus in float32.
 
 Needs `pip install 'sparseq[networks]' opacus==1.6.0`; without Opacus its figures are left out.
 """
@@ -50,9 +50,11 @@ def run() -> Iterator[dict[str, Any]]:
     rivals = {name: t for name, t in times.items() if name.startswith("opacus")}
     if rivals:
         yield figure(
-            "cnn_vs_opacus", min(rivals.values()) / times["private"], "times faster",
+            "cnn_vs_opacus",
+            min(rivals.values()) / times["private"],
+            "times faster",
             least=OPACUS_RATIO,
-        )  # fmt: skip
+        )
     if rivals:
         yield from logistic()
     for name, seconds in times.items():
@@ -113,7 +115,7 @@ def plain(size: int, _: str) -> Callable[[], Any]:
 def private(size: int, _: str) -> Callable[[], Any]:
     """Norms, weights, the exact sum, squares."""
     from sparseq.compiled import compiled
-    from sparseq.training.network import Network
+    from sparseq.networks.network import Network
 
     (x, y), model = data(), cnn()
     compiled()
@@ -201,8 +203,10 @@ def best(
     name: str, make: Callable[[int, str], Callable[[], Any]], sizes: tuple[int, ...] = _SIZES
 ) -> Callable[[], Any]:
     """Return the step with the micro-batch that is fastest for it."""
-    timed = [(min(_seconds(step) for _ in range(2)), k, step)
-             for k, step in enumerate(make(size, name) for size in sizes)]  # fmt: skip
+    timed = [
+        (min(_seconds(step) for _ in range(2)), k, step)
+        for k, step in enumerate(make(size, name) for size in sizes)
+    ]
     return min(timed, key=lambda t: t[:2])[2]
 
 
@@ -222,7 +226,7 @@ def _seconds(step: Callable[[], Any]) -> float:
 
 
 def peak(name: str) -> float:
-    """Return how many MiB a step needs, in a process of its own, at its leanest micro-batch."""
+    """Return the MiB that a step needs, in a separate process, at its leanest micro-batch."""
     code = (
         "import benchmarks.network as n\n"
         f"step = n.{'opacus' if name.startswith('opacus') else name}({_SIZES[0]}, {name!r})\n"
@@ -246,5 +250,9 @@ def figure(
     ok = (most is None or value <= most) and (least is None or value >= least)
     limit = f"<= {most:.4g}" if most is not None else f">= {least:g}" if least is not None else None
     return {
-        "name": f"network.{name}", "figure": round(value, 2), "unit": unit, "limit": limit, "ok": ok
-    }  # fmt: skip
+        "name": f"network.{name}",
+        "figure": round(value, 2),
+        "unit": unit,
+        "limit": limit,
+        "ok": ok,
+    }

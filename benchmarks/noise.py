@@ -1,9 +1,9 @@
-"""What a draw of exact noise costs: beside OpenDP's exact discrete Gaussian, and per sigma.
+"""The cost of a draw of exact noise: against OpenDP's exact discrete Gaussian, and per sigma.
 
     python -m benchmarks.noise
 
-The two laws differ a little (a rounded and a discrete Gaussian, both exact); the purpose is the
-same: integer noise that leaves floating-point attacks nothing to use.
+The two distributions differ slightly (a rounded and a discrete Gaussian, both exact); the purpose
+is the same: integer noise that is safe from floating-point attacks.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What a privacy level means for one person: the tables and the picture of docs/privacy-level.md.
+"""The meaning of a privacy level for one person: tables and picture of docs/privacy-level.md.
 
     python -m benchmarks.privacy_level          the tables
     python -m benchmarks.privacy_level --draw   the picture too, into docs/pictures
 
-All of it is computed from the definition of mu-GDP (`sparseq.accounting.gdp`), none of it measured.
+All of it is computed from the definition of mu-GDP (`sparseq.accounting.gdp`), not measured.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ import numpy as np
 
 from sparseq.accounting import gdp, zcdp
 from sparseq.base.defaults import DELTA, KAPPA
+from sparseq.pictures.bounded_numbers import upper
 from sparseq.pictures.figure import Axis, Figure, Series, Sheet
 from sparseq.pictures.image import image
-from sparseq.pictures.tables import upper
 
 PICTURE = Path(__file__).parent.parent / "docs" / "pictures" / "belief.svg"
 LEVELS = (0.005, 0.02, 0.05, 0.125, KAPPA, 1.0, 2.0, 5.0)
 GROUPS = (1, 2, 3, 4, 5)
 STORES = (1, 2, 4, 12)
-SPENT = (0.01, 0.1, 0.25, 0.5, 1.0)
 LUCK = {"usually": 0.5, "1 time in 20": 0.95, "1 in a million": 1 - 1e-6}
 DRAWN = (0.05, KAPPA, 2.0)
 
@@ -59,7 +58,6 @@ def tables() -> dict[str, list[Row]]:
     """Return the rows of each table, as they stand on the page."""
     return {
         "levels": list(levels()),
-        "spent": [[percent(s), f"{s * KAPPA:g}", guessed(s * KAPPA)] for s in SPENT],
         "groups": list(groups()),
         "stores": [[str(n), f"{n * KAPPA:g}", *told(n * KAPPA)] for n in STORES],
         "others": [[*words, at_most(kind, level)] for *words, kind, level in OTHERS],
@@ -77,7 +75,7 @@ def levels() -> Iterator[Row]:
 
 
 def groups() -> Iterator[Row]:
-    """Yield how many people, kappa of all of them together, and which kappa protects them as one.
+    """Yield a number of people, their joint kappa, and the kappa that protects them like one.
 
     For k people kappa-zCDP is k² kappa-zCDP (Bun & Steinke 2016, Proposition 1.9), and mu-GDP is
     k mu-GDP (Dong, Roth & Su 2022, Theorem 2.14).
@@ -102,10 +100,10 @@ def guessed(kappa: float) -> str:
 
 
 def at_most(kind: str, level: float) -> str:
-    """Return how often the best guess is right under what somebody else publishes with.
+    """Return how often the best guess is right under the level of another publication.
 
-    Of epsilon, e^epsilon / (1 + e^epsilon), which a delta hardly changes; a rho is taken to be of
-    Gaussian noise.
+    For epsilon, e^epsilon / (1 + e^epsilon), which a delta hardly changes; a rho is assumed to be
+    of Gaussian noise.
     """
     return guessed(level) if kind == "rho" else percent(1 / (1 + math.exp(-level)))
 

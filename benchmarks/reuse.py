@@ -4,16 +4,15 @@
 
 Rows are made up (`data.events`, and each person has a region); at first there are 100 days, then a
 day arrives each morning (`ingest(..., since=)`). Four analysts look at one overview, and each at a
-page of a region, some more than once a day; they drill down into what they see, and roll up. One
-store does what stores do; the other has a cache of exact repeats alone: the same text on the same
-rows is read back, all else is asked anew. The truth is that of plain DuckDB on the rows that have
-come by then. What is charged is compared where everybody has full weight to the end, since whoever
-fades pays less for the same question.
+page of a region, some more than once a day; they drill down, and roll up. One store works as usual;
+the other has a cache of exact repeats alone: the same text on the same rows is read back,
+everything else is asked again. The truth is that of plain DuckDB on the rows at that time. Charges
+are compared if everybody has full weight to the end, since a fading user pays less for the same
+question.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -23,36 +22,28 @@ import numpy as np
 import pyarrow as pa
 
 import sparseq
+from benchmarks.dashboard_log import (
+    DAYS,
+    KINDS,
+    KNOWN_DAYS,
+    PEOPLE,
+    REGIONS,
+    ROWS,
+    Asked,
+    date_of,
+    log,
+)
 from benchmarks.truth.judge import Judged, judged
 from data.events import generate
 from sparseq.stream.stream_progress import norm_budget_for
 
-PEOPLE, ROWS, DAYS, KNOWN_DAYS = 60_000, 300_000, 114, 100
-REGIONS, KINDS = ("east", "north", "south", "west"), tuple(f"activity_{k:02d}" for k in range(1, 7))
 ANSWERS, AMPLE, KAPPA = 700, 2000.0, 0.5
 LEAST_FREE, MOST_CHARGED, MOST_ERROR, SLACK = 0.5, 0.5, 0.8, 0.01
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One question of the log.
-
-    Attributes:
-        day: How many days of rows there are.
-        who: The analyst.
-        tile: What it is on a dashboard.
-        sql: Its text.
-    """
-
-    day: int
-    who: int
-    tile: str
-    sql: str
-
-
-@dataclass(frozen=True)
 class Answered:
-    """What a store said: was it free, what did people pay for it, and how good it is."""
+    """A store's reply: whether it was free, its charge, and its error."""
 
     tile: str
     free: bool
@@ -72,98 +63,15 @@ def made(seed: int) -> pa.Table:
     )
 
 
-# -- what is asked ---------------------------------------------------------------------------------
-
-
-def log(seed: int) -> list[Asked]:
-    """Return the questions of all days, in order."""
-    draw = np.random.default_rng([18, seed])
-    found = []
-    for day in range(KNOWN_DAYS, DAYS + 1):
-        found += [Asked(day, *one) for one in _of_a_day(_date(day), draw)]
-    return found
-
-
-def _of_a_day(today: dt.date, draw: np.random.Generator) -> Iterator[tuple[int, str, str]]:
-    """Yield what is asked until the next rows come: `today` is the first day without any."""
-    month = _span(today - dt.timedelta(28), today)
-    for who in draw.permutation(len(REGIONS)).tolist():
-        region = f"region = '{REGIONS[who]}'"
-        if draw.random() < 0.6:
-            for tile, sql in _overview(today):
-                yield who, tile, sql
-        for _ in range(1 + (draw.random() < 0.3)):
-            yield who, "page: by day", _ask("day", "count(*)", f"{month} AND {region}")
-            yield who, "page: by kind", _ask("kind", "sum(amount)", f"{month} AND {region}")
-            yield who, "page: number", _ask("", "count(*)", f"{month} AND {region}")
-        for _ in range(draw.integers(1, 4)):
-            yield who, *_drilled(today, REGIONS[who], draw)
-
-
-def _overview(today: dt.date) -> Iterator[tuple[str, str]]:
-    """Yield the tiles that everybody has."""
-    days, week = dt.timedelta(28), dt.timedelta(7)
-    month, first = _span(today - days, today), today.replace(day=1)
-    quarter = (first - dt.timedelta(62)).replace(day=1)
-    yield "by day", _ask("day", "count(*)", month)
-    yield "by region and kind", _ask("region, kind", "count(*)", month)
-    yield "by region", _ask("region", "count(*)", month)
-    yield "number", _ask("", "count(*)", month)
-    yield "number before", _ask("", "count(*)", _span(today - 2 * days, today - days))
-    yield "revenue by kind", _ask("kind", "sum(amount)", month)
-    yield "people, a week", _ask("", "count(DISTINCT who)", _span(today - week, today))
-    yield "by month", _ask("date_trunc('month', day)", "sum(amount)", _span(quarter, first))
-    monday = today - dt.timedelta(today.weekday())
-    yield "by week", _ask("date_trunc('week', day)", "count(*)", _span(monday - 4 * week, monday))
-
-
-def _drilled(today: dt.date, region: str, draw: np.random.Generator) -> tuple[str, str]:
-    """Return what somebody asks who clicks on a tile."""
-    month = _span(today - dt.timedelta(28), today)
-    day = today - dt.timedelta(int(draw.integers(1, 29)))
-    kind = KINDS[min(int(draw.geometric(0.4)) - 1, len(KINDS) - 1)]
-    monday = today - dt.timedelta(today.weekday() + 7 * int(draw.integers(1, 4)))
-    week = _span(monday, monday + dt.timedelta(7))
-    first = (today.replace(day=1) - dt.timedelta(1)).replace(day=1)
-    choices = (
-        ("click: a day", _ask("region", "count(*)", _span(day, day + dt.timedelta(1)))),
-        ("click: a kind", _ask("region", "count(*)", f"{month} AND kind = '{kind}'")),
-        ("click: a cell", _ask("", "count(*)", f"{month} AND kind = '{kind}' AND "
-                               f"region = '{region}'")),
-        ("click: a region", _ask("kind", "count(*)", f"{month} AND region = '{region}'")),
-        ("click: a week", _ask("day", "count(*)", week)),
-        ("click: a month", _ask("day", "count(*)", _span(first, today.replace(day=1)))),
-        ("zoom: a week", _ask("", "count(*)", week)),
-        ("zoom: two regions", _ask("", "count(*)", f"{month} AND region IN ('{region}', 'east')")),
-    )  # fmt: skip
-    return choices[int(draw.integers(len(choices)))]
-
-
-def _ask(keys: str, what: str, where: str) -> str:
-    columns = f"{keys}, " if keys else ""
-    by = f" GROUP BY {keys}" if keys else ""
-    return f"SELECT {columns}{what} AS x FROM events WHERE {where}{by}"
-
-
-def _span(first: dt.date, after: dt.date) -> str:
-    return f"day >= DATE '{first}' AND day < DATE '{after}'"
-
-
-def _date(day: int) -> dt.date:
-    return dt.date(2024, 1, 1) + dt.timedelta(day)
-
-
-# -- two stores ------------------------------------------------------------------------------------
-
-
 class Asking:
-    """A store that is asked the log, and what it said.
+    """A store that is asked the log, and its replies.
 
     Args:
-        rows: All that will come.
-        seed: Of its noise.
-        reuse: Answers follow from answers; else the same text on the same rows is read back alone.
-        fades: By the default budget; else everybody has full weight to the end, and the same noise.
+        rows: All rows, including later ones.
+        seed: Seed of its noise.
+        reuse: True if answers follow from answers; else only the same text on the same rows.
+        fades: True for the default budget; else everybody has full weight to the end, and the same
+            noise.
     """
 
     def __init__(self, rows: pa.Table, seed: int, reuse: bool, fades: bool = True) -> None:
@@ -174,11 +82,16 @@ class Asking:
         planned = norm_budget_for(ANSWERS)
         ample = 1.0 if fades else AMPLE / planned
         self.con = sparseq.create(
-            None, {"events": _before(rows, self.day)}, user="who", time="day", keys=keys,
-            bounds={"amount": (0, 500)}, seed=seed,
+            None,
+            {"events": _before(rows, self.day)},
+            user="who",
+            time="day",
+            keys=keys,
+            bounds={"amount": (0, 500)},
+            seed=seed,
             kappa=KAPPA * ample,
             purposes=[sparseq.Questions(counts=planned * ample)],
-        )  # fmt: skip
+        )
         self._plain = duckdb.connect()
         self._plain.register("all_rows", rows)
 
@@ -186,7 +99,7 @@ class Asking:
         """Ask a question, once the rows before its day are there."""
         if one.day > self.day:
             new = _before(self._rows, one.day, self.day)
-            self.con.ingest(new, since=_date(self.day) if self._reuse else None)
+            self.con.ingest(new, since=date_of(self.day) if self._reuse else None)
             self.day, self._cache = one.day, {}
         before = self._cache.get(one.sql) if not self._reuse else None
         if before is not None:
@@ -206,20 +119,20 @@ class Asking:
 
     def _truth(self, sql: str) -> dict[Any, float]:
         text = sql.replace("FROM events", "FROM (SELECT * FROM all_rows WHERE day < ?) AS events")
-        found = self._plain.execute(text, [_date(self.day)])
+        found = self._plain.execute(text, [date_of(self.day)])
         names = [column[0] for column in found.description]
         rows = [dict(zip(names, row, strict=True)) for row in found.fetchall()]
         return {_key(row): float(row["x"] or 0.0) for row in rows}
 
     @property
     def charged(self) -> int:
-        """What everybody has paid, in units of the ledger."""
+        """Sum of all charges, in units of the ledger."""
         return int(self.con.stream.accounts.spent.sum())
 
 
 def _before(rows: pa.Table, day: int, since: int = 0) -> pa.Table:
     days = rows["day"].to_numpy().astype("M8[D]")
-    low, high = (np.searchsorted(days, np.datetime64(_date(d))) for d in (since, day))
+    low, high = (np.searchsorted(days, np.datetime64(date_of(d))) for d in (since, day))
     return rows.slice(low, high - low)
 
 

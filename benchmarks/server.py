@@ -1,11 +1,11 @@
 """Many clients of a served store, against the same questions in process, in one run.
 
     python -m benchmarks server --json
-    SPARSEQ_STORE=big.sparseq python -m benchmarks server     of a store that is there already
+    SPARSEQ_STORE=big.sparseq python -m benchmarks server     of an existing store
 
 The store is that of `benchmarks.engine`: 10 million rows, 1 million users, 365 days. `sparseq
 serve` has one copy of it, this process another. Clients are psycopg's, over loopback: one asks in
-turn with the process; then 32 at once, each its own days; then 32 that ask again what is recorded,
+turn with the process; then 32 at once, each its own days; then 32 that repeat recorded questions,
 in turn with `SELECT 1`. Clients share the machine's cores with the server.
 """
 
@@ -139,13 +139,15 @@ async def _many(where: str) -> Iterator[dict[str, Any]]:
             _figure("server.clients_32", middle["many"] / middle["one"], "x one", LEAST_RATIO),
             _info("server.select_32", middle["select"], "SELECT 1/s"),
             _figure(
-                "server.repeats_32", middle["repeats"] / middle["select"], "x SELECT 1",
+                "server.repeats_32",
+                middle["repeats"] / middle["select"],
+                "x SELECT 1",
                 LEAST_REPEATS,
             ),
             _info("server.p50_32", statistics.median(waited) * 1e3, "ms"),
             _info("server.p99_32", statistics.quantiles(waited, n=100)[98] * 1e3, "ms"),
         ]
-    )  # fmt: skip
+    )
 
 
 async def _client(stack: contextlib.AsyncExitStack, where: str, options: str = "") -> Any:
@@ -172,7 +174,7 @@ async def _rate(clients: list[Any], ask: Ask, count: int) -> tuple[float, list[f
 
 
 async def _memory(where: str, process: int) -> Iterator[dict[str, Any]]:
-    """The server's memory after queries and connections, against a tenth of them."""
+    """Yield the server's memory after queries and connections, against a tenth of them."""
 
     async def some(queries: int, connections: int) -> float:
         async with contextlib.AsyncExitStack() as stack:

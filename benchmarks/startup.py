@@ -1,10 +1,10 @@
-"""What a command costs before it does anything: processor time of whole processes.
+"""The cost of a command before its work: processor time of whole processes.
 
 python -m benchmarks startup
 
-Times are of processes whose modules are compiled, as an installed package's are. Beside each is how
-many times as much it is as importing NumPy, DuckDB, PyArrow, sqlglot and click alone, measured in
-turn: that holds on other machines, and on busy ones.
+Times are of processes whose modules are compiled, like those of an installed package. Each is also
+given as a multiple of importing NumPy, DuckDB, PyArrow, sqlglot and click alone, measured in turn:
+that holds on other machines, and on busy ones.
 """
 
 from __future__ import annotations
@@ -35,14 +35,20 @@ def run() -> Iterator[dict[str, Any]]:
     spent = measured(REPETITIONS)
     for name, limit in MOST.items():
         yield _figure(name, spent[name], "s of CPU", limit)
-        yield _figure(f"{name}.times", spent[name] / spent[LIBRARIES], "× the libraries",
-                      MOST_TIMES[name])  # fmt: skip
+        yield _figure(
+            f"{name}.times", spent[name] / spent[LIBRARIES], "× the libraries", MOST_TIMES[name]
+        )
 
 
 def _figure(name: str, figure: float, unit: str, limit: float) -> dict[str, Any]:
     name = f"startup.{name.strip('-')}"
-    return {"name": name, "figure": figure, "unit": unit, "limit": f"≤ {limit}",
-            "ok": figure <= limit}  # fmt: skip
+    return {
+        "name": name,
+        "figure": figure,
+        "unit": unit,
+        "limit": f"≤ {limit}",
+        "ok": figure <= limit,
+    }
 
 
 def measured(repetitions: int) -> dict[str, float]:

@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 import sparseq
 from benchmarks.truth.sets import REAL
 from data.events import generate
+from sparseq.question.plan import Query
 from sparseq.series.planning.known_stream import KnownStream
-from sparseq.sql.plan import Query
 from sparseq.store.store import Store
 
 KAPPA = 0.5
@@ -50,8 +50,10 @@ def stream_of(events: pa.Table) -> KnownStream:
     """Return the daily counts as a stream."""
     with store_of(events) as store:
         asked = queries(store, events)
-        cells = [store.stream.engine.cells(store.explain(q), store.stream.people) for q in asked]
-        return KnownStream.of(asked[0], store.stream.people, cells, 1.0)
+        cells = [
+            store.stream.engine.cells(store.explain(q), store.stream.people.inside()) for q in asked
+        ]
+        return KnownStream.of(asked[0], store.stream.people.inside(), cells, 1.0)
 
 
 def cdnow() -> pa.Table:
@@ -61,14 +63,14 @@ def cdnow() -> pa.Table:
 
 
 def weekly(events: pa.Table) -> pa.Table:
-    """The same people week by week, each week on a day of its own."""
+    """Return the same people week by week, each week as one day."""
     days = events["day"].to_pylist()
     first = min(days)
     return events.set_column(1, "day", [[first + (day - first) // 7 for day in days]])
 
 
 def growing(times: float) -> pa.Table:
-    """People who come at random, and in the end so many times as often as at first."""
+    """Return people who come at random, at the end `times` times as often as at first."""
     rng, days = np.random.default_rng(6), 300
     rates = np.minimum(rng.gamma(0.5, 0.1 if times < 3 else 0.06, 20_000), 0.95)
     trend = np.linspace(1, times, days)[:, None]
@@ -105,7 +107,7 @@ CHANGING = {"swabs": "1d", "laboratory": "1mo", "insured": "1mo"}
 
 
 def changing(name: str) -> pa.Table:
-    """One of these, each tick on a day of its own."""
+    """Return one of these streams, each tick as one day."""
     rows = REAL[name]().rows.select(who="person", tick=pl.col("day").dt.truncate(CHANGING[name]))
     ticks = pl.date_range(rows["tick"].min(), rows["tick"].max(), CHANGING[name], eager=True)
     places = pl.DataFrame({"tick": ticks, "day": range(len(ticks))})

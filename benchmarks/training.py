@@ -1,15 +1,15 @@
-"""What a private gradient costs beside the same gradient without privacy: `make bench`.
+"""The cost of a private gradient against the same gradient without privacy: `make bench`.
 
     python -m benchmarks.training
 
-Logistic regression on 32,561 records of 100 features (99 and the intercept), one a person, in
-float64, as NumPy has it by default. *Plain* is mean minus target at X @ w, and its product with X:
-two passes over the features. *Private* is all that a step computes: norms, weights from everybody's
-account, the clipped sum on the lattice, everybody's charge, who can pay, exact noise; it is
-one pass, its rows are integers, half as long in memory as a float64, and it uses as many threads as
-BLAS has on two cores. *Read* is the floor under it: the same rows added up by the same two threads,
-and no more. *On a store* is the step with its release and charges committed: in memory, and durably
-on disk.
+Logistic regression on 32,561 records of 100 features (99 and the intercept), one per person, in
+float64, NumPy's default. *Plain* is mean minus target at X @ w, and its product with X: two passes
+over the features. *Private* is the whole computation of a step: norms, weights from everybody's
+account, the clipped sum on the lattice, everybody's charge, the filter, exact noise; it is one
+pass, its rows are integers, half as long in memory as a float64, and it uses as many threads as
+BLAS has on two cores. *Read* is a lower bound: the same rows added up by the same two threads, and
+no more. *On a store* is the step with its release and charges committed: in memory, and durably on
+disk.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import pyarrow as pa
 import sparseq
 from sparseq.compiled import compiled, halves
 from sparseq.mechanisms import rounded_gaussian
-from sparseq.sql.plan import Options, calibrate
+from sparseq.question.plan import Options, calibrate
 from sparseq.stream.release_charges import Bill, admit
 from sparseq.training import ClosedForm, family, noised_gradient
 from sparseq.training.query import Gradients, gradient_query
@@ -57,13 +57,22 @@ def run() -> list[dict[str, Any]]:
             "ok": ratio <= MOST_RATIO,
         },
         *(
-            {"name": f"training.{name}", "figure": round(1e3 * t, 2), "unit": "ms a step",
-             "limit": None, "ok": True}
-            for name, t in [("plain", plain), ("private", private), ("read", floor),
-                            ("on_a_store_in_memory", committed[0]),
-                            ("on_a_store_on_disk", committed[1])]
+            {
+                "name": f"training.{name}",
+                "figure": round(1e3 * t, 2),
+                "unit": "ms a step",
+                "limit": None,
+                "ok": True,
+            }
+            for name, t in [
+                ("plain", plain),
+                ("private", private),
+                ("read", floor),
+                ("on_a_store_in_memory", committed[0]),
+                ("on_a_store_on_disk", committed[1]),
+            ]
         ),
-    ]  # fmt: skip
+    ]
 
 
 def problem() -> tuple[Any, Any, ClosedForm, Any]:
@@ -130,8 +139,8 @@ def read(engine: ClosedForm) -> Callable[[], Any]:
 def medians(steps: list[Callable[[], Any]], turns: int = TURNS) -> list[float]:
     """Return the median seconds of each, measured in turns of a few calls.
 
-    What ran before leaves threads (of BLAS, of OpenMP) that spin for a while, waiting for more: a
-    turn starts with calls that do not count, until they sleep, and each step is alone.
+    Earlier calls leave threads (of BLAS, of OpenMP) that spin for a while, waiting for work: a turn
+    starts with calls that do not count, until they sleep, and each step is alone.
     """
     times: list[list[float]] = [[] for _ in steps]
     for _ in range(turns):

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import sparseq
-from sparseq.released.render import HIGH_SUFFIX, LOW_SUFFIX, columns_of
-from sparseq.store.answer import Answer
+from sparseq.answers.answer import Answer
+from sparseq.released.result_columns import ColumnRole, column_parts
 from sparseq.store.curator import exact_sql
 
 ROOT = Path(__file__).parent.parent
@@ -67,7 +67,7 @@ def run() -> Iterator[dict[str, Any]]:
 
 
 def perform(words: list[str], folder: Path) -> None:
-    """Run a command as a process of its own; `sparseq` is the one of this checkout."""
+    """Run a command as a separate process; `sparseq` is this checkout's."""
     program = ["-m", "sparseq"] if words[0] == "sparseq" else []
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(
@@ -86,24 +86,26 @@ def perform(words: list[str], folder: Path) -> None:
 def shares(answer: Answer) -> Iterator[tuple[float, str]]:
     """Yield half the width of each interval as a part of its value, and the column."""
     table = answer.arrow()
-    for name in columns_of(table):
-        if name + LOW_SUFFIX in table.column_names:
+    for name, parts in column_parts(table).items():
+        if ColumnRole.LOW in parts:
             for row in table.to_pylist():
-                half = (row[name + HIGH_SUFFIX] - row[name + LOW_SUFFIX]) / 2
+                half = (row[parts[ColumnRole.HIGH]] - row[parts[ColumnRole.LOW]]) / 2
                 yield half / abs(row[name]), name
 
 
 def inside(answer: Answer, exact: list[dict[str, Any]]) -> Iterator[bool]:
     """Yield for each value whether its interval holds the exact one."""
     table = answer.arrow()
-    names = columns_of(table)
-    noised = [n for n in names if n + LOW_SUFFIX in table.column_names]
-    keys = [n for n in names if n not in noised]
+    parts = column_parts(table)
+    noised = [name for name in parts if ColumnRole.LOW in parts[name]]
+    keys = [name for name in parts if name not in noised]
     found = {tuple(row[k] for k in keys): row for row in exact}
     for row in table.to_pylist():
         true = found[tuple(row[k] for k in keys)]
         for name in noised:
-            yield row[name + LOW_SUFFIX] <= true[name] <= row[name + HIGH_SUFFIX]
+            yield (
+                row[parts[name][ColumnRole.LOW]] <= true[name] <= row[parts[name][ColumnRole.HIGH]]
+            )
 
 
 def figure(name: str, value: float, unit: str, limit: float | None = None) -> dict[str, Any]:

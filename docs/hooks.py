@@ -23,6 +23,7 @@ ROOMS = (
     "sparseq",
     "sparseq.accounting",
     "sparseq.mechanisms",
+    "sparseq.networks.sgd",
     "sparseq.series",
     "sparseq.training",
 )

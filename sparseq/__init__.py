@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sparseq.base import import_names
+from sparseq.base import former_names
 from sparseq.base.errors import (
     DataError,
     ParameterError,
@@ -21,14 +21,16 @@ from sparseq.base.errors import (
     StoreError,
     StoreInUse,
 )
-from sparseq.base.import_names import lazy
+from sparseq.base.lazy_names import lazy
 from sparseq.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from sparseq.ledger.purposes import Purpose, Questions
+    from sparseq.answers.answer import Answer
+    from sparseq.ledger.purposes import Purpose
+    from sparseq.ledger.question_settings import Questions
     from sparseq.sql.polars_question import Aggregation, Events
-    from sparseq.store._duckdb.backup import backup, upgrade
-    from sparseq.store.answer import Answer
+    from sparseq.store._duckdb.backup import backup
+    from sparseq.store._duckdb.upgrade import upgrade
     from sparseq.store.ask import AnyStore
     from sparseq.store.create import connect, create
     from sparseq.store.population import create_population, population_facts
@@ -62,11 +64,11 @@ __getattr__ = lazy(
     __name__,
     {
         "Aggregation": "sparseq.sql.polars_question",
-        "Answer": "sparseq.store.answer",
+        "Answer": "sparseq.answers.answer",
         "AnyStore": "sparseq.store.ask",
         "Events": "sparseq.sql.polars_question",
         "Purpose": "sparseq.ledger.purposes",
-        "Questions": "sparseq.ledger.purposes",
+        "Questions": "sparseq.ledger.question_settings",
         "Remote": "sparseq.store.remote",
         "Store": "sparseq.store.store",
         "backup": "sparseq.store._duckdb.backup",
@@ -74,7 +76,7 @@ __getattr__ = lazy(
         "create": "sparseq.store.create",
         "create_population": "sparseq.store.population",
         "population_facts": "sparseq.store.population",
-        "upgrade": "sparseq.store._duckdb.backup",
+        "upgrade": "sparseq.store._duckdb.upgrade",
     },
 )
-import_names.known()
+former_names.known()

@@ -24,7 +24,7 @@ import sparseq
 from sparseq.base import errors
 
 if TYPE_CHECKING:
-    from sparseq.store.answer import Answer
+    from sparseq.answers.answer import Answer
     from sparseq.store.ask import Params
     from sparseq.store.remote import Remote
     from sparseq.store.store import Store

@@ -179,11 +179,11 @@ def root(x: Fraction) -> Fraction:
 
 @dataclass(frozen=True)
 class Rungs:
-    """A pilot as it was announced: edges of the cells, where it begins, variance in sigma_0²."""
+    """A pilot as it was announced: edges of the cells, where it begins, and its price."""
 
     edges: tuple[float, ...]
     start: int
-    variance: int
+    price: Fraction
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ class Weighted(Algorithm2):
     ) -> tuple[list[int], set[int]]:
         """A pilot's exact sums by cell, and who is in it."""
         parts = {user: cells_of(r[user], a[user], of) for user in r}
-        price = Fraction(UNITS, of.variance * PILOT * PILOT)
+        price = of.price * Fraction(UNITS, PILOT * PILOT)
         active = self.admitted(
             {u: math.ceil(sum(v * v for v in x.values()) * price) for u, x in parts.items()}
         )
@@ -363,7 +363,7 @@ class WeightedLife(Weighted):
         totals, active = super().pilot(r, a, of)
         self._together = False
         parts = {u: cells_of(r[u], a[u], of) for u in active}
-        self._covers(before, parts, Fraction(UNITS, of.variance * PILOT * PILOT))
+        self._covers(before, parts, of.price * Fraction(UNITS, PILOT * PILOT))
         return totals, active
 
     def _covers(

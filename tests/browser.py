@@ -16,10 +16,17 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, _NAMES)), "")
 needs_browser = pytest.mark.skipif(not CHROMIUM, reason="no Chromium is installed")
 SWITCHES = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-sync", "--disable-background-networking", "--disable-component-update",
-    "--disable-dev-shm-usage", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-)  # fmt: skip
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-dev-shm-usage",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+)
 
 
 def loosened(text: str, script: str = "") -> str:
@@ -47,13 +54,18 @@ def shoot(page: Path, profile: Path, width: int) -> NDArray[np.float32]:
     window = f"--window-size={width},700"
     subprocess.run(
         [
-            CHROMIUM, *SWITCHES, f"--user-data-dir={profile}", "--hide-scrollbars", window,
-            f"--screenshot={picture}", page.as_uri(),
+            CHROMIUM,
+            *SWITCHES,
+            f"--user-data-dir={profile}",
+            "--hide-scrollbars",
+            window,
+            f"--screenshot={picture}",
+            page.as_uri(),
         ],
         capture_output=True,
         timeout=120,
         check=True,
-    )  # fmt: skip
+    )
     return np.asarray(imread(picture), np.float32)
 
 

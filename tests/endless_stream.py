@@ -28,7 +28,7 @@ from typing import Any
 import pyarrow as pa
 
 import sparseq
-import sparseq.ledger._duckdb.journal
+import sparseq.ledger._duckdb.segments
 
 SIGMAS = (1.0, 3.0, 40.0, 10 / 3, 7.0)  # in units of sigma_0
 
@@ -109,7 +109,7 @@ def run(path: str, first: int, how: str) -> None:
 
 def main() -> None:
     path = sys.argv[1]
-    sparseq.ledger._duckdb.journal.SEGMENT_BYTES = 4000  # a new table after three releases or so
+    sparseq.ledger._duckdb.segments.SEGMENT_BYTES = 4000  # a new table after three releases or so
     for line in sys.stdin:
         first, how = line.split()
         child = os.fork()

@@ -140,8 +140,12 @@ def audit(store, roots, receipts):
         check(receipt, roots)
         for account in receipt["accounts"]:
             who = numbers[account["account"]]
-            has = {(release, pot): some[who] for release, (_, _, paid) in found.items()
-                   for pot, some in paid.items() if some.get(who)}  # fmt: skip
+            has = {
+                (release, pot): some[who]
+                for release, (_, _, paid) in found.items()
+                for pot, some in paid.items()
+                if some.get(who)
+            }
             shown = {(c["release"], c["pot"]): c["units"] for c in account["charges"]}
             want(has == shown, "the receipt has other charges than the journal")
 

@@ -34,9 +34,11 @@ from algorithm2 import (
 )
 
 from sparseq.accounting import Budget, Price
-from sparseq.engine.contributions import Contributions, Runs, reduce, triplet_query
+from sparseq.engine.contribution_tables import triplet_query
+from sparseq.engine.contributions import Contributions
+from sparseq.engine.reduction import Runs, reduce
 from sparseq.ledger.accounts import Accounts
-from sparseq.sql.plan import Noise, Plan
+from sparseq.question.plan import Noise, Plan
 from sparseq.stream.release_charges import Bill, admit
 
 
@@ -154,7 +156,7 @@ LEVELS = [(0.5, 20.0), (0.1, 2.75), (2.0, 100.1), (1 / 3, 5.0)]
 MOST_UNITS = 2**40
 
 
-def asked_of(judged: Judged, reference: Algorithm2, q: Question) -> None:
+def lower_line(judged: Judged, reference: Algorithm2, q: Question) -> None:
     """Write the measures of a question."""
     judged.say(len(q.noise))
     for sigma, granularity in q.noise:
@@ -210,7 +212,7 @@ def in_or_out(draw: random.Random) -> Judged:
     for q in asked:
         sums = reference.step(q.vectors, q.noise)
         judged.say("in", int(reference.halt))
-        asked_of(judged, reference, q)
+        lower_line(judged, reference, q)
         for user in range(users):
             for v in q.vectors:
                 judged.vector(q.cells, v.get(user, {}))
@@ -243,7 +245,7 @@ class Recorded(Algorithm2):
         for measures, noise, sums, spent in self.steps:
             cells = 1 + max((k for v in measures for x in v.values() for k in x), default=0)
             judged.say("in", int(self.halt))
-            asked_of(judged, self, Question(cells, noise, measures))
+            lower_line(judged, self, Question(cells, noise, measures))
             for user in users:
                 for v in measures:
                     judged.vector(cells, v.get(user, {}))
@@ -294,7 +296,7 @@ class Recording(Weighted):
 
         def tell(judged: Judged) -> None:
             judged.say("in", int(self.halt))
-            asked_of(judged, self, q)
+            lower_line(judged, self, q)
             for user in self.order():
                 for v in q.vectors:
                     judged.vector(cells, v.get(user, {}))
@@ -312,7 +314,7 @@ class Recording(Weighted):
         then, cells = self.now(), len(of.edges)
 
         def tell(judged: Judged) -> None:
-            judged.say("pilot", cells, Fraction(UNITS, of.variance * PILOT * PILOT))
+            judged.say("pilot", cells, of.price * Fraction(UNITS, PILOT * PILOT))
             for user in self.order():
                 judged.vector(cells, vectors.get(user, {}))
             judged.expect(then(), [dict(enumerate(totals))], cells)
@@ -442,7 +444,8 @@ def _weighted(draw: random.Random, reference: Recording, users: int) -> Judged:
         for _ in range(draw.choice([0, 1, 2])):
             edges = tuple(float(2**k) for k in range(draw.randint(2, 5)))
             a = reference.allowances(set(r), draw.choice([2.0, 30.0]))
-            reference.pilot(r, a, Rungs(edges, draw.choice([0, 0, 1]), draw.choice([4, 16])))
+            start, variance = draw.choice([0, 0, 1]), draw.choice([4, 16])
+            reference.pilot(r, a, Rungs(edges, start, Fraction(1, variance)))
         if draw.random() < 0.9:
             _answered(draw, reference, q, r)
         reference.end()
@@ -490,7 +493,7 @@ def windows(draw: random.Random) -> Judged:
         reference.apart = apart
         sums = reference.step(q.vectors, q.noise)
         judged.say("each", int(apart))
-        asked_of(judged, reference, q)
+        lower_line(judged, reference, q)
         for window in range(users):
             for v in q.vectors:
                 judged.vector(q.cells, v.get(window, {}))
@@ -555,7 +558,7 @@ def purposes(draw: random.Random) -> Judged:
             )
             sums = part.step(q.vectors, q.noise)
             judged.say("from", j, level(name), 0)
-            asked_of(judged, part, q)
+            lower_line(judged, part, q)
             for user in range(users):
                 for v in q.vectors:
                     judged.vector(q.cells, v.get(user, {}))

@@ -43,26 +43,44 @@ def condition(draw: random.Random) -> str:
     kinds = ", ".join(f"'{k}'" for k in draw.sample(("a", "b", "c", ""), draw.randrange(1, 4)))
     return draw.choice(
         (
-            f"kind IN ({kinds})", f"kind NOT IN ({kinds})", "kind IS NOT NULL", "kind <> 'a'",
-            f"n BETWEEN {a} AND {b}", f"n > {a} AND n <= {b}", f"NOT n = {a}",
+            f"kind IN ({kinds})",
+            f"kind NOT IN ({kinds})",
+            "kind IS NOT NULL",
+            "kind <> 'a'",
+            f"n BETWEEN {a} AND {b}",
+            f"n > {a} AND n <= {b}",
+            f"NOT n = {a}",
             f"n < {a} OR n > {b}",
-            f"n IN ({a}, {b})", "n IS NULL", "ok", "NOT ok", "x > 1", "x <= 1", "x = 0", "x <> 1.5",
-            f"day >= DATE '{date}'", f"day < '{date}'", f"moment >= TIMESTAMP '{date} 00:00:00'",
-            f"moment < TIMESTAMP '{date} 12:00:00'", "n % 2 = 1", "x IS NULL OR x > 1",
+            f"n IN ({a}, {b})",
+            "n IS NULL",
+            "ok",
+            "NOT ok",
+            "x > 1",
+            "x <= 1",
+            "x = 0",
+            "x <> 1.5",
+            f"day >= DATE '{date}'",
+            f"day < '{date}'",
+            f"moment >= TIMESTAMP '{date} 00:00:00'",
+            f"moment < TIMESTAMP '{date} 12:00:00'",
+            "n % 2 = 1",
+            "x IS NULL OR x > 1",
         )
-    )  # fmt: skip
+    )
 
 
 def question(draw: random.Random) -> str:
     keys = {
-        "n": "n BETWEEN -2 AND 7", "kind": "kind IN ('a', 'b', 'c', '', 'A')", "ok": "ok IN (true, "
-        "false)", "day": "day BETWEEN '2024-01-01' AND '2024-03-30'",
+        "n": "n BETWEEN -2 AND 7",
+        "kind": "kind IN ('a', 'b', 'c', '', 'A')",
+        "ok": "ok IN (true, false)",
+        "day": "day BETWEEN '2024-01-01' AND '2024-03-30'",
         "date_trunc('month', day)": "day BETWEEN '2024-01-01' AND '2024-03-30'",
         "date_trunc('month', moment)": "moment >= '2024-01-01' AND moment < '2024-03-31'",
         "CAST(moment AS DATE)": "moment >= '2024-01-01' AND moment < '2024-03-31'",
         "date_trunc('week', day)": "day BETWEEN '2024-01-01' AND '2024-03-30'",
         "n % 2": "n % 2 IN (0, 1)",
-    }  # fmt: skip
+    }
     chosen = draw.sample(sorted(keys), draw.choice((0, 0, 1, 1, 1, 1, 2)))
     where = [keys[k] for k in chosen]
     if not chosen and draw.random() < 0.8:  # what some grouped question covers

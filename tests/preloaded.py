@@ -12,8 +12,17 @@ import scipy.special  # noqa: F401
 import sparseq
 
 ROOT = Path(sparseq.__file__).parent
-RARE = ("__main__", "compiled", "training", "server", "lake", "pgwire", "pictures.image",
-        "series.planning", "monitor")  # fmt: skip
+RARE = (
+    "__main__",
+    "compiled",
+    "training",
+    "server",
+    "lake",
+    "pgwire",
+    "pictures.image",
+    "series.planning",
+    "monitor",
+)
 
 for path in sorted(ROOT.rglob("*.py")):
     name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")

@@ -6,16 +6,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from sparseq.training import ClosedForm, PrivateSGD, SpendLess, family
+from sparseq.networks.sgd import PrivateSGD, SpendLess
+from sparseq.training import ClosedForm, family
 from sparseq.training.protocol import Floats
 
 N, DELTA = 1000, 1e-5
 PLAIN = PrivateSGD(steps=60, sampling=0.1, rate=2.0, people=N, checkpoint=7)
 OWN = replace(PLAIN, clip=0.5, rate=4.0, refreshes=2.0, filtering=True, most=120)
 ASKING = replace(
-    PLAIN, people=None, policy=SpendLess(noise=1.0, every=1.0, room=1.0), most=120,
+    PLAIN,
+    people=None,
+    policy=SpendLess(noise=1.0, every=1.0, room=1.0),
+    most=120,
     question_noise=30.0,
-)  # fmt: skip
+)
 
 
 def data() -> tuple[Floats, Floats]:

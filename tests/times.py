@@ -14,18 +14,24 @@ import duckdb
 import sqlglot
 
 from sparseq.base.errors import QueryRefused
+from sparseq.language.calendar import DAY, UNITS, first_of
+from sparseq.language.column_id import ColumnId
 from sparseq.language.expression_tree import Term
 from sparseq.language.functions import FUNCTIONS, Function
+from sparseq.language.monotone_functions import places_of
 from sparseq.language.types import DATE, TIMESTAMP, Family, Type
-from sparseq.language.value_sets import DAY, UNITS, first_of, places_of
+from sparseq.question.catalog import WINDOWS
 from sparseq.sql.bind_expressions import ExpressionReader
-from sparseq.sql.catalog import WINDOWS
 from sparseq.sql.parse import Dialect
 
 COLUMNS = {
-    "d": Term(DATE, '"d"', column="d"),
-    "s": Term(TIMESTAMP, '"s"', column="s"),
-    "k": Term(Type(Family.INTEGER, -(2**31), 2**31 - 1, stored="INTEGER"), '"k"', column="k"),
+    "d": Term(DATE, '"d"', column=ColumnId("e", "d")),
+    "s": Term(TIMESTAMP, '"s"', column=ColumnId("e", "s")),
+    "k": Term(
+        Type(Family.INTEGER, -(2**31), 2**31 - 1, stored="INTEGER"),
+        '"k"',
+        column=ColumnId("e", "k"),
+    ),
 }
 YEARS = (1, 2, 4, 100, 1582, 1900, 1969, 1970, 1972, 2000, 2023, 2024, 2025, 2262, 9998, 9999)
 SIMPLE: list[str] = [

@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
+from checks.stores import IN_OR_OUT
 from sparseq.accounting import Budget
 
 ROWS = pa.table(

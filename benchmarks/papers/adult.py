@@ -27,9 +27,16 @@ from sparseq.training.protocol import Floats
 DELTA = 1e-5
 PAPER = {0.3: (83.80, 83.91), 0.5: (84.11, 84.18), 1.2: (84.45, 84.48)}
 SETTINGS = PrivateGD(
-    steps=60, most=75, clip=1.0, rate=3.0, momentum=0.9, averaging=0.8, people=32_561,
-    checks=4, check_cost=0.01,
-)  # fmt: skip
+    steps=60,
+    most=75,
+    clip=1.0,
+    rate=3.0,
+    momentum=0.9,
+    averaging=0.8,
+    people=32_561,
+    checks=4,
+    check_cost=0.01,
+)
 QUICK = PrivateGD(steps=15, most=20, clip=1.0, rate=4.0, people=4_000, checks=2, check_cost=0.02)
 
 
@@ -84,7 +91,7 @@ def row(data: Path, epsilon: float, trials: int, quick: bool) -> dict[str, Any]:
 @click.option("--format", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.option("--quick", is_flag=True, help="A small run that shows that it works.")
 def main(data: Path, epsilon: tuple[float, ...], trials: int, format: str, quick: bool) -> None:
-    """Print test accuracy beside the paper's."""
+    """Print test accuracy and the paper's."""
     try:
         rows = [row(data, e, trials, quick) for e in epsilon or tuple(PAPER)]
     except FileNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Adaptive private training on MNIST: Lécuyer (2021), section 5, beside the paper's numbers.
+"""Adaptive private training on MNIST: Lécuyer (2021), section 5, with the paper's numbers.
 
     python -m benchmarks.papers.lecuyer --data FOLDER --figure FOLDER --trials 3 --format json
 
@@ -6,15 +6,16 @@
 for longer within the same epsilon. Three rows: fixed noise, adapted noise, adapted batch size.
 
 **Under an odometer** (section 5.2): training stops when noised training accuracy reaches a target,
-and epsilon is what the odometer then shows. Two rows: fixed noise, and one that begins with twice
-the noise and takes away where accuracy doesn't grow. They have a quarter of the other rows' noise,
-for an odometer tells little about epsilons far below 1: its first filters are as large.
+and epsilon is the odometer's at that time. Two rows: fixed noise, and a policy that begins with
+twice the noise and reduces it if accuracy does not grow. They have a quarter of the other rows'
+noise, as an odometer says little about epsilons far below 1: its first filters are as large.
 
 The paper's experiments are a ResNet9 on CIFAR-10 and a pre-trained ResNet18; CIFAR-10 and
-Fashion-MNIST are not to be had here. So this is softmax regression on MNIST, on images scaled to
-length 1; the paper's numbers stand beside it to show what the policies did there, not to be met.
-Rules are the paper's, in its proportions: a tenth of the noise, a quarter of the batch, a tenth of
-the epochs between questions, counts noised by 100. FOLDER has the files of
+Fashion-MNIST are not available here. So this is softmax regression on MNIST, on images scaled to
+length 1; the paper's numbers show the effect of the policies there, and are not a target. The rules
+are the paper's, in its proportions: a tenth of the noise, a quarter of the batch, a tenth of the
+epochs between questions, counts noised by 100. FOLDER has the files of
+`benchmarks.papers.mnist_data`.
 `benchmarks.papers.mnist_data`.
 """
 
@@ -31,15 +32,25 @@ import numpy as np
 
 from benchmarks.papers.mnist_data import digits, unit_rows
 from sparseq.accounting.rdp import DEFAULT_ORDERS, epsilon
+from sparseq.networks.sgd import PrivateSGD, SgdResult, SpendLess, SpendMore
+from sparseq.networks.sgd.policies import Policy
+from sparseq.networks.sgd.promise import total
 from sparseq.pictures.tables import format_table
-from sparseq.training import ClosedForm, PrivateSGD, SgdResult, SpendLess, SpendMore, family
-from sparseq.training.sgd.promise import Policy, total
+from sparseq.training import ClosedForm, family
 
 DELTA = 1e-6  # the paper's
 KEYS = (
-    "rule", "accuracy", "lowest", "highest", "epochs", "epsilon", "paper_accuracy", "paper_epochs",
-    "paper_epsilon", "seconds",
-)  # fmt: skip
+    "rule",
+    "accuracy",
+    "lowest",
+    "highest",
+    "epochs",
+    "epsilon",
+    "paper_accuracy",
+    "paper_epochs",
+    "paper_epsilon",
+    "seconds",
+)
 PAPER: dict[str, tuple[float | None, float | None, float | None]] = {
     "fixed": (54.58, 100, None),
     "adapted noise": (57.22, None, None),
@@ -73,7 +84,7 @@ class Problem:
 
     @property
     def epsilon(self) -> float:
-        """Of the fixed run: what the filters keep."""
+        """Epsilon of the fixed run, which the filters keep."""
         how, orders = self.plan, tuple(DEFAULT_ORDERS.tolist())
         asked = replace(how, ask_every=self.epochs / 10)
         return epsilon(total(asked.planned(self.noise, how.steps), orders), orders, DELTA)
@@ -86,7 +97,7 @@ class Problem:
 
 
 def rules(problem: Problem) -> dict[str, tuple[PrivateSGD, bool]]:
-    """Return what is compared: settings, and whether a filter keeps the plan's epsilon."""
+    """Return the compared settings, and for each whether a filter keeps the plan's epsilon."""
     plan, tenth = problem.plan, problem.epochs / 10
     batch = plan.sampling / 4
 
@@ -169,9 +180,16 @@ def load(folder: Path, noise: float, epochs: float, target: float, quick: bool) 
         images, y, test_images, test_y = images[:4000], y[:4000], test_images[:1000], test_y[:1000]
     sampling = 1024 / 60_000 if not quick else 0.1
     plan = PrivateSGD(
-        steps=round(epochs / sampling), sampling=sampling, noise=noise, clip=0.5, rate=16.0,
-        averaging=0.95, people=len(y), question_noise=100.0, checkpoint=20,
-    )  # fmt: skip
+        steps=round(epochs / sampling),
+        sampling=sampling,
+        noise=noise,
+        clip=0.5,
+        rate=16.0,
+        averaging=0.95,
+        people=len(y),
+        question_noise=100.0,
+        checkpoint=20,
+    )
     engine = ClosedForm(family("softmax", 10), np.arange(len(y)), unit_rows(images), y, bound=1.0)
     return Problem(engine, unit_rows(test_images), test_y, plan, target)
 
@@ -187,9 +205,16 @@ def load(folder: Path, noise: float, epochs: float, target: float, quick: bool) 
 @click.option("--format", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.option("--quick", is_flag=True, help="A small run that shows that it works.")
 def main(
-    folder: Path, noise: float, epochs: float, target: float, chosen: tuple[str, ...], trials: int,
-    figures: Path | None, format: str, quick: bool,
-) -> None:  # fmt: skip
+    folder: Path,
+    noise: float,
+    epochs: float,
+    target: float,
+    chosen: tuple[str, ...],
+    trials: int,
+    figures: Path | None,
+    format: str,
+    quick: bool,
+) -> None:
     """Print accuracy, epochs and epsilon of each rule."""
     try:
         problem = load(folder, noise, epochs, target, quick)

@@ -5,13 +5,13 @@
 The table is that of section 5.1 (2021): test accuracy in percent at delta 1e-5, of the CNN of
 Opacus's MNIST example, 26,010 parameters, all 60,000 images in every step. One run yields both
 columns: until step k nobody can have run out, so its parameters there are those of private gradient
-descent, and filtering goes on from them.
+descent, and filtering continues from them.
 
 With `--suboptimal` C is 1.5 times too large (twice for epsilon 1), as in the paper, with the same
 noise, and so with fewer steps. FOLDER has MNIST's four files, see `benchmarks.papers.mnist_data`;
 `pip install 'sparseq[networks]'` first. The settings were chosen by accuracy on the test set, as
-those of the paper seem to be: what is compared are two ways to train, not a claim about new
-digits.
+those of the paper seem to be: the comparison is between two ways to train, and makes no claim about
+new digits.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from torch import Tensor, nn
 import sparseq
 from benchmarks.papers.mnist_data import digits
 from benchmarks.papers.table import shown
-from sparseq.ledger.purposes import Pot
+from sparseq.ledger.pots import Pot
+from sparseq.networks.network import Network
 from sparseq.training import PrivateGD, TrainingStep
-from sparseq.training.network import Network
 from sparseq.training.protocol import Floats
 
 DELTA = 1e-5
@@ -60,10 +60,10 @@ def rate(steps: int, peak: float, last: float) -> Any:
 
 
 def settings(epsilon: float, suboptimal: bool) -> PrivateGD:
-    """Return what was found best for private GD without filtering; or the too large C.
+    """Return the best settings for private GD without filtering; or those with the too large C.
 
-    Weights decay by about a thousandth of what full gradients that agree would add: that forgets
-    noise, of which there is less at larger epsilon: then more and larger steps pay too.
+    Weights decay by about a thousandth of the sum of full gradients that agree: this forgets noise.
+    There is less noise at larger epsilon: then more and larger steps pay too.
     """
     steps, peak, last, averaging, decay = 60, 14.0, 14.0, 0.85, 1e-4
     if epsilon >= 1:
@@ -71,9 +71,17 @@ def settings(epsilon: float, suboptimal: bool) -> PrivateGD:
     if epsilon < 0.5:
         last, averaging = 11.0, 0.9
     how = PrivateGD(
-        steps=steps, most=steps + 12, clip=0.1, rate=rate(steps, peak, last), momentum=0.9,
-        averaging=averaging, decay=decay, people=60_000, checks=2, check_cost=0.015,
-    )  # fmt: skip
+        steps=steps,
+        most=steps + 12,
+        clip=0.1,
+        rate=rate(steps, peak, last),
+        momentum=0.9,
+        averaging=averaging,
+        decay=decay,
+        people=60_000,
+        checks=2,
+        check_cost=0.015,
+    )
     if not suboptimal:
         return how
     factor = TOO_LARGE.get(epsilon, 1.5)
@@ -87,10 +95,17 @@ QUICK = PrivateGD(steps=6, most=8, clip=1.0, rate=0.5, people=300, checks=1, che
 def network() -> nn.Module:
     """Return the CNN of Opacus's MNIST example."""
     return nn.Sequential(
-        nn.Conv2d(1, 16, 8, 2, padding=3), nn.ReLU(), nn.MaxPool2d(2, 1),
-        nn.Conv2d(16, 32, 4, 2), nn.ReLU(), nn.MaxPool2d(2, 1), nn.Flatten(),
-        nn.Linear(32 * 4 * 4, 32), nn.ReLU(), nn.Linear(32, 10),
-    )  # fmt: skip
+        nn.Conv2d(1, 16, 8, 2, padding=3),
+        nn.ReLU(),
+        nn.MaxPool2d(2, 1),
+        nn.Conv2d(16, 32, 4, 2),
+        nn.ReLU(),
+        nn.MaxPool2d(2, 1),
+        nn.Flatten(),
+        nn.Linear(32 * 4 * 4, 32),
+        nn.ReLU(),
+        nn.Linear(32, 10),
+    )
 
 
 def images(folder: Path, part: str, most: int | None = None) -> tuple[Tensor, Tensor]:
@@ -108,10 +123,9 @@ def scaled(pixels: Any, labels: Any) -> tuple[Tensor, Tensor]:
 def engine(x: Tensor, y: Tensor, seed: int) -> Network:
     """Return an engine whose start comes from a seed: it is public.
 
-    The first layer starts as filters for edges and lines, which need no data to be found; the next
-    two as random orthogonal rows of the same norm, the last one at 0, and so do biases. Noise is
-    about as large as what a layer learns, so that what it sees at its start matters more than
-    without privacy.
+    The first layer starts as filters for edges and lines, which need no data; the next two as
+    random orthogonal rows of the same norm, the last one at 0, and so do biases. Noise is about as
+    large as a layer's learned change, so that its start matters more than without privacy.
     """
     torch.manual_seed(seed)
     module = network()
@@ -147,10 +161,10 @@ def accuracy(engine: Network, params: Floats) -> float:
 def trial(
     train: Any, test: Any, epsilon: float, how: PrivateGD, seed: int
 ) -> tuple[float, float, list[int]]:
-    """Return test accuracy without and with filtering, and how many were active at each step.
+    """Return test accuracy without and with filtering, and the number of active users by step.
 
-    Active is who can pay for a tenth of a full gradient, which is the curator's to know. The noise
-    is that of the operating system; the seed is the start's only.
+    A user is active if they can pay for a tenth of a full gradient, which only the curator may
+    know. The noise is that of the operating system; the seed is the start's only.
     """
     users = np.arange(len(train[1]), dtype=np.int32)
     active: list[int] = []
@@ -218,8 +232,12 @@ def draw(figure: Path, active: list[list[int]], steps: int, epsilon: float) -> N
         axes.plot(range(1, len(counts) + 1), counts, color="tab:blue", alpha=0.7)
     axes.axvline(steps, color="black", linewidth=1)
     axes.annotate(" step Bnorm / C²", (steps, 0), va="bottom")
-    axes.set(xlabel="step", ylabel="active people", ylim=(0, None),
-             title=f"Who can still take part (the curator's view), ε = {epsilon:g}")  # fmt: skip
+    axes.set(
+        xlabel="step",
+        ylabel="active people",
+        ylim=(0, None),
+        title=f"Who can still take part (the curator's view), ε = {epsilon:g}",
+    )
     canvas.savefig(figure, dpi=130)
     pyplot.close(canvas)
 
@@ -233,18 +251,29 @@ def draw(figure: Path, active: list[list[int]], steps: int, epsilon: float) -> N
 @click.option("--format", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.option("--quick", is_flag=True, help="A small run that shows that it works.")
 def main(
-    data: Path, epsilon: tuple[float, ...], trials: int, suboptimal: bool, figure: Path | None,
-    format: str, quick: bool,
-) -> None:  # fmt: skip
-    """Print test accuracy beside the paper's."""
+    data: Path,
+    epsilon: tuple[float, ...],
+    trials: int,
+    suboptimal: bool,
+    figure: Path | None,
+    format: str,
+    quick: bool,
+) -> None:
+    """Print test accuracy and the paper's."""
     if figure is not None:
         figure.mkdir(parents=True, exist_ok=True)
     try:
         rows = [
-            row(data, e, trials, suboptimal, quick,
-                figure and figure / f"mnist_{'suboptimal_' * suboptimal}{e:g}.png")
+            row(
+                data,
+                e,
+                trials,
+                suboptimal,
+                quick,
+                figure and figure / f"mnist_{'suboptimal_' * suboptimal}{e:g}.png",
+            )
             for e in epsilon or tuple(PAPER)
-        ]  # fmt: skip
+        ]
     except FileNotFoundError as error:
         raise click.ClickException(str(error)) from None
     click.echo(shown(rows, format))

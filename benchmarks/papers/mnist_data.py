@@ -20,8 +20,8 @@ def digits(folder: Path, part: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8
     """Return images (n, 28, 28), 0 to 255, and labels (n,); part is "train" or "t10k".
 
     Raises:
-        FileNotFoundError: A file isn't there; the message says where it comes from.
-        ValueError: A file is none of MNIST's.
+        FileNotFoundError: A file does not exist; the message has its source.
+        ValueError: A file is not one of MNIST's.
     """
     return _idx(folder, f"{part}-images-idx3-ubyte", 3), _idx(
         folder, f"{part}-labels-idx1-ubyte", 1

@@ -1,4 +1,4 @@
-"""What the scripts of all papers print: one row, beside the paper's, as a table or JSON."""
+"""Output of the scripts of all papers: one row, with the paper's, as a table or JSON."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ from typing import Any
 from sparseq.pictures.tables import format_table
 
 KEYS = (
-    "epsilon", "delta", "accuracy_plain", "accuracy_filtered", "sd", "paper_plain",
-    "paper_filtered", "seconds",
-)  # fmt: skip
+    "epsilon",
+    "delta",
+    "accuracy_plain",
+    "accuracy_filtered",
+    "sd",
+    "paper_plain",
+    "paper_filtered",
+    "seconds",
+)
 
 
 def shown(rows: list[dict[str, Any]], format: str) -> str:

@@ -1,18 +1,18 @@
-"""What private SGD costs each class of MNIST, beside how well the class is served: Yu et al.
+"""The cost of private SGD to each class of MNIST, and the accuracy of the class: Yu et al.
 
     python -m benchmarks.papers.yu --data FOLDER --figure FOLDER --format json
 
 Yu, Kamath, Kulkarni, Liu, Yin & Zhang (2023) report every example's own epsilon along the models
 that a run has released, and find that groups with worse accuracy also have larger epsilons: on
 CIFAR-10, the average epsilon of the class with the lowest test accuracy is 44.2 % above that of the
-class with the highest. CIFAR-10 and UTK-Face are not to be had here, so this is MNIST: by softmax
+class with the highest. CIFAR-10 and UTK-Face are not available here, so this is MNIST: by softmax
 regression on images scaled to length 1, or with `--model cnn` by the network of
 `benchmarks.papers.mnist` (`pip install 'sparseq[networks]'`). FOLDER has MNIST's four files, see
 `benchmarks.papers.mnist_data`.
 
-Two reports of the same setting: `bound` cuts every gradient to the norm that it is charged for, so
-that the reported epsilons are proven (Theorem 3.1); `estimate` doesn't, as in the paper, and norms
-may have grown since they were refreshed. Both are the curator's: exact facts about examples.
+Two reports of the same setting: `bound` cuts every gradient to its charged norm, so that the
+reported epsilons are proven (Theorem 3.1); `estimate` does not, as in the paper, and norms may have
+grown since they were refreshed. Both are the curator's: exact facts about examples.
 """
 
 from __future__ import annotations
@@ -27,27 +27,41 @@ import click
 import numpy as np
 
 from benchmarks.papers.mnist_data import digits, unit_rows
+from sparseq.networks.sgd import PrivateSGD
 from sparseq.pictures.tables import format_table
-from sparseq.training import ClosedForm, PrivateSGD, family
+from sparseq.training import ClosedForm, family
 from sparseq.training.protocol import Floats
 
 DELTA = 1e-5
 PAPER_SPREAD = 44.2  # percent, on CIFAR-10
 CLASSES = np.arange(10)
 SOFTMAX = PrivateSGD(
-    steps=1200, sampling=1024 / 60_000, clip=0.5, rate=16.0, averaging=0.95, people=60_000,
-    refreshes=3.0, checkpoint=100,
-)  # fmt: skip
+    steps=1200,
+    sampling=1024 / 60_000,
+    clip=0.5,
+    rate=16.0,
+    averaging=0.95,
+    people=60_000,
+    refreshes=3.0,
+    checkpoint=100,
+)
 CNN = PrivateSGD(
-    steps=600, sampling=1024 / 60_000, clip=0.2, rate=5.0, momentum=0.5, averaging=0.95,
-    people=60_000, refreshes=1.0, checkpoint=100,
-)  # fmt: skip
+    steps=600,
+    sampling=1024 / 60_000,
+    clip=0.2,
+    rate=5.0,
+    momentum=0.5,
+    averaging=0.95,
+    people=60_000,
+    refreshes=1.0,
+    checkpoint=100,
+)
 KEYS = ("class", "accuracy", "loss", "epsilon_bound", "epsilon_estimate")
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is trained: engines over the images to train on and to test, their labels, a plan."""
+    """A training problem: engines over training and test images, their labels, a plan."""
 
     train: Any
     test: Any
@@ -120,7 +134,7 @@ def _by_user(engine: Any, value: Any, params: Floats) -> Floats:
 
 
 def summary(problem: Problem, bound: YuRun, estimate: YuRun, seconds: float) -> dict[str, Any]:
-    """Return the table, and what the paper says about groups, here."""
+    """Return the table, and the paper's statement about groups, here."""
     groups = [problem.y == k for k in CLASSES]
     means = np.array([bound.epsilons[g].mean() for g in groups])
     worst, best = int(bound.accuracy.argmin()), int(bound.accuracy.argmax())

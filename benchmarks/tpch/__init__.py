@@ -1,9 +1,9 @@
-"""TPC-H as it is: python -m benchmarks.tpch [--scale 1]; its questions beside plain DuckDB.
+"""TPC-H unchanged: python -m benchmarks.tpch [--scale 1]; its questions and plain DuckDB.
 
-Customers are the people; whose an order and a line is, is found by `--link`. The 22 questions
-(queries.sql) are asked one after the other as the specification writes them, in one session of one
-store of kappa 0.5. Public constants are declared: bounds and lists of values that the specification
-gives, and the keys of suppliers. `tpchgen-cli` (PyPI) makes the data, in out/.
+Customers are the people; `--link` finds the customer of an order and of a line. The 22 questions
+(queries.sql) are asked one after another as the specification writes them, in one session of one
+store of kappa 0.5. Public constants are declared: bounds and lists of values in the specification,
+and the keys of suppliers. `tpchgen-cli` (PyPI) makes the data, in out/.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 import sparseq
 from sparseq.base.errors import QueryRefused
-from sparseq.released.render import ERROR_SUFFIX, columns_of, keys_of
+from sparseq.released.result_columns import ColumnRole, column_parts, keys_of, noised_of
 
 HERE = Path(__file__).parent
 OUT = HERE.parent.parent / "out"
@@ -53,15 +53,15 @@ LEAST_ANSWERED = 15
 
 @dataclass
 class Outcome:
-    """What became of one question.
+    """The outcome of one question.
 
     Attributes:
         name: "q01".
-        why: It was refused; "" if it was answered.
-        public: It is about public tables only.
-        errors, widths: Of each value: its distance from the truth, and its interval's half-width,
+        why: Reason of the refusal; "" if it was answered.
+        public: True if it is about public tables only.
+        errors, widths: For each value: its distance from the truth, and its interval's half-width,
             over the truth.
-        seconds, plain: To answer it, and of DuckDB alone.
+        seconds, plain: Time of the answer, and of DuckDB alone.
     """
 
     name: str
@@ -133,7 +133,7 @@ def store(
 
 
 def session(con: sparseq.Store, folder: Path, repeats: int = 3) -> list[Outcome]:
-    """Ask all questions, in order, and compare what is answered with plain DuckDB."""
+    """Ask all questions, in order, and compare the answers with plain DuckDB."""
     plain = duckdb.connect()
     plain.execute("SET enable_progress_bar = false")
     for name in (*PEOPLE, *PUBLIC):
@@ -162,16 +162,16 @@ def asked(
 
 
 def compare(table: pa.Table, true: pa.Table, found: Outcome) -> None:
-    """Add what the values of an answer are off by, where plain SQL has such a row."""
+    """Add the errors of an answer's values that plain SQL has a row for."""
     keys = [name.lower() for name in keys_of(table)]
     rows = [{k.lower(): v for k, v in row.items()} for row in table.to_pylist()]
     wanted = [{k.lower(): v for k, v in row.items()} for row in true.to_pylist()]
     ours = {tuple(map(str, (row[k] for k in keys))): row for row in rows}
-    noised = [n for n in columns_of(table) if n + ERROR_SUFFIX in table.column_names]
+    errors = {n.lower(): column_parts(table)[n][ColumnRole.ERROR].lower() for n in noised_of(table)}
     for row in wanted:
         mine = ours.get(tuple(map(str, (row[k] for k in keys if k in row))), {})
-        for name in map(str.lower, noised):
-            truth, value, error = row[name], mine.get(name), mine.get(name + ERROR_SUFFIX)
+        for name, its_error in errors.items():
+            truth, value, error = row[name], mine.get(name), mine.get(its_error)
             if truth and value is not None and error is not None:
                 found.errors.append(abs(float(value) - float(truth)) / abs(float(truth)))
                 found.widths.append(float(error) / abs(float(truth)))

@@ -11,12 +11,12 @@ and then one of
     pip install tmlt.analytics                       # --peer tumult; it needs Java 17
     pip install diffprivlib "scikit-learn<1.7"       # --peer diffprivlib
 
-What none of them can do is done for all of them, without noise: the joins, the keys of groups, and
-the most rows of a person, the 95th percentile of the data. diffprivlib, which knows no persons,
-gets a person's rows summed by group too, within the 95th percentile of such sums. Every question
-has the same part of kappa 0.5: as many as `benchmarks.tpch` has answered with noise. A library with
-pure epsilon gets the epsilon that is this zCDP: sqrt(2 rho) for each number. docs/tpch.md has the
-table.
+Operations that none of them supports are done for all of them, without noise: the joins, the keys
+of groups, and the most rows of a person, the 95th percentile of the data. diffprivlib, which has no
+persons, gets a person's rows summed by group too, within the 95th percentile of such sums. Every
+question has the same part of kappa 0.5: `benchmarks.tpch` has answered the same number with noise.
+A library with pure epsilon gets the epsilon that is this zCDP: sqrt(2 rho) for each number.
+docs/tpch.md has the table.
 """
 
 from __future__ import annotations

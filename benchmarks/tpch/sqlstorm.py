@@ -1,8 +1,8 @@
 """SQLStorm's queries over TPC-H: python -m benchmarks.tpch sqlstorm FOLDER
 
 SQLStorm (github.com/SQL-Storm/SQLStorm) has thousands of queries that a language model wrote; those
-over TPC-H are NUMBER.sql in a folder. Of a sample, those that plain DuckDB answers in time are
-asked here: each is answered as DuckDB answers it, but for noise, or refused. docs/tpch.md has the
+over TPC-H are NUMBER.sql in a folder. From a sample, the queries that plain DuckDB answers in time
+are asked here: each is answered as by DuckDB, except for noise, or refused. docs/tpch.md has the
 table.
 """
 
@@ -48,7 +48,7 @@ WHY = {
     "an order of all people's rows": "puts all people's rows in one order",
     "an answer about people, joined with their rows": "joins people's rows with an answer",
     "a subquery that is not answered": "subquery|an outer query",
-    "other values are counted than people": "only users can be counted distinct",
+    "other values are counted than people": "which values occur is a fact about people",
     "a sum without a public scale": "no public scale",
 }
 """Why a query is refused, in the order in which messages are tried."""
@@ -56,12 +56,12 @@ WHY = {
 
 @dataclass(frozen=True)
 class Asked:
-    """What became of one query.
+    """The outcome of one query.
 
     Attributes:
-        number: SQLStorm's.
-        kind: answered, public, refused, differs, or unread where plain DuckDB gives no answer.
-        said: The refusal, or how it differs.
+        number: SQLStorm's number.
+        kind: answered, public, refused, differs, or unread if plain DuckDB gives no answer.
+        said: The refusal, or the difference.
     """
 
     number: int
@@ -93,7 +93,7 @@ def plain(folder: Path) -> duckdb.DuckDBPyConnection:
 
 
 def runs(truth: duckdb.DuckDBPyConnection, sql: str, seconds: float) -> str:
-    """Return "" if plain DuckDB answers a query in time, or what it says."""
+    """Return "" if plain DuckDB answers a query in time, or its error."""
     timer = threading.Timer(seconds, truth.interrupt)
     timer.start()
     try:

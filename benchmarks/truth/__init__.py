@@ -1,11 +1,11 @@
-"""Does the truth lie inside the intervals? Sessions of questions to a store with default settings.
+"""Coverage of intervals: sessions of questions to a store with default settings.
 
     python -m benchmarks truth --json                      60 questions of all kinds on every set
     python -m benchmarks.truth --session some240 --sets cdnow,flights
     python -m benchmarks.truth --adversarial [--declared]
 
 Every question is asked in SQL of a store on disk; the truth is that of the same SQL in plain
-DuckDB. Beside the store stands what hindsight could do: `benchmarks.truth.fixed`.
+DuckDB. The store is compared with the best choice in hindsight: `benchmarks.truth.fixed`.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Plan:
     """A session of questions.
 
     Attributes:
-        kinds: What is asked.
-        length: How many questions.
-        planned: Answers that the store is created for; None: the default.
+        kinds: Kinds of questions.
+        length: Number of questions.
+        planned: Number of answers that the store is created for; None: the default.
         inside: The least coverage.
     """
 
@@ -87,14 +87,14 @@ def limits(session: str, events: EventSet) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a set's sessions.
+    """The outcome of a set's sessions.
 
     Attributes:
         events, plan: The set, and the sessions.
-        answers: Of the store.
-        fixed, worst: Of the best fixed C, and of worst-case composition where it is compared.
-        refused: Questions without an answer.
-        spent_up: People with less than one answer left at the end, as a part of all.
+        answers: Answers of the store.
+        fixed, worst: Answers by the best fixed C, and by worst-case composition if it is compared.
+        refused: Number of questions without an answer.
+        spent_up: Share of people with less than one answer left at the end.
     """
 
     events: EventSet
@@ -119,8 +119,8 @@ def outcome(
         events: The set.
         plan: The session.
         seeds: One session each.
-        beside: Also answer them by the best fixed C.
-        declared: The most rows of a person are declared.
+        beside: True to answer them by the best fixed C as well.
+        declared: True if the most rows of a person are declared.
     """
     asker, people, spent = Asker(events), events.people, []
     found = Outcome(events, plan)
@@ -260,7 +260,7 @@ def _coverage(name: str, found: Outcome, least: float | None) -> Iterator[dict[s
 
 
 def _parts(answers: Sequence[Judged]) -> dict[str, Any]:
-    """Return a summary, in all and by kind, to stand beside a figure."""
+    """Return a summary, in all and by kind, for a figure."""
     kinds = sorted({a.kind for a in answers})
     return {
         "summary": asdict(summary(answers)),

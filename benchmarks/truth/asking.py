@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 import sparseq
-from benchmarks.stores import made_store
 from benchmarks.truth.judge import Floats, Judged, judged
 from benchmarks.truth.questions import Question
 from benchmarks.truth.sets import EventSet
+from checks.stores import made_store
 from sparseq.accounting.charge import UNITS_PER_NORM
 from sparseq.base.errors import QueryRefused
 from sparseq.stream.stream_progress import QUESTION, norm_budget_for
@@ -23,12 +23,12 @@ from sparseq.stream.stream_progress import QUESTION, norm_budget_for
 
 @dataclass(frozen=True)
 class Session:
-    """What a store answered.
+    """The answers of a store.
 
     Attributes:
         answers: Judged, in order.
-        refused: Questions without an answer.
-        spent_up: People with less than one answer left, as a part of all.
+        refused: Number of questions without an answer.
+        spent_up: Share of people with less than one answer left.
         budget: The store's norm_budget.
     """
 
@@ -56,7 +56,7 @@ def session(
                 found.append(asked(con, question))
             except QueryRefused:
                 refused += 1
-        people = np.arange(con.stream.people, dtype=np.int32)
+        people = np.arange(con.stream.people.inside(), dtype=np.int32)
         spent_up = con.stream.accounts.left(people) < QUESTION * UNITS_PER_NORM
         budget = con.stream.terms.budget.norm_budget
     return Session(found, refused, float(spent_up.mean()), budget)
@@ -84,9 +84,15 @@ def opened(
         more |= {"budget_column": "budget", "least_budget": float(own.min())}
     bounds = {"value": (-events.top if events.signed else 0.0, events.top)}
     return made_store(
-        path, rows.to_arrow(), table="events", user="person", time="day", bounds=bounds,
-        seed=seed, **more,
-    )  # fmt: skip
+        path,
+        rows.to_arrow(),
+        table="events",
+        user="person",
+        time="day",
+        bounds=bounds,
+        seed=seed,
+        **more,
+    )
 
 
 def asked(con: sparseq.Store, question: Question) -> Judged:
@@ -98,7 +104,7 @@ def asked(con: sparseq.Store, question: Question) -> Judged:
 
 
 def by_group(rows: list[dict[str, Any]], groups: Sequence[str]) -> tuple[Floats, Floats, Floats]:
-    """Return value, low and high by group; where nothing is known, anything is possible."""
+    """Return value, low and high by group; infinite bounds for unknown ones."""
     at = {_key(row.get("g", "")): row for row in rows}
     columns = [
         [unknown if at[g][name] is None else at[g][name] for g in groups]

@@ -1,8 +1,8 @@
-"""What hindsight could do: the best fixed C of each question; worst-case composition.
+"""The best choice in hindsight: the best fixed C of each question; and worst-case composition.
 
-Both know every truth: C (a clip of everybody's norm) is the best for the error of that very
-question. The first pays from accounts as the store does; the second gives each of `worst` questions
-the same share of the budget, as systems do that count no person's own spending.
+Both know every truth: C (a clip of everybody's norm) is the best for the error of that question.
+The first pays from accounts as the store does; the second gives each of `worst` questions the same
+share of the budget, like systems without accounts per person.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def best_fixed(
     """Answer questions with the best C each.
 
     Args:
-        questions: What is asked; those that are not linear are left out.
-        people: How many there are.
+        questions: The questions; those that are not linear are left out.
+        people: Number of people.
         budget: norm_budget.
-        seed: Of the noise.
-        worst: 0, or how many questions share the budget in worst-case composition.
+        seed: Seed of the noise.
+        worst: 0, or the number of questions that share the budget in worst-case composition.
     """
     noise = np.random.default_rng([seed, 98 + worst])
     left, out = np.full(people, budget), []
@@ -107,7 +107,7 @@ def _risk(q: Question, joint: _Joint, sums: Floats, sigma: float) -> float:
 
 
 def _answer(q: Question, best: Clipped, sigma_0: float, noise: np.random.Generator) -> Judged:
-    """Return the noised answer, with the interval of whoever knows what is cut."""
+    """Return the noised answer, with the interval of an analyst who knows the cut part."""
     joint, sigma = _joint(q), best.scale * sigma_0
     z = -float(ndtri(BETA / 4 / len(best.sums)))
     noised = best.sums + noise.normal(0.0, sigma, len(best.sums))

@@ -13,16 +13,16 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Judged:
-    """One answer beside the truth.
+    """One answer and the truth.
 
     Attributes:
-        kind: Of the question.
+        kind: Kind of the question.
         error: |answer - truth| / |truth|, over all values.
-        inside: All of the answer's values have the truth in their interval.
-        half: Mean half-width, as a part of the root mean square of the true values.
+        inside: True if all intervals of the answer hold the truth.
+        half: Mean half-width over the root mean square of the true values.
         cell: Median of half-width / true value, over the values that are not 0.
-        marked: Values whose half-width exceeds the value, as a part of all.
-        interval: What the interval rests on.
+        marked: Share of values whose half-width exceeds the value.
+        interval: Basis of the interval.
         scale: C.
     """
 

@@ -1,7 +1,7 @@
-"""Sessions of questions in SQL, and beside each what it asks of everybody: a sparse matrix.
+"""Sessions of questions in SQL, each with the matrix of everybody's contributions.
 
-The constants of a question (days, values) are drawn from the rows, anew for each seed. The matrix
-is made in NumPy from the same rows; the truth comes from the same SQL in plain DuckDB.
+The constants of a question (days, values) are drawn from the rows, again for each seed. The matrix
+is computed in NumPy from the same rows; the truth comes from the same SQL in plain DuckDB.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ WEEKDAY, MONTH, DAY = "dayofweek(day)", "date_trunc('month', day)", "day"
 
 @dataclass(frozen=True)
 class Shape:
-    """What questions of a kind have in common.
+    """The common form of the questions of a kind.
 
     Attributes:
         asks: The aggregate.
-        by: What it is grouped by; empty: it is one number.
-        days: Of so many days; 0: of all.
-        over: How often it is about rows over a value only.
-        people: It is about a value of each person: rows, cut at MOST_ROWS.
+        by: The grouping keys; empty: a single number.
+        days: Number of days; 0: all.
+        over: How often it is restricted to rows over a value.
+        people: True if it is about a value of each person: rows, cut at MOST_ROWS.
     """
 
     asks: str
@@ -98,11 +98,11 @@ GROUPS = {kind: MIXED[kind] for kind in ("rows by weekday", "sum by weekday", "r
 
 @dataclass(frozen=True)
 class Matrix:
-    """What a question asks of everybody: private. Values are in rows, or in parts of the top value.
+    """Everybody's contributions to a question: private. Values are in rows, or in top values.
 
     Attributes:
         people, cells, values: One entry of the matrix each.
-        coordinates: Of all measures together.
+        coordinates: Number of coordinates of all measures together.
         norms: By person.
         sums: By coordinate.
     """
@@ -120,13 +120,13 @@ class Question:
     """One question.
 
     Attributes:
-        kind: Its kind's name.
-        sql: What is asked.
-        groups: Every group that the answer has, as its key is written; one empty for one number.
+        kind: Name of its kind.
+        sql: Its text.
+        groups: Every group of the answer, as its key is written; one empty group for one number.
         truth: The exact answer, by group.
-        unit: Of the matrix: 1, or the set's top value.
-        matrix: What it asks of everybody.
-        linear: The truth is the matrix's sums, or the quotient of two of them.
+        unit: Unit of the matrix: 1, or the set's top value.
+        matrix: Everybody's contributions.
+        linear: True if the truth is the matrix's sums, or the quotient of two of them.
     """
 
     kind: str

@@ -110,8 +110,14 @@ def storms() -> EventSet:
 def pizza() -> EventSet:
     """21,350 orders, 49,574 rows."""
     rows = _r("gt", "pizzaplace", "id", "date", "price")
-    return _of("pizza", rows.with_columns(pl.col("date").cast(pl.String).str.to_date()), ["id"],
-               "date", "price", 50.0)  # fmt: skip
+    return _of(
+        "pizza",
+        rows.with_columns(pl.col("date").cast(pl.String).str.to_date()),
+        ["id"],
+        "date",
+        "price",
+        50.0,
+    )
 
 
 def movies() -> EventSet:

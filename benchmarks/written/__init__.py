@@ -1,12 +1,12 @@
-"""Questions as people who know SQL write them, over a small town: which of them are answered?
+"""Questions as people who know SQL write them, over a small town: the share that is answered.
 
     python -m benchmarks.written              answered of those that can be, by category
-    python -m benchmarks.written --missing    those that are not, and what the message says
+    python -m benchmarks.written --missing    the others, with their messages
 
-One .sql file is a category. A question is a title, `-- never: …` where nobody could answer it,
-with the reason, `-- within: x` where quantiles are read off bins, `-- is: …` where plain DuckDB
-writes it otherwise, or has no row for a group that is one here, and the SQL. The questions came
-before the code that answers them, and are not changed to suit it.
+One .sql file is a category. A question is a title, `-- never: …` with the reason if nobody could
+answer it, `-- within: x` if quantiles are read from bins, `-- is: …` if plain DuckDB needs another
+text, or has no row for a group that exists here, and the SQL. The questions were written before the
+code that answers them, and are not changed to suit it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Question:
     """One question.
 
     Attributes:
-        category, title: Where it is, and what it asks.
+        category, title: Its category, and its subject.
         sql: Its text.
-        plain: What plain DuckDB is asked instead, the same as `sql` mostly.
-        never: Why nobody can answer it; "" where somebody could.
-        within: How far a number may lie from the true one, beside rounding.
+        plain: The text for plain DuckDB, mostly the same as `sql`.
+        never: The reason why nobody can answer it; "" otherwise.
+        within: Largest distance of a number from the true one, in addition to rounding.
     """
 
     category: str
@@ -37,15 +37,15 @@ class Question:
     within: float = 0.0
 
 
-def questions() -> list[Question]:
-    """Return all questions, by category.
+def questions(folder: Path = HERE) -> list[Question]:
+    """Return all questions of a folder, by category.
 
     Example:
         >>> len(questions()) >= 500
         True
     """
     found = []
-    for path in sorted(HERE.glob("*.sql")):
+    for path in sorted(folder.glob("*.sql")):
         found += [_question(path.stem, block) for block in path.read_text().strip().split("\n\n")]
     return found
 

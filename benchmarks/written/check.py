@@ -1,4 +1,4 @@
-"""What becomes of one question: answered as plain DuckDB answers it, or refused."""
+"""The outcome of one question: answered as by plain DuckDB, or refused."""
 
 from __future__ import annotations
 
@@ -15,18 +15,22 @@ from numpy.typing import NDArray
 
 import sparseq
 from benchmarks.written import Question
+from sparseq.answers.answer import first_row
 from sparseq.base.errors import QueryRefused
+from sparseq.question.catalog import FoundBounds
+from sparseq.question.plan import FirstAnswer, Options, Query, Sought, ValueSearch, calibrate
 from sparseq.released.outputs import Measurements
-from sparseq.released.render import ERROR_SUFFIX, columns_of, key_columns, render
-from sparseq.sql.plan import FirstAnswer, Options, Query, calibrate
-from sparseq.store.answer import first_row
+from sparseq.released.render import key_columns, render
+from sparseq.released.result_columns import columns_of, noised_of
+from sparseq.store.bound_questions import questions_about
+from sparseq.store.found_bounds import read_off
 
 Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a question. `said`: the refusal, or how the answer differs."""
+    """The outcome of a question. `said`: the refusal, or the difference of the answer."""
 
     kind: str  # answered, refused, differs
     said: str = ""
@@ -52,12 +56,31 @@ def exact(con: sparseq.Store, sql: str) -> pa.Table:
 
 
 def lowered(con: sparseq.Store, sql: str) -> Query:
-    """Lower a question, with exact numbers of those that are asked before it."""
+    """Lower a question, with exact numbers for the questions that are asked first.
+
+    Bounds that are needed are found without noise, and kept.
+    """
     query, first = con.lower(sql), list[FirstAnswer]()
+    if query.unbounded is not None:
+        for sought in query.unbounded.columns:
+            _find_exactly(con, sought)
+        query = con.lower(sql)
     while query.first:
         first.append(first_row(unnoised(con, query.first[0], Options()), 0))
         query = con.lowering.lower(sql, tuple(first))
     return query
+
+
+def _find_exactly(con: sparseq.Store, sought: Sought) -> None:
+    cells, _ = questions_about(con, sought)
+    ends = read_off(unnoised(con, cells, Options()), 0) or (0.0, 1.0)
+    known = con.found_bounds
+    found = FoundBounds(*ends, "nobody has some", 0)
+    if isinstance(sought, ValueSearch):
+        known.by_value[sought.key] = found
+    else:
+        known.by_column[sought] = found
+    con.relearn()
 
 
 def unnoised(con: sparseq.Store, query: Query, options: Options) -> pa.Table:
@@ -95,7 +118,7 @@ def difference(ours: pa.Table, plain: duckdb.DuckDBPyConnection, question: Quest
     text = text if limit.isdecimal() else question.plain
     theirs = [tuple(map(_value, row)) for row in plain.execute(text).fetchall()]
     shown = columns_of(ours)
-    noised = [c + ERROR_SUFFIX in ours.column_names for c in shown]
+    noised = [c in noised_of(ours) for c in shown]
     mine = [tuple(map(_value, row.values())) for row in ours.select(shown).to_pylist()]
     if theirs and len(theirs[0]) != len(shown):
         return f"{len(shown)} columns for {len(theirs[0])}"

@@ -12,7 +12,8 @@ import duckdb
 import pyarrow as pa
 
 import sparseq
-from sparseq.sql.catalog import Bound
+from benchmarks.declared import of_each
+from sparseq.question.catalog import Bound
 from sparseq.store.found_keys import Keys
 
 PEOPLE = 160
@@ -35,21 +36,32 @@ KEYS: dict[str, tuple[Any, ...]] = {
 }
 FOUND = {"page": "events", "query": "events", "coupon": "orders", "referrer": "customers"}
 HOLES = (
-    ("orders", "ordered_at"), ("orders", "channel"), ("customers", "signup_date"),
-    ("visits", "visit_date"), ("grades", "submitted_at"), ("events", "ts"),
-)  # fmt: skip
+    ("orders", "ordered_at"),
+    ("orders", "channel"),
+    ("customers", "signup_date"),
+    ("visits", "visit_date"),
+    ("grades", "submitted_at"),
+    ("events", "ts"),
+)
 """Columns in which some values are missing that one might think are always there: one a person."""
 MOST_ROWS = 400
 BOUNDS: dict[str, tuple[Bound, Bound]] = {
-    "amount": (0, 500), "quantity": (0, 20), "duration_ms": (0, 600_000),
-    "birth_year": (1930, 2010), "systolic": (60, 240), "cost": (0, 5000), "los_days": (0, 60),
-    "score": (0, 100), "rating": (1, 5), "attempt": (1, 5),
+    "amount": (0, 500),
+    "quantity": (0, 20),
+    "duration_ms": (0, 600_000),
+    "birth_year": (1930, 2010),
+    "systolic": (60, 240),
+    "cost": (0, 5000),
+    "los_days": (0, 60),
+    "score": (0, 100),
+    "rating": (1, 5),
+    "attempt": (1, 5),
     **dict.fromkeys(
         ["signup_date", "ordered_at", "delivered_at", "ts", "visit_date", "submitted_at"],
         ("2023-01-01", "2024-12-31"),
     ),
     **dict.fromkeys(["opened_at", "closed_at"], ("2023-01-01", "2025-01-31")),
-}  # fmt: skip
+}
 PUBLIC = {
     "products": pa.table(
         {
@@ -111,14 +123,19 @@ def private(seed: int = 18) -> dict[str, pa.Table]:
     for person in range(1, PEOPLE + 1):
         who = {"person_id": 1000 + 7 * person}
         tables["customers"].append(
-            who | {
-                "country": rng.choice(KEYS["country"]), "segment": rng.choice(KEYS["segment"]),
-                "plan": rng.choice(KEYS["plan"]), "gender": maybe(rng.choice(KEYS["gender"])),
-                "signup_date": moment().date(), "birth_year": rng.randrange(1940, 2008),
-                "newsletter": rng.random() < 0.4, "city": rng.choice(["Ghent", "Lund", "Asti"]),
+            who
+            | {
+                "country": rng.choice(KEYS["country"]),
+                "segment": rng.choice(KEYS["segment"]),
+                "plan": rng.choice(KEYS["plan"]),
+                "gender": maybe(rng.choice(KEYS["gender"])),
+                "signup_date": moment().date(),
+                "birth_year": rng.randrange(1940, 2008),
+                "newsletter": rng.random() < 0.4,
+                "city": rng.choice(["Ghent", "Lund", "Asti"]),
                 "referrer": maybe(rng.choice(["search", "friend", "ad"]), 0.3),
             }
-        )  # fmt: skip
+        )
         tables["orders"] += [who | _order(rng, moment(), maybe) for _ in range(rng.randrange(9))]
         for session in range(rng.randrange(5)):
             at = moment()
@@ -149,12 +166,16 @@ def _table(rows: list[dict[str, Any]]) -> pa.Table:
 
 def _order(rng: random.Random, at: dt.datetime, maybe: Any) -> dict[str, Any]:
     return {
-        "order_id": 0, "ordered_at": at, "amount": rng.randrange(2_000) / 4,
-        "quantity": rng.randrange(1, 6), "product_id": rng.randrange(1, 13),
-        "status": rng.choice(KEYS["status"]), "channel": rng.choice(KEYS["channel"]),
+        "order_id": 0,
+        "ordered_at": at,
+        "amount": rng.randrange(2_000) / 4,
+        "quantity": rng.randrange(1, 6),
+        "product_id": rng.randrange(1, 13),
+        "status": rng.choice(KEYS["status"]),
+        "channel": rng.choice(KEYS["channel"]),
         "coupon": maybe(rng.choice(["SPRING", " vip", "WELCOME10", "WELCOME20"]), 0.6),
         "delivered_at": maybe(at.date() + dt.timedelta(days=rng.randrange(9)), 0.3),
-    }  # fmt: skip
+    }
 
 
 def _event(rng: random.Random, at: dt.datetime, session: str, maybe: Any) -> dict[str, Any]:
@@ -169,29 +190,39 @@ def _event(rng: random.Random, at: dt.datetime, session: str, maybe: Any) -> dic
         props["experiment"] = rng.choice("AB")
     terms = ["Red shoes", " red-shoes ", "café", "abox", "42 chairs", "", "garden"]
     return {
-        "ts": at, "event": event, "page": rng.choice(["/home", "/product/3", "/help/a", "/x"]),
-        "device": rng.choice(KEYS["device"]), "duration_ms": maybe(rng.randrange(400_000)),
+        "ts": at,
+        "event": event,
+        "page": rng.choice(["/home", "/product/3", "/help/a", "/x"]),
+        "device": rng.choice(KEYS["device"]),
+        "duration_ms": maybe(rng.randrange(400_000)),
         "query": maybe(rng.choice(terms)) if event == "search" else None,
-        "props": json.dumps(props), "session_id": session,
-    }  # fmt: skip
+        "props": json.dumps(props),
+        "session_id": session,
+    }
 
 
 def _visit(rng: random.Random, day: dt.date) -> dict[str, Any]:
     return {
-        "visit_date": day, "clinic_id": rng.randrange(1, 5),
-        "diagnosis": rng.choice(KEYS["diagnosis"]), "systolic": rng.randrange(95, 190),
-        "cost": rng.randrange(20_000) / 8, "los_days": rng.randrange(20),
+        "visit_date": day,
+        "clinic_id": rng.randrange(1, 5),
+        "diagnosis": rng.choice(KEYS["diagnosis"]),
+        "systolic": rng.randrange(95, 190),
+        "cost": rng.randrange(20_000) / 8,
+        "los_days": rng.randrange(20),
         "readmit": rng.random() < 0.2,
-    }  # fmt: skip
+    }
 
 
 def _grade(rng: random.Random, at: dt.datetime, maybe: Any) -> dict[str, Any]:
     score = maybe(rng.randrange(200, 800) / 8)
     return {
-        "course_id": rng.randrange(1, 7), "term": f"{at.year}S{1 + (at.month > 6)}",
-        "score": score, "submitted_at": at, "passed": bool(score and score >= 50),
+        "course_id": rng.randrange(1, 7),
+        "term": f"{at.year}S{1 + (at.month > 6)}",
+        "score": score,
+        "submitted_at": at,
+        "passed": bool(score and score >= 50),
         "attempt": rng.randrange(1, 3),
-    }  # fmt: skip
+    }
 
 
 def _ticket(rng: random.Random, at: dt.datetime, maybe: Any) -> dict[str, Any]:
@@ -199,12 +230,16 @@ def _ticket(rng: random.Random, at: dt.datetime, maybe: Any) -> dict[str, Any]:
     subjects = ["Refund please", "Re: login", "LATE", "Help with login", "a question"]
     bodies = ["order #123 is late", "it was delayed", "cannot log in", "missing part of order #9"]
     return {
-        "ticket_id": 0, "opened_at": at, "closed_at": maybe(closed, 0.2),
-        "priority": rng.choice(KEYS["priority"]), "team": rng.choice(KEYS["team"]),
-        "subject": rng.choice(subjects), "body": rng.choice(bodies),
+        "ticket_id": 0,
+        "opened_at": at,
+        "closed_at": maybe(closed, 0.2),
+        "priority": rng.choice(KEYS["priority"]),
+        "team": rng.choice(KEYS["team"]),
+        "subject": rng.choice(subjects),
+        "body": rng.choice(bodies),
         "rating": maybe(rng.randrange(1, 6), 0.3),
         "meta": json.dumps({"source": rng.choice(["web", "phone", "mail"])}),
-    }  # fmt: skip
+    }
 
 
 def store(
@@ -212,24 +247,26 @@ def store(
     lives_here: Callable[[int], bool] = lambda person: True,
     found: bool = False,
 ) -> sparseq.Store:
-    """Return the town's store: kappa is 1024, so that an answer has next to no noise.
+    """Return the town's store: kappa is 1024, so that an answer has almost no noise.
 
     Args:
-        norm_budget: Of everybody.
-        lives_here: Whose rows are in it.
-        found: Its keys are looked for where nobody can list them (FOUND).
+        norm_budget: Budget of each person.
+        lives_here: People whose rows are in it.
+        found: True to find the keys that nobody can list (FOUND).
     """
     tables = {
         name: table.filter(pa.array(map(lives_here, table["person_id"].to_pylist())))
         for name, table in private().items()
     }
+    columns = {name: table.column_names for name, table in tables.items()}
+    owned = dict.fromkeys(["order_id", "ticket_id", "session_id"], "@own")
     con = sparseq.create(
         None,
         {**tables, "customers": tables.pop("customers")},
         user="person_id",
         public=PUBLIC,
-        keys=KEYS | dict.fromkeys(["order_id", "ticket_id", "session_id"], "@own"),
-        bounds=BOUNDS,
+        keys=of_each(KEYS | owned, columns),
+        bounds=of_each(BOUNDS, columns),
         most={"rows": MOST_ROWS},
         kappa=1024.0,
         seed=18,

@@ -1,15 +1,15 @@
 """Pure maths of the privacy account: no data, no I/O, no clock, no randomness.
 
-Budget                          kappa and norm_budget, and what they promise
-Price, sigma_for_scale, ...     what a contribution costs, in exact integers
-simultaneous_bound, ...         how far an answer can be off
+Budget                          kappa and norm_budget, and their guarantee
+Price, sigma_for_scale, ...     price of a contribution, in exact integers
+simultaneous_bound, ...         error bounds of an answer
 gdp, zcdp                       conversions to (epsilon, delta)
 rdp                             Rényi curves of mechanisms, composition, conversions
 """
 
 from typing import TYPE_CHECKING
 
-from sparseq.base.import_names import lazy
+from sparseq.base.lazy_names import lazy
 
 if TYPE_CHECKING:
     from sparseq.accounting import gdp, rdp, zcdp
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         add_charges,
         budget_units,
         round_up,
+        sigma_for_price,
         sigma_for_scale,
     )
 
@@ -45,6 +46,7 @@ __all__ = [
     "rdp",
     "round_up",
     "sigma_for_accuracy",
+    "sigma_for_price",
     "sigma_for_scale",
     "simultaneous_bound",
     "zcdp",
@@ -63,6 +65,7 @@ __getattr__ = lazy(
         "corollary_bound": "sparseq.accounting.accuracy",
         "round_up": "sparseq.accounting.charge",
         "sigma_for_accuracy": "sparseq.accounting.accuracy",
+        "sigma_for_price": "sparseq.accounting.charge",
         "sigma_for_scale": "sparseq.accounting.charge",
         "simultaneous_bound": "sparseq.accounting.accuracy",
     },

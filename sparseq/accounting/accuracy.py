@@ -5,8 +5,8 @@ An answer a has d coordinates, a_j = s_j + g floor(Z_j/g + 1/2) with s_j the exa
 least 1 - beta, |a_j - s_j| <= bound_j for all j at once. The noise alone stays within
 sigma_j · z; rounding it to the lattice adds at most g/2.
 
-The bounds say nothing about dropped users, nor about what rounding a user's values to the lattice
-changed: they are never the total error.
+The bounds do not cover dropped users or the rounding of a user's values to the lattice: they are
+never the total error.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 
 from sparseq.accounting._numbers import all_in_range, count, in_range, probability
 from sparseq.base.errors import ParameterError
-
-# -- the distance of an answer from the sum over the active users ----------------------------------
 
 _Sigmas = NDArray[np.float64]
 
@@ -41,9 +39,9 @@ def corollary_bound(
 
     Args:
         sigma: Standard deviation of the noise, > 0; an array has one per coordinate or query.
-        coordinates: d, how many numbers the bound is for at once (all queries it is to cover
-            together), in 1 to 2**63.
-        beta: Probability that some coordinate is further off, in [2**-500, 1).
+        coordinates: d, the number of coordinates that the bound covers simultaneously (over all its
+            queries), in 1 to 2**63.
+        beta: Probability that some coordinate is outside the bound, in [2**-500, 1).
         lattice_step: g, in the unit of sigma; 0 for noise that is not rounded.
 
     Returns:
@@ -92,10 +90,11 @@ def simultaneous_bound(
 
 
 def comparison_bound(scale: float, comparisons: int, beta: float) -> float:
-    """Return by how much a sparse vector's comparison may be wrong, with Laplace noise of `scale`.
+    """Return the error bound of a sparse vector's comparisons, with Laplace noise of `scale`.
 
-    With probability at least 1 - beta, in a run of so many comparisons, every value found above the
-    threshold is above it less the bound, and every other one below it plus the bound.
+    With probability at least 1 - beta, in a run of `comparisons` comparisons, every value reported
+    above the threshold exceeds the threshold minus the bound, and every other value is below the
+    threshold plus the bound.
 
     Args:
         scale: b of the discrete Laplace noise of the threshold and of each comparison, > 0.
@@ -120,15 +119,15 @@ def sigma_for_accuracy(
     """Return the largest noise whose `simultaneous_bound` is within `accuracy`.
 
     Args:
-        accuracy: The bound wanted, > lattice_step/2.
+        accuracy: The requested bound, > lattice_step/2.
         coordinates, beta, lattice_step: See `corollary_bound`.
 
     Returns:
         sigma, rounded down: its computed bound is at most `accuracy`, by a few ulps.
 
     Raises:
-        ParameterError: A number is out of its range, or half a lattice step is no less than
-            the accuracy asked for.
+        ParameterError: A number is out of its range, or half a lattice step is not less than the
+            requested accuracy.
 
     Example:
         >>> round(sigma_for_accuracy(25.6876, coordinates=5, beta=0.05), 4)
@@ -151,9 +150,9 @@ def sigma_for_accuracy(
 def _simultaneous_quantile(coordinates: int, beta: float) -> float:
     """z with (2 Phi(z) - 1)^d = 1 - beta.
 
-    A small tail p = (1 - (1-beta)^(1/d)) / 2 would be lost in 1 - p, so that z = -Phi^-1(p), by
-    Wichura's AS 241, to 2e-14 of it; and a p near 1/2, where z is small, would be lost in p, so
-    that z = sqrt(2) erfinv(1 - 2p), by SciPy, which takes 0.2 s to import.
+    A small tail p = (1 - (1-beta)^(1/d)) / 2 would lose its digits in 1 - p, so z = -Phi^-1(p), by
+    Wichura's AS 241, to a relative 2e-14; for p near 1/2, where z is small, p itself would lose
+    digits, so z = sqrt(2) erfinv(1 - 2p), by SciPy, which takes 0.2 s to import.
     """
     log_inside, tail = _inside_and_tail(coordinates, beta)
     if tail < 0.25:

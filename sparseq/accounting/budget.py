@@ -1,18 +1,9 @@
-"""The two numbers a store is created with, and what they promise.
+"""The budget of a store: its two numbers and their guarantee.
 
 Source: Feldman & Zrnic (2021), Corollary 4.7 and section 4.2. Neighbours differ by all rows of
-one user (add/remove). Everything ever released, however long and adaptive the stream, is
-kappa-zCDP; a user takes part while the squared norms of its contributions stay within norm_budget.
-
-The distance of an answer from the sum over the active users.
-
-An answer a has d coordinates, a_j = s_j + g floor(Z_j/g + 1/2) with s_j the exact sum over the
-*active* users on the lattice of step g and Z_j ~ N(0, sigma_j²), independent. With probability at
-least 1 - beta, |a_j - s_j| <= bound_j for all j at once. The noise alone stays within
-sigma_j · z; rounding it to the lattice adds at most g/2.
-
-The bounds say nothing about dropped users, nor about what rounding a user's values to the lattice
-changed: they are never the total error.
+one user (add/remove). All releases together, for a stream of any length and adaptivity, are
+kappa-zCDP; a user takes part while the squared norms of the user's contributions stay within
+norm_budget.
 """
 
 from __future__ import annotations
@@ -23,10 +14,9 @@ from fractions import Fraction
 from functools import lru_cache
 
 from sparseq.accounting import gdp, zcdp
-from sparseq.accounting._numbers import count, in_range, probability, round_down, sqrt_up
+from sparseq.accounting._numbers import count, in_range, probability
+from sparseq.accounting._safe_floats import round_down, sqrt_up
 from sparseq.base.errors import ParameterError
-
-# -- the two numbers a store is created with, and what they promise --------------------------------
 
 KAPPA_RANGE = (2.0**-30, 2.0**10)
 NORM_BUDGET_RANGE = (2.0**-20, 2.0**20)
@@ -34,16 +24,16 @@ NORM_BUDGET_RANGE = (2.0**-20, 2.0**20)
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A privacy level for everything ever released, and how far a user's contributions reach in it.
+    """A privacy level for all releases together, and a user's budget of squared norm within it.
 
     Args:
         kappa: zCDP level of the whole stream, in [2**-30, 2**10].
         norm_budget: B_norm of Corollary 4.7, in [2**-20, 2**20]: squared norm, in units of the
             queries' scale, that a user can contribute before being left out.
-        gaussian: Whether every mechanism is an unsubsampled Gaussian. If one may not be, only the
-            zCDP claim is made.
-        keys_delta: What privately found keys may fail with, in [0, 1/4]: where it is not 0, all
-            that is claimed holds but for an event of that probability.
+        gaussian: True if every mechanism is an unsubsampled Gaussian. Otherwise only zCDP is
+            claimed.
+        keys_delta: The failure probability of privately found keys, in [0, 1/4]: if it is not 0,
+            all claims hold except on an event of that probability.
 
     Raises:
         ParameterError: A number is out of its range.
@@ -79,21 +69,21 @@ class Budget:
         gaussian: bool = True,
         keys_delta: float = 0.0,
     ) -> Budget:
-        """Return the largest budget that is (epsilon, delta)-DP, by way of mu-GDP (or of zCDP).
+        """Return the largest budget that is (epsilon, delta)-DP, through mu-GDP (or zCDP).
 
         Args:
             epsilon: >= 0 (nats); with the usual deltas it must be positive to be in range.
             delta: In [2**-500, 1).
             norm_budget, gaussian: See the class.
-            keys_delta: See the class; at most a tenth of `delta`, of which it is a part.
+            keys_delta: See the class; a part of `delta`, at most a tenth.
 
         Returns:
-            A budget with kappa = mu²/2 rounded down, where mu = gdp.mu(epsilon, delta), so that
-            its `epsilon(delta)` never exceeds the epsilon asked for; with kappa = zcdp.rho(epsilon,
-            delta) if not `gaussian`.
+            A budget with kappa = mu²/2 rounded down, where mu = gdp.mu(epsilon, delta), so that its
+            `epsilon(delta)` never exceeds the given epsilon; with kappa = zcdp.rho(epsilon, delta)
+            if not `gaussian`.
 
         Raises:
-            ParameterError: A number is out of its range, or asks for a kappa that is.
+            ParameterError: A number is out of its range, or gives a kappa out of its range.
 
         Example:
             >>> Budget.from_epsilon_delta(1.0, 1e-6, norm_budget=100).epsilon(1e-6) <= 1.0
@@ -129,13 +119,13 @@ class Budget:
         """Noise of a scale-1 query, sqrt(norm_budget / (2 kappa)) (Corollary 4.7), rounded up.
 
         It is the smallest float64 that is not below the real number; both facts are checked in
-        exact rationals, see `_floats.sqrt_up`.
+        exact rationals, see `_safe_floats.sqrt_up`.
         """
         return _sigma_0(self)
 
     @property
     def promise(self) -> str:
-        """The claim in the field's words; GDP, where it is, holds in the same way.
+        """The claim in standard terms; GDP, where claimed, holds in the same way.
 
         Example:
             >>> Budget(0.5, 100).promise, Budget(0.5, 100, keys_delta=1e-6).promise
@@ -148,16 +138,16 @@ class Budget:
     def mu(self) -> float | None:
         """GDP parameter of the whole stream, sqrt(2 kappa), rounded up to the next float64.
 
-        None where a mechanism may be no Gaussian: nothing is claimed then.
+        None where a mechanism may not be Gaussian: GDP is not claimed then.
         """
         return sqrt_up(2 * Fraction(self.kappa)) if self.gaussian else None
 
     def epsilon(self, delta: float) -> float:
-        """Return epsilon at `delta` for everything ever released, rounded up.
+        """Return epsilon at `delta` for all releases together, rounded up.
 
-        Infinite where keys_delta takes all of `delta`. By way of mu-GDP,
-        which is valid while every mechanism is an unsubsampled Gaussian (Smith &
-        Thakurta 2022; Koskela et al. 2023); otherwise it is `epsilon_zcdp`.
+        It is infinite where keys_delta uses up `delta`. It comes from mu-GDP, which is valid while
+        every mechanism is an unsubsampled Gaussian (Smith & Thakurta 2022; Koskela et al. 2023);
+        otherwise it is `epsilon_zcdp`.
 
         Raises:
             ParameterError: `delta` is not in [2**-500, 1).
@@ -191,15 +181,15 @@ class Budget:
         return _without(delta, self.keys_delta)
 
     def worst_case_queries(self, scale: float = 1.0, sigma: float | None = None) -> int:
-        """Return k0, how many queries worst-case composition answers at the same noise.
+        """Return k0, the number of queries that worst-case composition answers at the same noise.
 
-        Without individual accounting every query of scale C costs C²/(2 sigma²), whoever takes
-        part (Feldman & Zrnic 2021, section 4.2): k0 = floor(2 kappa sigma² / C²).
+        Without individual accounting every query of scale C costs C²/(2 sigma²) for any users
+        (Feldman & Zrnic 2021, section 4.2): k0 = floor(2 kappa sigma² / C²).
 
         Args:
             scale: C, the largest norm of one user's contribution, > 0.
             sigma: The noise; by default C · sqrt(norm_budget / (2 kappa)), where k0 is
-                floor(norm_budget) whatever the scale.
+                floor(norm_budget) for any scale.
 
         Raises:
             ParameterError: A number is out of its range.
@@ -221,7 +211,7 @@ class Budget:
         rounded up to the next float64.
 
         Args:
-            queries: How many, in 1 to 2**63.
+            queries: The number of queries, in 1 to 2**63.
             scale: C, the largest norm of one user's contribution, in [2**-500, 2**500].
 
         Raises:

@@ -3,13 +3,13 @@
 A user with vector q(X_i) in a query of noise sigma is charged ||q(X_i)||² (sigma_0/sigma)² of its
 norm_budget, that is rho_i = ||q(X_i)||²/(2 sigma²) of kappa (Feldman & Zrnic 2021, Example 2.6).
 The vector is on a lattice of step g, so that ||q(X_i)||² = g² S with an integer S, and the ledger
-counts in units of 2**-32 squared norm:
+counts in units of 2**-24 squared norm:
 
     charge(S) = ceil(S · R),    R = g² · norm_budget/(2 kappa) / sigma² · 2**24.
 
-norm_budget, kappa, sigma and g are float64 and are taken as the exact rationals that they are.
-R is replaced by P / 2**s >= R with P <= 2**62, too large by a relative 2**-60 at most; from there
-on all is integer arithmetic, and no float decides what anyone pays.
+norm_budget, kappa, sigma and g are float64 and are used as exact rationals. R is replaced by P /
+2**s >= R with P <= 2**62, too large by a relative 2**-60 at most; the rest is integer arithmetic,
+and no float decides a charge.
 """
 
 from __future__ import annotations
@@ -22,23 +22,26 @@ from numbers import Integral
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.accounting._numbers import in_range, sqrt_up
+from sparseq.accounting._numbers import count, in_range
+from sparseq.accounting._safe_floats import sqrt_up
 from sparseq.accounting.budget import NORM_BUDGET_RANGE, Budget
 from sparseq.base.errors import ParameterError
 
 UNITS_PER_NORM = 2**24
-"""Ledger units per unit of squared norm: rounding up costs 6e-8 of a full contribution at most, and
-the charges of one release mostly fit in four bytes a user."""
+"""Ledger units per unit of squared norm: rounding up costs at most 6e-8 of a full contribution, and
+the charges of one release mostly fit in four bytes a user.
+"""
 
 MAX_CHARGE = 2**62
-"""Charges saturate here: above every budget (at most 2**44 units). Add charges with
-`add_charges`: two of this size would wrap."""
+"""The charge at which charges saturate, above every budget (at most 2**44 units). Add charges with
+`add_charges`: two of this size would wrap.
+"""
 
 SIGNIFICANT_BITS = 11
 """Significant bits of the charge of a query: see `round_up`."""
 
 MAX_SQUARED_NORM = 2**63 - 1
-"""Squared lattice norms are int64; whoever sums squares must saturate here, not wrap."""
+"""Squared lattice norms are int64; code that sums squares must saturate here, not wrap."""
 
 _Words = NDArray[np.uint64]
 _BLOCK = 1 << 14  # entries per step of the wide product: its temporaries stay in cache
@@ -73,7 +76,7 @@ class Price:
         Args:
             sigma: Standard deviation of the noise, > 0, in the query's own unit.
             granularity: g, the lattice step, a power of two.
-            budget: The store's.
+            budget: The budget of the store.
 
         Raises:
             ParameterError: sigma is not positive and finite, or granularity no power of two.
@@ -130,7 +133,7 @@ class Price:
             return few[np.minimum(squared_norms, 4)]
         if peak * self.multiplier < 2**63:
             return _charge_narrow(squared_norms, self.multiplier, self.shift)
-        if peak < min(_BLOCK, squared_norms.size):  # counts: a few small numbers, over and over
+        if peak < min(_BLOCK, squared_norms.size):  # counts: a few small numbers, repeated
             return self._charge_wide(np.arange(peak + 1), peak)[squared_norms]
         return self._charge_wide(squared_norms, peak)
 
@@ -151,17 +154,17 @@ def sigma_for_scale(scale: float, budget: Budget) -> float:
 
     It is rounded so that a contribution of norm C costs exactly 2**24 units, and hence
     `budget.worst_case_queries()` queries of full norm always fit in norm_budget (Corollary 4.7
-    against k0 of section 4.2): rounding never costs a user its last query.
+    against k0 of section 4.2): rounding never costs a user the last query.
 
     Args:
         scale: C, in [2**-500, 2**500].
-        budget: The store's.
+        budget: The budget of the store.
 
     Returns:
-        sigma, the smallest float64 that is not below the real number, or the one after it. With
-        nominal = S g²/C² · 2**24 for any lattice step g, `Price.of(sigma, g, budget)` charges S
-        at most ceil(nominal), and exactly nominal where that is an integer up to 2**50. (A value
-        C that is no multiple of g may be rounded up to more than C, and then costs more.)
+        sigma, the smallest float64 that is not below the real number, or the next one. With nominal
+        = S g²/C² · 2**24 for any lattice step g, `Price.of(sigma, g, budget)` charges S at most
+        ceil(nominal), and exactly nominal where that is an integer up to 2**50. (A value C that is
+        no multiple of g may be rounded up to more than C, and then costs more.)
 
     Raises:
         ParameterError: scale is out of its range.
@@ -188,8 +191,48 @@ def sigma_for_scale(scale: float, budget: Budget) -> float:
     return sigma
 
 
+def sigma_for_price(scale: float, price: float, measures: int, budget: Budget) -> float:
+    """Return the noise C · sigma_0 / sqrt(price) of one of several measures with a common weight.
+
+    It is rounded up so that the charges of all measures together, each rounded up to a unit, are at
+    most ceil(price · 2**24 · a²) units for a user whose weighted norm is at most C · a, a <= 1;
+    a user with a < 1 may have up to measures - 1 units more.
+
+    Args:
+        scale: C in the measure's unit, in [2**-500, 2**500].
+        price: The price of a contribution of norm C over all measures.
+        measures: The number of measures that share the weight.
+        budget: The budget of the store.
+
+    Proof. Let N = (price · 2**24 - (measures - 1)) (1 - s), s = (measures + 5) 2**-52, be the
+    charge of a joint norm of C at `sigma`, before rounding. A weight is computed in float64 from
+    the sum of the measures' squared norms: the weighted norm exceeds C a by a relative
+    (measures + 4) 2**-53 at most, and `weighted_norms` rounds up by 2**-58 of C² a measure. Both
+    together add less than s to the square, so the charges before rounding add up to less than
+    (price · 2**24 - (measures - 1)) a², and each is rounded up by less than one unit.
+
+    Example:
+        >>> budget = Budget(kappa=0.5, norm_budget=48)
+        >>> sigma = sigma_for_price(3.0, 2.0, 1, budget)
+        >>> Price.of(sigma, 1.0, budget).charge_one(9) == 2 * UNITS_PER_NORM
+        True
+    """
+    scale = in_range("scale", scale, 2.0**-500, 2.0**500)
+    price = in_range("price", price, 2.0**-500, 2.0**500)
+    measures = count("measures", measures, high=2**20)
+    units = Fraction(price) * UNITS_PER_NORM
+    units = max(units - (measures - 1), units / 2) * (1 - Fraction(measures + 5, 2**52))
+    nominal = units / Fraction(scale) ** 2
+    sigma = sqrt_up(budget.unit_variance * UNITS_PER_NORM / nominal)
+    found = Price.of(sigma, 1.0, budget)
+    while Fraction(found.multiplier, 2**found.shift) > nominal:
+        sigma = math.nextafter(sigma, math.inf)
+        found = Price.of(sigma, 1.0, budget)
+    return sigma
+
+
 def budget_units(norm_budget: float) -> int:
-    """Return floor(norm_budget · 2**24) exactly: what a user may spend, in ledger units.
+    """Return floor(norm_budget · 2**24) exactly: a user's budget in ledger units.
 
     Args:
         norm_budget: A user's budget of squared norm, in [0, 2**20]; 0 leaves the user out.
@@ -208,12 +251,12 @@ def budget_units(norm_budget: float) -> int:
 def round_up(charges: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return charges rounded up to `SIGNIFICANT_BITS`, so that the ledger keeps each in two bytes.
 
-    Nobody pays more than a relative 2**-10 too much for it. The rounding is monotone, so that less
-    noise still never costs less, and it is exact for n full contributions, n <= 2**11.
+    It raises a charge by at most a relative 2**-10. The rounding is monotone, so that less noise
+    still never costs less, and it is exact for n full contributions, n <= 2**11.
 
     Args:
-        charges: In ledger units, >= 0, any shape; what is beyond 2**52, and so beyond every
-            budget, is left as it is.
+        charges: Charges in ledger units, >= 0, any shape; charges beyond 2**52, and so beyond every
+            budget, stay unchanged.
 
     Example:
         >>> round_up(np.array([0, 7, 2047, 2049, 3 * 2**24 + 1])).tolist()
@@ -258,10 +301,10 @@ def _check_units(charges: NDArray[np.int64]) -> None:
 def _dyadic_above(exact: Fraction) -> tuple[int, int]:
     """Return (P, s) with R <= P/2**s <= R (1 + 2**-60), reduced; see `Price` for the ranges.
 
-    P = ceil(R 2**s) with R 2**s in [2**61, 2**62), then halved while that is exact: prices that
-    are small dyadic numbers then multiply within 64 bits. P/2**s grows with R: within one s as
-    the ceiling does, and across powers of two since ceil never passes one. So less noise never
-    costs less, not even by rounding.
+    P = ceil(R 2**s) with R 2**s in [2**61, 2**62), then halved while that is exact: prices that are
+    small dyadic numbers then multiply within 64 bits. P/2**s is monotone in R: within one s because
+    the ceiling is, and across powers of two since ceil never exceeds the next one. So less noise
+    never costs less, not even by rounding.
     """
     if exact >= 2**60:
         return math.ceil(exact), 0
@@ -286,7 +329,7 @@ def _ceil_shifted_product(factor: _Words, multiplier: int, shift: int, saturates
     """min(ceil(factor · multiplier / 2**shift), 2**62) in 64-bit words, by 32-bit limbs.
 
     For factor < 2**63, multiplier <= 2**62 and 2 <= shift <= 127. Unless `saturates`, no result
-    reaches 2**62, and the pass that looks for it is spared.
+    reaches 2**62, and the check for it is skipped.
 
     The ceiling is the floor after adding 2**shift - 1, which goes in limb by limb. Nothing
     overflows: with a limb below 2**32 each, the bottom is at most (2**32 - 1)² + 2**32 - 1, the

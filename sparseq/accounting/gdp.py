@@ -1,10 +1,10 @@
-"""Gaussian differential privacy: mu-GDP, the trade-off of telling N(0, 1) from N(mu, 1).
+"""Gaussian differential privacy: mu-GDP, the trade-off of distinguishing N(0, 1) and N(mu, 1).
 
 See docs/theorems/conversions.md.
 
-Everything a store releases is mu-GDP with mu = sqrt(2 kappa) as long as each mechanism is an
-unsubsampled Gaussian (fully adaptive composition: Smith & Thakurta 2022; individual filter:
-Koskela et al. 2023). Neighbours differ by all rows of one user (add/remove).
+All releases of a store are mu-GDP with mu = sqrt(2 kappa) as long as each mechanism is an
+unsubsampled Gaussian (fully adaptive composition: Smith & Thakurta 2022; individual filter: Koskela
+et al. 2023). Neighbours differ by all rows of one user (add/remove).
 
 Source of the conversion: Balle & Wang (2018); Dong, Roth & Su (2022):
 a mechanism is mu-GDP iff for every epsilon >= 0 it is (epsilon, delta(epsilon))-DP with
@@ -29,7 +29,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.accounting._numbers import MAX_EPSILON, all_in_range, boundary, in_range, probability
+from sparseq.accounting._numbers import MAX_EPSILON, all_in_range, in_range, probability
+from sparseq.accounting._safe_floats import boundary
 
 SLACK = 2.0**-39
 """Relative error granted to `delta` where an inverse must be safe (measured: below 2**-41)."""
@@ -41,7 +42,7 @@ _erfc = np.vectorize(math.erfc, otypes=[np.float64])
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 _SMALL_STEP = 0.5  # up to here 12 nodes integrate g to the last digits
 _UNDERFLOW = 40.0  # exp(-40²) is 0.0 in float64
-_FRACTION_FROM, _FRACTION_DEPTH = 4.0, 40  # where and how far the continued fraction is used
+_FRACTION_FROM, _FRACTION_DEPTH = 4.0, 40  # start and depth of the continued fraction
 
 
 @overload
@@ -132,8 +133,8 @@ def mu(epsilon: float, delta: float) -> float:
 
     Returns:
         mu such that even 1 + 4 SLACK times the computed delta is at most `delta`. The factor 4,
-        against 1 in `epsilon`, is what makes `gdp.epsilon(delta, gdp.mu(epsilon, delta))` never
-        exceed the epsilon asked for: the true delta there has room for both roundings.
+        against 1 in `epsilon`, ensures that `gdp.epsilon(delta, gdp.mu(epsilon, delta))` never
+        exceeds the given epsilon: the true delta there has room for both roundings.
 
     Raises:
         ParameterError: `epsilon` or `delta` is out of its range.
@@ -158,20 +159,20 @@ def mu(epsilon: float, delta: float) -> float:
 
 
 def best_guess(mu: float) -> float:
-    """Return how often the best guess whether one person is in the data is right.
+    """Return the probability that the best guess whether one person is in the data is right.
 
     Args:
         mu: The GDP parameter, > 0.
 
     Returns:
-        Phi(mu / 2), for somebody who knows all rows of the person and of everybody else, and gave
-        the person an even chance before. One half is no better than a coin.
+        Phi(mu / 2), for an attacker who knows all rows of the person and of everybody else, and
+        whose prior is one half. One half is no better than a coin.
 
     Raises:
         ParameterError: `mu` is out of its range.
 
-    Proof: the best test of two worlds of equal chance is right with (1 + d) / 2, where d is their
-    total variation, which is delta(0, mu) = 2 Phi(mu / 2) - 1.
+    Proof: the best test of two equally likely worlds is right with probability (1 + d) / 2, where d
+    is their total variation, which is delta(0, mu) = 2 Phi(mu / 2) - 1.
 
     Example:
         >>> round(best_guess(1.0), 3)
@@ -182,17 +183,17 @@ def best_guess(mu: float) -> float:
 
 
 def belief(before: float, mu: float, luck: float = 0.5) -> float:
-    """Return how sure all answers make somebody that a person is in, if the person is.
+    """Return the attacker's belief after all answers that a person is in the data, if so.
 
     Args:
-        before: The chance that was given to it before, in [2**-500, 1).
+        before: The prior probability, in [2**-500, 1).
         mu: The GDP parameter, in (0, 2**500].
-        luck: The share of all outcomes that tell less, in [2**-500, 1): 0.5 is the middle one, and
-            0.95 is passed in one of 20.
+        luck: The share of all outcomes that reveal less, in [2**-500, 1): 0.5 is the median, and
+            one outcome in 20 exceeds 0.95.
 
     Returns:
-        The chance afterwards, in [0, 1]. The odds are those before, times e^L, where the privacy
-        loss L is Gaussian of mean mu²/2 and deviation mu.
+        The posterior probability, in [0, 1]. The odds are the prior odds times e^L, where the
+        privacy loss L is Gaussian of mean mu²/2 and deviation mu.
 
     Raises:
         ParameterError: An argument is out of its range.
@@ -228,7 +229,7 @@ def _delta(eps: NDArray[np.float64], mu: float) -> NDArray[np.float64]:
 
 
 def _lower_limit(eps: NDArray[np.float64], mu: float) -> NDArray[np.float64]:
-    """x = (epsilon - mu²/2) / (mu sqrt 2), with the rounding error of mu² put back.
+    """x = (epsilon - mu²/2) / (mu sqrt 2), corrected for the rounding error of mu².
 
     For large mu the two terms nearly cancel, and x² is an exponent: mu² needs all its digits.
     """
@@ -241,7 +242,7 @@ def _lower_limit(eps: NDArray[np.float64], mu: float) -> NDArray[np.float64]:
 
 
 def _square(x: Any) -> tuple[Any, Any]:
-    """x² as a float and what that lacks: Veltkamp's splitting by 2**27 + 1, Dekker's product."""
+    """x² as a float and its rounding error: Veltkamp's splitting by 2**27 + 1, Dekker's product."""
     square = x * x
     big = x * 134217729.0
     head = big - (big - x)
@@ -274,9 +275,9 @@ def _fraction(t: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _erfcx(t: NDArray[np.float64]) -> NDArray[np.float64]:
-    """e^(t²) erfc(t), t > -1: as it is defined, t² with all its digits; from 4 by the fraction.
+    """e^(t²) erfc(t), t > -1: by its definition, with all digits of t²; from 4 by the fraction.
 
-    SciPy has it, but takes longer to import than all that `sparseq budget` does.
+    SciPy has it, but its import takes longer than the whole command `sparseq budget`.
     """
     small = np.minimum(t, _FRACTION_FROM)
     square, error = _square(small)

@@ -14,36 +14,14 @@ vector that noise is added to by at most 1 in norm: divide sigma or scale by the
     pure(epsilon, orders)                any epsilon-DP mechanism: the worst of them
     subsampled_gaussian(rate, ...)       a Gaussian on a Poisson sample of the users
 
-`orders` comes last, so that `partial(gaussian, 2.0)` is a `Curve`; any function that takes an
-array of orders and returns their RDP values is one too.
+`orders` comes last, so that `partial(gaussian, 2.0)` is a `Curve`; any function from an array of
+orders to their RDP values is a curve too.
 
-Composition adds curves, also where each is chosen after the answers of those before it, as long
-as the sum stays below a curve fixed in advance (Theorem 3.1): that is what a filter enforces.
+Composition adds curves, even if each is chosen after the answers of the earlier ones, as long as
+the sum stays below a curve fixed in advance (Theorem 3.1). A filter enforces this.
 
 Curves are within a relative 1e-12 of the truth, on either side: they are not rounded up, while the
 conversions below are.
-
-The Rényi divergence of a Gaussian that is added to a random sample of the users.
-
-Source: Mironov, Talwar & Zhang (2019), "Rényi Differential Privacy of the Sampled Gaussian
-Mechanism": with Poisson sampling at rate q and add/remove neighbours, the larger direction of the
-divergence is log(A)/(alpha - 1) with
-
-    A = E[(1 + x)^alpha],    x = q (e^w - 1),    w = (2 sigma u - 1) / (2 sigma²),    u ~ N(0, 1).
-
-How it is evaluated. Since E[x] = 0, A - 1 = E[G] with G = (1 + x)^alpha - 1 - alpha x, which
-Bernoulli's inequality makes non-negative: an average of non-negative numbers keeps its digits
-where A is within 1e-12 of 1, and where binomial series of alternating signs lose them. The mean
-is a trapezoidal sum. Its integrand F is analytic but for 1 + x = 0, at height pi·sigma above the
-real line, and |F(u + iy)| <= e^(y²/2) F(u) for the part (1 + x)^alpha, so that a step h errs by
-about 2 exp(y²/2 - 2 pi y / h), for any y up to pi·sigma. With y = pi·min(sigma, 4) the step
-below makes that e^-45.
-
-RDP values as integers, rounded up: what an odometer or an account over many users adds.
-
-A sum of integers does not depend on the order of its terms, is saved and loaded exactly, and errs
-to the safe side once per charge. The unit is 2**-40 nats (1e-12), and sums saturate at 2**22 nats:
-from there on there is no bound, and none is claimed.
 """
 
 from __future__ import annotations
@@ -56,7 +34,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparseq.accounting._numbers import all_in_range, count, in_range, is_real, probability
-from sparseq.accounting.charge import MAX_CHARGE
+from sparseq.accounting._sampled_gaussian import Array, sampled_gaussian
+from sparseq.accounting._two_point_noise import log_two_point
 from sparseq.base.errors import ParameterError
 
 __all__ = [
@@ -76,113 +55,6 @@ __all__ = [
     "subsampled_gaussian",
 ]
 
-# -- the Rényi divergence of a Gaussian that is added to a random sample of the users --------------
-
-MAX_NODES = 1 << 22
-"""Above this many nodes (only for alpha far above sigma) the plain Gaussian's bound is used."""
-
-_REACH = 11.0  # nodes go this many deviations beyond the outermost peak: e^(-11²/2) < 1e-26
-_DIGITS = 45.0  # and the step is for errors of e^-45
-_BLOCK = 1 << 17  # cells, orders times nodes, that are worked on at once
-_LARGE_POWER = 40.0
-_SERIES_UP_TO, _SAMPLED_TERMS = 0.2, 18  # 0.1^18 for small alpha, 0.2^18/18! for large ones
-
-
-def sampled_gaussian(rate: float, sigma: float, orders: _Array) -> _Array:
-    """Return log(A)/(alpha - 1) at each order > 1, for 0 < rate < 1 and sigma > 0."""
-    height = math.pi * min(sigma, 4.0)
-    step = min(0.5, 2 * math.pi * height / (_DIGITS + height * height / 2))
-    with np.errstate(over="ignore"):
-        result: _Array = (orders / (2 * sigma) / sigma).ravel()
-        # G grows as x² at least, so its right-hand peak lies at max(alpha, 2)/sigma at most.
-        sizes = np.ceil((np.maximum(orders.ravel(), 2) / sigma + 2 * _REACH) / step)
-    chosen = np.argsort(sizes, kind="stable")[: np.count_nonzero(sizes <= MAX_NODES)]
-    while chosen.size:
-        # A block's orders share the nodes of its largest: more nodes than needed do no harm.
-        cells = sizes[chosen] * np.arange(1, chosen.size + 1)
-        block = chosen[: max(1, np.count_nonzero(cells <= _BLOCK))]
-        chosen = chosen[block.size :]
-        alphas = orders.ravel()[block]
-        nodes = -_REACH + step * np.arange(1 + sizes[block[-1]])
-        log_mean = _log_mean_excess(rate, sigma, alphas, nodes) + math.log(step)
-        divergence = np.logaddexp(0.0, log_mean) / (alphas - 1)
-        result[block] = np.minimum(divergence, result[block])
-    return result.reshape(orders.shape)
-
-
-def _log_mean_excess(rate: float, sigma: float, alphas: _Array, nodes: _Array) -> _Array:
-    """log of the sum over the nodes of the normal density times G, for each alpha."""
-    from scipy.special import logsumexp
-
-    x, log_ratio = _likelihood_ratio(rate, (nodes - 0.5 / sigma) / sigma)
-    log_density = -nodes * nodes / 2 - math.log(2 * math.pi) / 2
-    terms = _log_excess(alphas[:, None], x, log_ratio) + log_density
-    return np.asarray(logsumexp(terms, axis=1))
-
-
-def _likelihood_ratio(rate: float, w: _Array) -> tuple[_Array, _Array]:
-    """x = q (e^w - 1) and log(1 + x), each to its last digits; x may overflow to infinity."""
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        x = rate * np.expm1(w)
-        log_ratio = np.logaddexp(math.log1p(-rate), math.log(rate) + w)
-        return x, np.where(np.abs(x) < 0.5, np.log1p(x), log_ratio)
-
-
-def _log_excess(alphas: _Array, x: _Array, log_ratio: _Array) -> _Array:
-    """log G = log((1 + x)^alpha - 1 - alpha x), by series where that difference would cancel.
-
-    For large powers G = (1 + x)^alpha (1 - alpha (1 + x)^(1 - alpha)), but for a relative e^-40,
-    which no x can overflow.
-    """
-    power, tilt = alphas * log_ratio, (alphas - 1) * log_ratio
-    small = np.abs(x) < _SERIES_UP_TO / np.maximum(alphas, 2.0)
-    large = power > _LARGE_POWER
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        # (1 + x) ((1 + x)^(alpha-1) - 1) - (alpha-1) x, which keeps its digits next to order 1 too
-        grown = np.exp(np.minimum(log_ratio, _LARGE_POWER))
-        direct = grown * np.expm1(np.minimum(tilt, _LARGE_POWER)) - (alphas - 1) * x
-        series = np.log(_binomial_tail(alphas, np.where(small, x, 0.0)))
-        ratio = -np.expm1(np.log(alphas) - tilt)
-        middle = np.log(np.where(large, ratio, np.where(small, 1.0, direct)))
-    return np.where(small, series, np.where(large, power + middle, middle))
-
-
-def _binomial_tail(alphas: _Array, x: _Array) -> _Array:
-    """The sum over k >= 2 of binom(alpha, k) x^k, as nested products: each has alpha - 1 whole."""
-    nested = np.ones_like(x)
-    for k in range(_SAMPLED_TERMS, 2, -1):
-        nested = 1 + (alphas - k + 1) / k * x * nested
-    return np.asarray(alphas * (alphas - 1) / 2 * x * x * nested)
-
-
-# -- the mean that Laplace noise and randomised response have in common, without cancellation ------
-
-Floats = NDArray[np.float64]
-
-_SERIES_TERMS = 14  # of exp(x) - 1 - x, for |x| < 0.5: the next is below 2**-53 of the sum
-
-
-def log_two_point(up: Floats, down: Floats, rise: Floats, fall: Floats, linear: Floats) -> Floats:
-    """log(up · e^rise + down · e^-fall), where up + down = 1 and linear = up·rise - down·fall >= 0.
-
-    For a small rise the sum is 1 + linear + up·f(rise) + down·f(-fall) with f(x) = e^x - 1 - x:
-    three non-negative numbers, so that nothing cancels.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        near = linear + up * _exp_remainder(rise) + down * _exp_remainder(-fall)
-        far = rise + np.log(up + down * np.exp(-(rise + fall)))
-        return np.where(rise < 1, np.log1p(near), far)
-
-
-def _exp_remainder(x: Floats) -> Floats:
-    """e^x - 1 - x, to the last digits."""
-    nested = np.ones_like(x)
-    for k in range(_SERIES_TERMS, 2, -1):
-        nested = 1 + x / k * nested
-    return np.where(np.abs(x) < 0.5, x * x / 2 * nested, np.expm1(x) - x)
-
-
-# -- rényi differential privacy --------------------------------------------------------------------
 
 Curve: TypeAlias = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """RDP values (nats, >= 0, +inf where there is no bound) at an array of orders > 1."""
@@ -194,10 +66,9 @@ DEFAULT_ORDERS: NDArray[np.float64] = np.array(
 DEFAULT_ORDERS.flags.writeable = False
 
 _ROUNDING = 2.0**-50  # covers the few roundings of a conversion, relative to its largest term
-_Array = NDArray[np.float64]
 
 
-def gaussian(sigma: float, orders: ArrayLike) -> _Array:
+def gaussian(sigma: float, orders: ArrayLike) -> Array:
     """Return alpha / (2 sigma²): the Gaussian mechanism.
 
     Args:
@@ -219,7 +90,7 @@ def gaussian(sigma: float, orders: ArrayLike) -> _Array:
         return np.asarray(alphas / (2 * sigma) / sigma)
 
 
-def laplace(scale: float, orders: ArrayLike) -> _Array:
+def laplace(scale: float, orders: ArrayLike) -> Array:
     """Return the curve of Laplace noise, density exp(-|z|/scale) / (2 scale), on sensitivity 1.
 
         log( alpha/(2 alpha - 1) e^((alpha-1)/scale) + (alpha-1)/(2 alpha - 1) e^(-alpha/scale) )
@@ -247,8 +118,8 @@ def laplace(scale: float, orders: ArrayLike) -> _Array:
     return np.asarray(log_mean / (alphas - 1))
 
 
-def randomized_response(p: float, orders: ArrayLike) -> _Array:
-    """Return the curve of telling a bit truly with probability p, and the opposite otherwise.
+def randomized_response(p: float, orders: ArrayLike) -> Array:
+    """Return the curve of reporting a bit with probability p, and its opposite otherwise.
 
         log( p^alpha (1-p)^(1-alpha) + (1-p)^alpha p^(1-alpha) ) / (alpha - 1)
 
@@ -256,8 +127,8 @@ def randomized_response(p: float, orders: ArrayLike) -> _Array:
         p: In (0, 1); 1 - p gives the same curve, 1/2 gives zero.
         orders: alpha > 1, one number or an array.
 
-    Neighbours: the person's bit is the one or the other. Where a removed person answers as if the
-    bit were some fixed one, add/remove is a case of that.
+    Neighbours: the person's bit is 0 or 1. If a removed person answers like a fixed bit, add/remove
+    is a special case.
 
     Raises:
         ParameterError: A number is out of its range.
@@ -280,12 +151,12 @@ def randomized_response(p: float, orders: ArrayLike) -> _Array:
     return _responses(p, 1 - p, gap, math.log1p(gap / (1 - p)), alphas)
 
 
-def pure(epsilon: float, orders: ArrayLike) -> _Array:
+def pure(epsilon: float, orders: ArrayLike) -> Array:
     """Return the largest curve that an epsilon-DP mechanism can have.
 
-    It is randomised response's at p = e^epsilon / (1 + e^epsilon), of which every epsilon-DP
-    mechanism is a post-processing for any two data sets (Kairouz, Oh & Viswanath 2015), and is
-    below alpha epsilon²/2 (Bun & Steinke 2016) and below epsilon.
+    It is the curve of randomised response at p = e^epsilon / (1 + e^epsilon): for any two data sets
+    every epsilon-DP mechanism is a post-processing of that response (Kairouz, Oh & Viswanath 2015).
+    It is below alpha epsilon²/2 (Bun & Steinke 2016) and below epsilon.
 
     Args:
         epsilon: >= 0 (nats).
@@ -306,20 +177,20 @@ def pure(epsilon: float, orders: ArrayLike) -> _Array:
     return _responses(*weights, math.tanh(epsilon / 2), epsilon, alphas)
 
 
-def subsampled_gaussian(rate: float, sigma: float, orders: ArrayLike) -> _Array:
-    """Return the curve of a Gaussian on a Poisson sample: each user is in it with chance `rate`.
+def subsampled_gaussian(rate: float, sigma: float, orders: ArrayLike) -> Array:
+    """Return the curve of a Gaussian on a Poisson sample with inclusion probability `rate`.
 
     Args:
         rate: Sampling probability q, in [0, 1].
         sigma: Standard deviation over the L2 sensitivity of the sampled sum, > 0.
         orders: alpha > 1, one number or an array.
 
-    Neighbours: add/remove. Who is in the sample stays secret.
+    Neighbours: add/remove. The sample stays secret.
 
     Returns:
-        The larger direction of the divergence, to a relative 1e-12. Never
-        above `gaussian(sigma, orders)`, which stands in where alpha/sigma is so large that the
-        quadrature would take over four million nodes.
+        The larger direction of the divergence, to a relative 1e-12. Never above `gaussian(sigma,
+        orders)`, which replaces it where alpha/sigma is so large that the quadrature would take
+        over four million nodes.
 
     Raises:
         ParameterError: A number is out of its range.
@@ -341,10 +212,10 @@ def subsampled_gaussian(rate: float, sigma: float, orders: ArrayLike) -> _Array:
 
 
 def compose(*curves: Curve) -> Curve:
-    """Return the curve of running mechanisms one after the other: the sum of theirs.
+    """Return the curve of running mechanisms one after the other: the sum of their curves.
 
-    Holds for curves fixed in advance, whatever each mechanism does with earlier answers (Mironov
-    2017; Feldman & Zrnic 2021, section 2); for curves chosen on the way, see the module.
+    Holds for curves fixed in advance, for any use of earlier answers by each mechanism (Mironov
+    2017; Feldman & Zrnic 2021, section 2); for adaptively chosen curves, see the module.
 
     Raises:
         ParameterError: When called: one of the curves is not a curve at those orders.
@@ -356,7 +227,7 @@ def compose(*curves: Curve) -> Curve:
         array([0.25, 2.  ])
     """
 
-    def total(orders: _Array) -> _Array:
+    def total(orders: Array) -> Array:
         alphas = checked_orders(orders)
         return sum((evaluate(curve, alphas) for curve in curves), start=np.zeros_like(alphas))
 
@@ -376,14 +247,14 @@ def repeat(curve: Curve, times: int) -> Curve:
     """
     times = count("times", times, low=0)
 
-    def total(orders: _Array) -> _Array:
+    def total(orders: Array) -> Array:
         return np.asarray(times * evaluate(curve, orders)) if times else np.zeros_like(orders)
 
     return total
 
 
-def evaluate(curve: Curve, orders: ArrayLike) -> _Array:
-    """Return a curve's values at `orders`, having checked that they can be RDP values.
+def evaluate(curve: Curve, orders: ArrayLike) -> Array:
+    """Return a curve's values at `orders`, after a check that they can be RDP values.
 
     Raises:
         ParameterError: The curve returned another shape, a NaN or a negative number.
@@ -406,7 +277,7 @@ def epsilon(rdp: ArrayLike, orders: ArrayLike, delta: float) -> float:
     and 0 where delta² >= 1 - e^-rho at some order.
 
     Args:
-        rdp: rho at each of the K orders; inf where there is none.
+        rdp: rho at each of the K orders; inf where there is no bound.
         orders: The K orders alpha > 1.
         delta: In [2**-500, 1).
 
@@ -428,7 +299,7 @@ def epsilon(rdp: ArrayLike, orders: ArrayLike, delta: float) -> float:
     return float(epsilons(_one(rdp), orders, delta))
 
 
-def epsilons(rdp: ArrayLike, orders: ArrayLike, delta: float) -> _Array:
+def epsilons(rdp: ArrayLike, orders: ArrayLike, delta: float) -> Array:
     """Return `epsilon` for many curves at once: rdp of shape (..., K), the result of shape (...).
 
     Example:
@@ -486,7 +357,7 @@ def delta(rdp: ArrayLike, orders: ArrayLike, epsilon: float) -> float:
         return math.exp(min(0.0, float(np.minimum(logs, variation).min())))
 
 
-def checked_orders(orders: ArrayLike) -> _Array:
+def checked_orders(orders: ArrayLike) -> Array:
     """Return orders as float64, or refuse the first that is not a finite number above 1.
 
     Example:
@@ -499,7 +370,7 @@ def checked_orders(orders: ArrayLike) -> _Array:
     return all_in_range("order", alphas if alphas.ndim else float(alphas), 1.0, open_low=True)
 
 
-def _one(rdp: ArrayLike) -> _Array:
+def _one(rdp: ArrayLike) -> Array:
     rhos = _numbers("rdp", rdp)
     if rhos.ndim != 1:
         raise ParameterError(
@@ -508,7 +379,7 @@ def _one(rdp: ArrayLike) -> _Array:
     return rhos
 
 
-def _curve(rdp: ArrayLike, orders: ArrayLike) -> tuple[_Array, _Array]:
+def _curve(rdp: ArrayLike, orders: ArrayLike) -> tuple[Array, Array]:
     alphas = np.atleast_1d(checked_orders(orders))
     rhos = np.atleast_1d(_numbers("rdp", rdp))
     if alphas.ndim != 1 or alphas.size == 0:
@@ -518,8 +389,8 @@ def _curve(rdp: ArrayLike, orders: ArrayLike) -> tuple[_Array, _Array]:
     return checked_rdp(rhos, (*rhos.shape[:-1], alphas.size)), alphas
 
 
-def checked_rdp(rdp: ArrayLike, shape: tuple[int, ...]) -> _Array:
-    """Return RDP values as float64, or refuse the first that is NaN or negative, or their shape."""
+def checked_rdp(rdp: ArrayLike, shape: tuple[int, ...]) -> Array:
+    """Return RDP values as float64, or refuse a NaN, a negative number or a wrong shape."""
     rhos = _numbers("rdp", rdp)
     if rhos.shape != shape:
         raise ParameterError(
@@ -534,7 +405,7 @@ def checked_rdp(rdp: ArrayLike, shape: tuple[int, ...]) -> _Array:
     return rhos
 
 
-def _numbers(name: str, values: ArrayLike) -> _Array:
+def _numbers(name: str, values: ArrayLike) -> Array:
     array = np.asarray(values)
     if array.dtype.kind in "iuf":
         return array.astype(np.float64)
@@ -544,57 +415,10 @@ def _numbers(name: str, values: ArrayLike) -> _Array:
     return array.astype(np.float64)
 
 
-def _responses(truth: float, lie: float, gap: float, epsilon: float, alphas: _Array) -> _Array:
+def _responses(truth: float, lie: float, gap: float, epsilon: float, alphas: Array) -> Array:
     """The curve of a binary response with log(truth/lie) = epsilon and truth - lie = gap."""
     tilt = (alphas - 1) * epsilon
     log_mean = log_two_point(
         np.full_like(alphas, truth), np.full_like(alphas, lie), tilt, tilt, gap * tilt
     )
     return np.asarray(log_mean / (alphas - 1))
-
-
-# -- RDP values as integers, rounded up: what an odometer or an account over many users adds -------
-
-NO_BOUND = MAX_CHARGE
-"""The value at which sums saturate (2**62 units), for infinity. Add with `charge.add_charges`."""
-
-_SHIFT = 40
-
-
-def units_up(nats: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return ceil(nats · 2**40), at most NO_BOUND, for RDP values in [0, inf].
-
-    It is exact: scaling by a power of two is, and a float of 2**53 or more is an integer.
-
-    Example:
-        >>> units_up(np.array([0.0, 1e-300, 1.0, np.inf])).tolist() == [0, 1, 2**40, NO_BOUND]
-        True
-    """
-    with np.errstate(over="ignore"):
-        scaled = np.ceil(np.ldexp(nats, _SHIFT))
-    return np.asarray(np.minimum(scaled, float(NO_BOUND)).astype(np.int64))
-
-
-def nats_up(units: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return units / 2**40 rounded up to a float64, and inf for NO_BOUND.
-
-    Example:
-        >>> nats_up(np.array([0, 2**39, NO_BOUND])).tolist()
-        [0.0, 0.5, inf]
-    """
-    nearest = units.astype(np.float64)
-    above = np.where(nearest.astype(np.int64) < units, np.nextafter(nearest, np.inf), nearest)
-    return np.asarray(np.where(units >= NO_BOUND, np.inf, np.ldexp(above, -_SHIFT)))
-
-
-def times(
-    units: NDArray[np.int64], factor: int | np.int64 | NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return units · factor for factors >= 1, saturating at NO_BOUND.
-
-    Example:
-        >>> times(np.array([0, 3, 2**60]), 5).tolist() == [0, 15, NO_BOUND]
-        True
-    """
-    fits = units <= NO_BOUND // factor
-    return np.asarray(np.where(fits, np.where(fits, units, 0) * factor, NO_BOUND))

@@ -1,17 +1,18 @@
-"""Strategies of a series: what is measured of the last ticks, and the algebra of what follows.
+"""Strategies of a series: the combination of ticks that is measured, and its algebra.
 
 See docs/theorems/correlated-series.md.
 
-At tick t not x_t is measured but (C x)_t = x_t + c_1 x_(t-1) + … + c_k x_(t-k), with independent
-noise of deviation sigma. C is lower triangular, Toeplitz and banded, with whole multiples of 2^-16
-for taps. The series is C^-1 of what was measured: x̂ = x + C^-1 z. So the noise of any linear
-function of the series is a Gaussian, and of one that is the same at every tick (a tick, a window, a
-difference, the running total) it has one *response*: r with noise_t = sum_u r_u z_(t-u), and
+At tick t the measurement is not of x_t but of (C x)_t = x_t + c_1 x_(t-1) + … + c_k x_(t-k), with
+independent noise of deviation sigma. C is lower triangular, Toeplitz and banded, with whole
+multiples of 2^-16 for taps. The series is C^-1 of the measurements: x̂ = x + C^-1 z. So the noise
+of any linear function of the series is Gaussian, and a function that is the same at every tick (a
+tick, a window, a difference, the running total) has one *response*: r with noise_t = sum_u r_u
+z_(t-u), and
 
     Var_t = sum_(u <= t) r_u² sigma_(t-u)².
 
-The response of the ticks themselves is d, the taps of C^-1 (D(w) C(w) = 1 as power series); that of
-a filter of the series with taps f is d * f, their convolution. That is all the algebra there is:
+The response of the ticks themselves is d, the taps of C^-1 (D(w) C(w) = 1 as power series); the
+response of a filter of the series with taps f is d * f, their convolution. The whole algebra is
 `response` and `deviations`.
 """
 
@@ -62,13 +63,13 @@ class Strategy:
         """Read a strategy: the name of a family with its numbers, or the taps themselves.
 
         none            1: independent noise
-        news:A,K,P      1, -A, -A/2^P, …, -A/K^P: whoever comes every day costs little
+        news:A,K,P      1, -A, -A/2^P, …, -A/K^P: a user who comes every day is cheap
         fractional:D,K  (1 - w)^D cut off after K taps: D > 0 favours ticks, D < 0 sums over them
         window:M,A,P    1, A, A/2^P, …, A/M^P: for sums over windows
         sqrt:K          (1 - w)^(-1/2) cut off: for running totals
 
         Raises:
-            ParameterError: It is none of these, or a number is out of range.
+            ParameterError: The text is none of these, or a number is out of range.
         """
         name, _, rest = text.strip().partition(":")
         try:
@@ -84,7 +85,7 @@ class Strategy:
 
     @classmethod
     def near(cls, taps: Floats) -> Strategy:
-        """Return the strategy of these taps, rounded; zeros at the end are left off."""
+        """Return the strategy of these taps, rounded; trailing zeros are dropped."""
         if len(taps) > 4 * MOST_TAPS or not np.all(np.abs(taps) <= 1):
             raise ParameterError("the first tap is 1, and all are from -1 to 1", HINT)
         whole = np.rint(np.ldexp(np.asarray(taps, np.float64), BITS)).astype(np.int64)
@@ -93,12 +94,12 @@ class Strategy:
 
     @property
     def text(self) -> str:
-        """The taps as `of` reads them back, exactly."""
+        """The taps as a text that `of` reads back exactly."""
         return ",".join(f"{tap / ONE:.16g}" for tap in self.taps)
 
     @property
     def band(self) -> int:
-        """k: for so many ticks after its own a contribution is measured."""
+        """k: the number of later ticks at which a contribution is measured."""
         return len(self.taps) - 1
 
     @property
@@ -129,9 +130,9 @@ class Strategy:
         return np.convolve(self.inverse(ticks), filter[:ticks])[:ticks]
 
     def variance(self, width: int, ticks: int) -> Floats:
-        """Return the noise variance of sums over `width` ticks, to that of a measurement, by tick.
+        """Return the noise variance of sums over `width` ticks, relative to a measurement, by tick.
 
-        Where fewer ticks are there yet, of the sum over these.
+        At the first ticks the sum is over the ticks so far.
         """
         r = self.response(np.ones(min(width, ticks)), ticks)
         return np.cumsum(r**2)
@@ -142,7 +143,7 @@ def deviations(response: Floats, sigma: Floats) -> Floats:
 
     Args:
         response: r, of at least as many ticks.
-        sigma: Of the noise of each measurement.
+        sigma: The deviation of the noise of each measurement.
 
     Example:
         >>> deviations(np.array([1.0, 1.0]), np.array([3.0, 4.0])).tolist()
@@ -155,7 +156,7 @@ def deviations(response: Floats, sigma: Floats) -> Floats:
 
 
 def decode(measured: Floats, strategy: Strategy) -> Floats:
-    """Return C^-1 of what was measured, (ticks, d): free, as it looks at released numbers alone.
+    """Return C^-1 of the measurements, (ticks, d): free, as it uses released numbers alone.
 
     Example:
         >>> decode(np.array([[2.0], [0.0]]), Strategy.of("1,-0.5")).ravel().tolist()
@@ -184,7 +185,7 @@ def fractional(power: float, band: float) -> Floats:
 
 
 def window(width: float, height: float, power: float) -> Floats:
-    """Return 1 and positive taps that fade over M ticks."""
+    """Return 1 and positive taps that decrease over M ticks."""
     return news(-height, width, power)
 
 
@@ -206,7 +207,7 @@ FAMILIES: dict[str, tuple[Callable[..., Floats], tuple[float, ...]]] = {
     "window": (window, (28.0, 0.4, 1.2)),
     "sqrt": (root, (64.0,)),
 }
-"""By name: what makes the taps, and the numbers where none are said."""
+"""By name: the function that makes the taps, and its default numbers."""
 HINT = 'one of {}, or taps, such as "1,-0.08,-0.04"'.format(
     ", ".join(
         ":".join([name, ",".join(f"{number:g}" for number in numbers)]).rstrip(":")
@@ -216,16 +217,17 @@ HINT = 'one of {}, or taps, such as "1,-0.08,-0.04"'.format(
 
 
 def prepaid(charge: Ints, ticks: Ints | int) -> Ints:
-    """Return ledger units that are enough for squares that add up to S, measured over n ticks.
+    """Return ledger units that suffice for squares with the sum S, measured over n ticks.
 
     Args:
         charge: `Price.charge` of S, ceil(S R).
-        ticks: n, over how many ticks they are measured at most.
+        ticks: n, the most ticks over which they are measured.
 
     A tick's square s is charged c = round_up(ceil(s R)). With h(S, n) = ceil(S R) + n, h(S, n) >=
     ceil(s R) + h(S - s, n - 1), since a ceiling of a sum is at most 1 below the ceilings' sum.
     Rounding up to 11 significant bits adds at most floor(c / 1024), so that prepaid = h + ceil(h /
-    1024) fulfils prepaid(S, n) >= c + prepaid(S - s, n - 1): who has prepaid can pay every tick.
+    1024) fulfils prepaid(S, n) >= c + prepaid(S - s, n - 1): a user who prepays this can pay every
+    tick.
 
     Example:
         >>> prepaid(np.array([1000]), 24).tolist()

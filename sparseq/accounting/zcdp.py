@@ -2,9 +2,9 @@
 
 See docs/theorems/conversions.md.
 
-This is the guarantee of Corollary 4.7 (Feldman & Zrnic 2021; Remark 4.4 for the filter), and the
-one that stays true when a store also uses mechanisms that are not Gaussian. Neighbours differ by
-all rows of one user (add/remove).
+This is the guarantee of Corollary 4.7 (Feldman & Zrnic 2021; Remark 4.4 for the filter), and it
+stays true when a store also uses mechanisms that are not Gaussian. Neighbours differ by all rows of
+one user (add/remove).
 
 Source of the conversion: Canonne, Kamath & Steinke (2020), Proposition 12:
 rho-zCDP implies (epsilon, delta)-DP with
@@ -28,7 +28,8 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.accounting._numbers import MAX_EPSILON, all_in_range, boundary, in_range, probability
+from sparseq.accounting._numbers import MAX_EPSILON, all_in_range, in_range, probability
+from sparseq.accounting._safe_floats import boundary
 
 SLACK = 2.0**-39
 """Relative error granted to `delta` where an inverse must be safe (measured: below 2**-41)."""
@@ -152,7 +153,7 @@ def _log_delta(eps: float, rho: float) -> float:
         return _UNDERFLOW
     t = _minimiser(eps, rho)
     at_minimum = t * (t * rho - excess) - t * math.log1p(1 / t) - math.log1p(t)
-    return min(0.0, at_minimum)  # L tends to 0 with t, whatever rho
+    return min(0.0, at_minimum)  # L tends to 0 with t, for any rho
 
 
 def _minimiser(eps: float, rho: float) -> float:

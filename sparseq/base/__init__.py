@@ -1,1 +1,1 @@
-"""Errors, texts, files that appear whole, checks of arguments: for every part of the package."""
+"""Basic parts that every folder uses: errors, texts, atomic files, checks of arguments."""

@@ -1,4 +1,4 @@
-"""Checks of what callers hand to public functions, made from their signatures."""
+"""Checks of the arguments of public functions, derived from their signatures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sparseq.base.errors import ParameterError
 F = TypeVar("F", bound=Callable[..., Any])
 
 _LONGEST_PATH, _LONGEST_NAME = 4095, 255
-"""Bytes, of the file systems of Linux and macOS."""
+"""In bytes, as in the file systems of Linux and macOS."""
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "str": ((str,), "a text"),
     "bool": ((bool,), "True or False"),
@@ -34,10 +34,11 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
 
 
 def check_arguments(function: F) -> F:
-    """Refuse arguments that are not of the types that a signature names.
+    """Return the function with a check that its arguments have the types in its signature.
 
-    Only plain types are looked at: texts, numbers, truths, dates and None, alone or one of several.
-    A bool is no number, as True given as a budget is a slip; a text has only characters.
+    Only plain types are checked: texts, numbers, truth values, dates and None, alone or in a union.
+    A bool is not accepted as a number, because True for a budget is a mistake; a text has only
+    whole characters.
 
     Raises (the function):
         ParameterError: An argument is of another type.
@@ -67,7 +68,7 @@ def check_arguments(function: F) -> F:
 
 
 def _kinds_of(parameter: inspect.Parameter) -> list[str]:
-    """Return the plain types that a parameter may have; none: it may have others."""
+    """Return the plain types that a parameter may have; none: it may have other types."""
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         return []
     kinds = [part.strip() for part in str(parameter.annotation).split("|")]
@@ -88,38 +89,38 @@ def _check(name: str, value: Any, kinds: list[str]) -> None:
 
 
 def check_path(name: str, path: str | PathLike[str]) -> None:
-    """Refuse what no file system has as a path; nobody else has to ask it.
+    """Raise an error for a path that no file system accepts; no other code needs to check it.
 
     Raises:
-        ParameterError: It has a NUL, or it or one of its names is too long.
+        ParameterError: The path contains NUL, or it or one of its names is too long.
 
     Example:
         >>> check_path("path", "x" * 256)
         Traceback (most recent call last):
-        sparseq.base.errors.ParameterError: path has a name of 256 bytes; the most is 255
+        sparseq.base.errors.ParameterError: path has a name of 256 bytes; the limit is 255
     """
     text = os.fspath(path)
     if "\0" in text:
-        raise ParameterError(f"{name} is {_short(text)}; no path has such a character")
+        raise ParameterError(f"{name} is {_short(text)}; a path can't contain such a character")
     whole = len(text.encode("utf-8", "surrogatepass"))
     if whole > _LONGEST_PATH:
-        raise ParameterError(f"{name} has {whole:,} bytes; the most is {_LONGEST_PATH:,}")
+        raise ParameterError(f"{name} has {whole:,} bytes; the limit is {_LONGEST_PATH:,}")
     longest = max(len(part.encode("utf-8", "surrogatepass")) for part in text.split(os.sep))
     if longest > _LONGEST_NAME:
-        raise ParameterError(f"{name} has a name of {longest} bytes; the most is {_LONGEST_NAME}")
+        raise ParameterError(f"{name} has a name of {longest} bytes; the limit is {_LONGEST_NAME}")
 
 
 def check_text(name: str, text: str) -> None:
-    """Refuse a text that has halves of characters, which no file and no client can be given.
+    """Raise an error for a text with half a character (a lone surrogate), which no file can store.
 
     Raises:
-        ParameterError: It has.
+        ParameterError: The text contains one.
     """
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise ParameterError(
-            f"{name} has half a character ({text[error.start]!a}) at place {error.start + 1}"
+            f"{name} has half a character ({text[error.start]!a}) at position {error.start + 1}"
         ) from None
 
 
@@ -134,11 +135,11 @@ def needed_polars() -> ModuleType:
     """Return Polars, the optional extra `polars`.
 
     Raises:
-        ParameterError: It is not installed.
+        ParameterError: Polars is not installed.
     """
     try:
         return import_module("polars")
     except ModuleNotFoundError:
         raise ParameterError(
-            "this needs Polars", "pip install 'sparseq[polars]', or take .arrow() or .rows()"
+            "this needs Polars", "pip install 'sparseq[polars]', or use .arrow() or .rows()"
         ) from None

@@ -1,15 +1,15 @@
-"""Cancelling what runs, from another thread or by a clock.
+"""Cancellation of running work, from another thread or after a time-out.
 
     with Cancellation(seconds=30) as work:      # another thread may call work.cancel()
         with work.interrupts(connection.interrupt):
             connection.execute(…)               # stopped at once
         check()                                 # between blocks: raises `QueryCancelError`
 
-One thread watches all clocks. It interrupts what was cancelled again and again until it has ended,
-since an engine forgets an interrupt that came between two statements.
+One thread watches all time-outs. It repeats the interrupt of cancelled work until the work has
+ended, because an engine ignores an interrupt between two statements.
 
-A time-out is by a clock, and how long work on rows takes depends on rows. So nothing that reads
-people's rows has one unless its caller or the curator said so (docs/guarantee.md).
+A time-out depends on the clock, and the time of work on rows depends on the rows. So no work that
+reads users' rows has a time-out unless its caller or the curator set one (docs/guarantee.md).
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from typing import Any
 from sparseq.base.errors import ParameterError, QueryCancelError, TimedOut
 
 MOST_SECONDS = 86_400.0
-_AGAIN = 0.02  # seconds until what goes on is interrupted once more
+_AGAIN = 0.02  # seconds until running work is interrupted again
 
 
 class Cancellation:
-    """One piece of work that can be cancelled. Used with `with`, it is what `current` returns.
+    """A unit of work that can be cancelled. In a `with` block, it is what `current` returns.
 
-    Cancelling the work that it is a part of cancels it too.
+    Cancelling work also cancels the work within it.
 
     Args:
-        seconds: It is cancelled after so many, by a clock; None: never.
+        seconds: The time-out, in seconds; None: none.
 
     Attributes:
-        error: Why it was cancelled; None: it was not.
+        error: The reason of the cancellation; None: it was not cancelled.
 
     Example:
         >>> with Cancellation() as work:
@@ -52,16 +52,17 @@ class Cancellation:
     def __init__(self, seconds: float | None = None) -> None:
         self.error: QueryCancelError | None = None
         self._seconds = seconds
-        self._lock = threading.RLock()  # an interrupt may end what it is of
+        self._lock = threading.RLock()  # an interrupt may end the work that this belongs to
         self._interrupts: dict[object, Callable[[], Any]] = {}
         self._leave: list[Callable[[], object]] = []
 
     def cancel(self, error: QueryCancelError | None = None) -> None:
-        """Cancel it, from any thread. A question that is committed already is answered anyhow."""
+        """Cancel it, from any thread. A question that is committed already is still answered."""
         with self._lock:
             self.error = self.error or error or QueryCancelError()
             for interrupt in list(self._interrupts.values()):
-                with suppress(Exception):  # it has just ended, or is closed: others are cancelled
+                # this one has just ended, or is closed: the others are still cancelled
+                with suppress(Exception):
                     interrupt()
             again = bool(self._interrupts)
         if again:
@@ -70,11 +71,12 @@ class Cancellation:
     def check(self) -> None:
         """Raise `QueryCancelError` if it was cancelled."""
         if self.error is not None:
-            raise copy(self.error)  # with a trace, the frames in it would live as long as this
+            # with a trace, the frames in it would live as long as this object
+            raise copy(self.error)
 
     @contextmanager
     def interrupts(self, interrupt: Callable[[], Any]) -> Iterator[None]:
-        """Call `interrupt` if it is cancelled while what is within runs; never after that.
+        """Call `interrupt` if it is cancelled while the block runs, and never after that.
 
         Raises:
             QueryCancelError: It was cancelled before.
@@ -91,7 +93,7 @@ class Cancellation:
 
     @contextmanager
     def ambient(self) -> Iterator[None]:
-        """Have it be the current work of this thread as well."""
+        """Make it the current work of this thread as well."""
         before = _current.set(self)
         try:
             yield
@@ -119,7 +121,7 @@ class Cancellation:
             leave()
 
     def time_out(self) -> None:
-        """Cancel it since its seconds have passed."""
+        """Cancel it because its time is over."""
         self.cancel(self.error or TimedOut(self._seconds or 0.0))
 
 
@@ -127,28 +129,28 @@ _current: ContextVar[Cancellation | None] = ContextVar("cancellation", default=N
 
 
 def current() -> Cancellation | None:
-    """Return the work that is done now, if it can be cancelled."""
+    """Return the current work of this thread, if it can be cancelled."""
     return _current.get()
 
 
 def check() -> None:
-    """Raise `QueryCancelError` if the work that is done now was cancelled."""
+    """Raise `QueryCancelError` if the current work was cancelled."""
     work = _current.get()
     if work is not None:
         work.check()
 
 
 def interruptible(interrupt: Callable[[], Any]) -> AbstractContextManager[None]:
-    """Call `interrupt` if the work that is done now is cancelled while what is within runs."""
+    """Call `interrupt` if the current work is cancelled while the block runs."""
     work = _current.get()
     return nullcontext() if work is None else work.interrupts(interrupt)
 
 
 def checked_seconds(seconds: float | None) -> float | None:
-    """Return a time-out.
+    """Return a valid time-out.
 
     Raises:
-        ParameterError: It is none.
+        ParameterError: It is not valid.
     """
     if seconds is not None and not 0 < seconds <= MOST_SECONDS:
         raise ParameterError(f"timeout is {seconds!r}", f"seconds, up to {MOST_SECONDS:g}")
@@ -156,7 +158,7 @@ def checked_seconds(seconds: float | None) -> float | None:
 
 
 class _Watcher:
-    """The thread that watches all clocks."""
+    """The thread that watches all time-outs."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -168,14 +170,15 @@ class _Watcher:
         """Cancel work at a moment, or interrupt it again."""
         with self._changed:
             self._due[work] = min(at, self._due.get(work, at))
-            if self._thread is None or not self._thread.is_alive():  # none yet, or lost by a fork
+            # not started yet, or lost in a fork
+            if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="clock", daemon=True)
                 self._thread.start()
             elif at < self._wakes:
                 self._changed.notify()
 
     def forget(self, work: Cancellation) -> None:
-        """Watch work no longer."""
+        """Stop watching work."""
         with self._changed:
             self._due.pop(work, None)
 

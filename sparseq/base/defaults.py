@@ -1,25 +1,25 @@
-"""Numbers that hold where nothing is said: each once."""
+"""Default values; each is defined only here."""
 
 from __future__ import annotations
 
 CONFIDENCE = 0.95
-"""Of all intervals of an answer at once."""
+"""The joint confidence of all intervals of an answer."""
 BETA = round(1 - CONFIDENCE, 12)
-"""Of the same: how often one may miss."""
+"""The same as the probability that an interval misses."""
 KAPPA = 0.5
-"""zCDP level of all that a store ever answers."""
+"""The zCDP level of all answers of a store together."""
 ANSWERS = 60
-"""Mixed questions that a store is made to answer well."""
+"""The number of mixed questions that a store is made to answer well."""
 COUNTS = 20.0
-"""Counts in which a person takes part at full weight, where people are in or out."""
+"""The number of counts in which a user takes part at full weight, if users are in or out."""
 DELTA, DELTA_TEXT = 1e-6, "1e-6"
-"""At which one epsilon is quoted."""
+"""The delta at which an epsilon is quoted."""
 PRICE = 1.0
-"""Of an answer: what it may cost a person at most, in counts."""
+"""The price of an answer: the maximum charge to a user, in counts."""
 
 
 def beta_at(confidence: float | None) -> float:
-    """Return how often an interval may miss, at a confidence; None: the usual one.
+    """Return the probability that an interval misses, for a confidence; None: the default.
 
     Example:
         >>> beta_at(0.75)

@@ -1,4 +1,4 @@
-"""Every error a user can meet.
+"""All errors that a user can meet.
 
     SparseqError                    exit code 1
     ├── ParameterError              2   a number or option out of its range
@@ -12,8 +12,8 @@
     └── QueryCancelError            8   it was cancelled; nothing was charged
         └── TimedOut                8   it took longer than it was given; a TimeoutError too
 
-Each says what was wrong in the caller's own words, and carries a `hint` that says how to mend it.
-An error that an analyst can meet never depends on the value of a row.
+The message names the fault in the caller's own words, and `hint` says how to mend it. An error that
+an analyst can meet never depends on the value of a row.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from collections.abc import Iterable
 
 
 class SparseqError(Exception):
-    """Base of all errors; `hint` says how to mend it, `exit_code` is the command line's."""
+    """Base class of all errors; `hint` says how to mend it, `exit_code` is the command line's."""
 
     exit_code = 1
 
@@ -39,7 +39,9 @@ class SparseqError(Exception):
         return f"{self.message}\n  hint: {self.hint}" if self.hint else self.message
 
     def _render_traceback_(self) -> list[str]:
-        """Return what a notebook shows: the error and its hint; all of it with SPARSEQ_DEBUG."""
+        """Return the text that a notebook shows: the error and its hint; the whole trace with
+        SPARSEQ_DEBUG.
+        """
         if os.environ.get("SPARSEQ_DEBUG"):
             return traceback.format_exception(self)
         return f"{type(self).__name__}: {self}".split("\n")
@@ -52,7 +54,7 @@ class ParameterError(SparseqError, ValueError):
 
 
 class NoSuchKey(ParameterError, KeyError):
-    """An answer has no row of this key, or several."""
+    """An answer has no row with this key, or several."""
 
 
 class QueryRefused(SparseqError):
@@ -84,30 +86,30 @@ class DataError(SparseqError):
 
 
 class Why(enum.StrEnum):
-    """The reason that a server does not answer."""
+    """The reason for a server's refusal."""
 
     SIGN_IN = "sign in"
-    """There is no such token, or not any more."""
+    """The token does not exist, or has expired or been revoked."""
     ROLE = "role"
     """The token's role does not allow it."""
     QUOTA = "quota"
     """The token's quota is used up."""
     BUSY = "busy"
-    """Too much is waiting already."""
+    """Too many requests are waiting."""
     CLOSING = "closing"
     """The server is about to stop."""
     SIZE = "size"
-    """Something that was sent is too large."""
+    """The request is too large."""
     ABSENT = "absent"
-    """There is nothing of this name or number."""
+    """There is nothing with this name or number."""
     FAILED = "failed"
-    """The server failed. Whether it was charged is told by asking again under the same id."""
+    """The server failed. To learn whether it was charged, repeat the request with the same id."""
 
 
 class ServerError(SparseqError):
-    """A server won't answer now, or not this client; `why` says it for programs.
+    """A server refuses a request, for now or for this client; `why` is the reason for programs.
 
-    Nothing was charged, but where `why` is `Why.FAILED`, when nobody can tell.
+    Nothing was charged, except with `why` = `Why.FAILED`: then it is unknown.
     """
 
     exit_code = 7
@@ -129,7 +131,7 @@ class QueryCancelError(SparseqError):
 class TimedOut(QueryCancelError, TimeoutError):
     """A question took longer than its time-out, before it was committed; nothing was charged.
 
-    That it did tells how long it took, which depends on rows: see docs/guarantee.md.
+    The time-out itself reveals the running time, which depends on rows: see docs/guarantee.md.
     """
 
     def __init__(self, seconds: float | str, hint: str = "") -> None:
@@ -145,12 +147,13 @@ _TRY, _ANOTHER = " Try: ", " Another question: "
 
 
 def with_query(hint: str, query: str, same: bool = True) -> str:
-    """Return a hint with the query that it leads to, if there is one.
+    """Return a hint together with the query that it suggests, if there is one.
 
     Args:
         hint: The hint.
         query: The query; "": none.
-        same: It asks the same in other words. Else it is another question, and says so.
+        same: True if the query has the same meaning. Otherwise the hint says that it is another
+            question.
 
     Example:
         >>> with_query("leave it out", "SELECT count(*) FROM t")
@@ -164,7 +167,7 @@ def with_query(hint: str, query: str, same: bool = True) -> str:
 
 
 def without_query(hint: str) -> tuple[str, str, bool]:
-    """Return a hint by itself, the query that it leads to or nothing, and whether it is the same.
+    """Return the hint alone, the suggested query or None, and whether it has the same meaning.
 
     Example:
         >>> without_query(with_query("count people", "SELECT 1", same=False))

@@ -1,7 +1,7 @@
-"""Files that appear whole or not at all, and who may read them.
+"""Atomic files, and their permissions.
 
-What holds people's rows, accounts or secrets is its owner's alone: files of mode 0600, in folders
-of mode 0700 where several lie together. A released answer is a file like any other.
+Files with users' rows, accounts or secrets belong to their owner only: files of mode 0600, in
+folders of mode 0700 if several lie together. A released answer has the usual permissions.
 """
 
 from __future__ import annotations
@@ -15,18 +15,16 @@ from pathlib import Path
 
 from sparseq.base.errors import ParameterError
 
-# -- files that appear whole or not at all, and who may read them ----------------------------------
-
 PRIVATE = 0o600
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _umask: int | None = None
 
 
 def keep_private() -> None:
-    """Have all that this process makes from now on be its owner's, but what is for others.
+    """Make all new files of this process private, except those for others.
 
-    It is for commands, at their start: DuckDB makes logs and temporary files of its own, in the
-    mode that the process's umask leaves, and a library may not change that of its caller.
+    Commands call this at their start: DuckDB creates logs and temporary files with the mode that
+    the process's umask gives, and a library may not change the umask of its caller.
     """
     global _umask
     if _umask is None:
@@ -34,17 +32,17 @@ def keep_private() -> None:
 
 
 def for_others(file: int) -> None:
-    """Give a new file the mode that files have without `keep_private`; `file` is its number."""
+    """Give a new file the mode that has without `keep_private`; `file` is its descriptor."""
     if _umask is not None:
         os.fchmod(file, 0o666 & ~_umask)
 
 
 @contextmanager
 def private_folder(path: Path) -> Iterator[Path]:
-    """Yield a folder beside `path`, its owner's alone, in which a file is made; then remove it.
+    """Yield a private folder next to `path` for a new file; then remove it.
 
     Raises:
-        ParameterError: It can't be made.
+        ParameterError: The folder can't be created.
 
     Example:
         >>> import stat, tempfile
@@ -55,7 +53,7 @@ def private_folder(path: Path) -> Iterator[Path]:
         False
     """
     folder = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    _remove(folder)  # of a process of the same number that was killed
+    _remove(folder)  # of a killed process with the same number
     with writing(path):
         folder.mkdir(mode=0o700)
     try:
@@ -68,23 +66,23 @@ def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
-        with suppress(OSError):  # on a disk that can't be written, nothing is there
+        with suppress(OSError):  # on a read-only disk the folder does not exist
             path.unlink()
 
 
 @contextmanager
 def whole_file(path: Path, private: bool = False) -> Iterator[Path]:
-    """Yield a path to write to; what is written there is `path` at the end, durably.
+    """Yield a path to write to; at the end, the written file becomes `path`, durably.
 
-    Where the block raises, `path` is as it was, and nothing is left beside it.
+    If the block raises an error, `path` is unchanged, and no other file is left.
 
     Args:
-        path: Of the file; one that is there is replaced.
-        private: Only the one who runs this can read it.
+        path: The path of the file; an existing file is replaced.
+        private: True if only the current user may read it.
 
     Raises:
-        ParameterError: It can't be written; a folder in which it can't is found out before the
-            block is entered.
+        ParameterError: The file can't be written; an unwritable folder is found before the block is
+            entered.
 
     Example:
         >>> import tempfile
@@ -139,7 +137,7 @@ def check_writable(path: Path) -> None:
     """Check that a file can be written in its folder.
 
     Raises:
-        ParameterError: It can't.
+        ParameterError: It can't be written.
     """
     working = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -151,7 +149,7 @@ def check_writable(path: Path) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Tell of an error in the block that `path` can't be written.
+    """Convert an error in the block to the message that `path` can't be written.
 
     Raises:
         ParameterError: There was an OSError.
@@ -166,71 +164,13 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def how_to_mend(error: OSError) -> str:
-    """Return the hint that goes with an error of writing.
+    """Return the hint for an error of writing.
 
     >>> how_to_mend(OSError(errno.ENOSPC, "No space left on device"))
-    'make room there, or choose another disk'
+    'free some space there, or choose another disk'
     """
     if error.errno in _FULL:
-        return "make room there, or choose another disk"
+        return "free some space there, or choose another disk"
     if error.errno == errno.EROFS:
-        return "nothing can be written on that disk; choose another"
-    return "give a file in a folder that exists, where you may write"
-
-
-# -- formats of tables in files, by name -----------------------------------------------------------
-
-SUFFIXES = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".json": "json",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".arrow": "arrow",
-    ".ipc": "arrow",
-    ".feather": "arrow",
-    ".arrows": "arrow",
-}
-"""Formats that are written; those that are only read are in `sparseq.load.open_sources.KINDS`."""
-PACKED = {".gz": "gzip", ".gzip": "gzip", ".zst": "zstd", ".zstd": "zstd", ".bz2": "bz2"}
-"""Endings of packed texts."""
-ASKED = {".txt": "csv", ".psv": "csv"}
-"""Endings that are read where they are named; in a folder such a file may be anything."""
-
-
-def format_of(path: Path) -> tuple[str, str]:
-    """Return what a file's name says: its format, and how it is packed; "" for nothing known.
-
-    Example:
-        >>> format_of(Path("log.JSONL.gz")), format_of(Path("a.pq")), format_of(Path("a.md"))
-        (('jsonl', 'gzip'), ('parquet', ''), ('', ''))
-    """
-    last, packed = suffix_of(path)
-    return SUFFIXES.get(last, ""), packed
-
-
-def asked_format(path: Path) -> tuple[str, str]:
-    """Return the format, as `format_of`, of a file that somebody has named to be read.
-
-    Example:
-        >>> asked_format(Path("export.txt.gz")), asked_format(Path("a.csv"))
-        (('csv', 'gzip'), ('csv', ''))
-    """
-    last, packed = suffix_of(path)
-    return (SUFFIXES | ASKED).get(last, ""), packed
-
-
-def suffix_of(path: Path) -> tuple[str, str]:
-    """Return what a file's name ends in, in lower case, and how the file is packed.
-
-    Example:
-        >>> suffix_of(Path("a.CSV.gz")), suffix_of(Path("a.md"))
-        (('.csv', 'gzip'), ('.md', ''))
-    """
-    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
-    packed = PACKED.get(suffixes[-1], "") if suffixes else ""
-    last = suffixes[-2:-1] if packed else suffixes[-1:]
-    return last[0] if last else "", packed
+        return "that disk is read-only; choose another"
+    return "give a file in an existing folder in which you may write"

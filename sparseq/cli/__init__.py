@@ -11,7 +11,7 @@ __all__ = ["main"]
 
 
 class WithoutPandas:
-    """Says that pandas is not installed: PyArrow would import it at the first array, for 0.2 s."""
+    """A finder that hides pandas: PyArrow would import it at the first array, which takes 0.2 s."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
@@ -21,7 +21,7 @@ class WithoutPandas:
 
 
 def main() -> None:
-    """Run the `sparseq` command, and leave with its exit code."""
+    """Run the `sparseq` command, and exit with its code."""
     if not os.environ.get("SPARSEQ_DEBUG"):
         warnings.simplefilter("ignore")  # a library's warning may show a row's value
     keep_private()

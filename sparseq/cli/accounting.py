@@ -1,12 +1,9 @@
-"""`sparseq accounting`: what guarantees are worth, without a store. Only public numbers."""
+"""`sparseq accounting`: conversion and comparison of guarantees, without a store."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,109 +11,25 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.accounting import gdp, rdp, zcdp
-from sparseq.accounting._numbers import in_range, round_down, sqrt_up
+from sparseq.accounting import filters, gdp, odometers, rdp, zcdp
+from sparseq.accounting._numbers import in_range
+from sparseq.accounting._safe_floats import round_down, sqrt_up
+from sparseq.accounting.odometers import ODOMETER_START, LecuyerOdometer
 from sparseq.base.defaults import DELTA, DELTA_TEXT
 from sparseq.base.errors import ParameterError
-from sparseq.base.texts import json_text
+from sparseq.base.json_text import json_text
+from sparseq.cli.budget_curves import curve_facts, curve_table, curves_of, named_curves
 from sparseq.cli.options import Group, facts_format_option, file_option
 from sparseq.cli.text import label_lines, say, terminal_width
-from sparseq.papers import filters, odometers
-from sparseq.papers.odometers import ODOMETER_START, LecuyerOdometer
-from sparseq.pictures.figure import COLORS, Axis, Figure, Series, Sheet
+from sparseq.pictures.bounded_numbers import MISSING, number, percent, upper
+from sparseq.pictures.figure import Sheet
 from sparseq.pictures.image import write_picture
-from sparseq.pictures.tables import MISSING, format_table, number, percent, upper
-from sparseq.pictures.terminal import MARKS, terminal_chart
+from sparseq.pictures.tables import format_table
+from sparseq.pictures.terminal import terminal_chart
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-# -- rényi budget curves by name, as a figure, as plain data and as a table ------------------------
-
-POINTS = 129
-
-
-@dataclass(frozen=True)
-class NamedCurve:
-    """RDP values of one mechanism at `orders`, and how a chart shows it."""
-
-    name: str
-    mark: str
-    orders: NDArray[np.float64]
-    values: NDArray[np.float64]
-
-
-def named_curves(
-    gaussian: tuple[float, ...],
-    laplace: tuple[float, ...],
-    response: tuple[float, ...],
-    pure: tuple[float, ...],
-    sampled: tuple[tuple[float, float], ...],
-    span: tuple[float, float],
-) -> list[NamedCurve]:
-    """Return the curves asked for, at orders with alpha - 1 in equal ratios.
-
-    Raises:
-        ParameterError: A number is out of its range, or there are more curves than marks.
-    """
-    low, high = rdp.checked_orders(span).tolist()
-    if low >= high:
-        raise ParameterError(f"orders go from {low:g} to {high:g}", "give the lower one first")
-    orders = 1 + np.geomspace(low - 1, high - 1, POINTS)
-    makers: list[tuple[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]]] = [
-        *((f"Gaussian, sigma {number(s)}", partial(rdp.gaussian, s)) for s in gaussian),
-        *((f"Laplace, scale {number(b)}", partial(rdp.laplace, b)) for b in laplace),
-        *(
-            (f"randomised response, p {number(p)}", partial(rdp.randomized_response, p))
-            for p in response
-        ),
-        *((f"pure, epsilon {number(e)}", partial(rdp.pure, e)) for e in pure),
-        *(
-            (
-                f"sampled Gaussian, rate {number(q)}, sigma {number(s)}",
-                partial(rdp.subsampled_gaussian, q, s),
-            )
-            for q, s in sampled
-        ),
-    ]
-    if len(makers) > len(MARKS):
-        raise ParameterError(f"{len(makers)} curves; a chart shows at most {len(MARKS)}")
-    return [
-        NamedCurve(name, mark, orders, make(orders))
-        for (name, make), mark in zip(makers, MARKS, strict=False)
-    ]
-
-
-def curves_of(named: list[NamedCurve]) -> Figure:
-    """Return the curves as a figure."""
-    series = [
-        Series(one.name, one.orders, one.values, color=color)
-        for one, color in zip(named, COLORS, strict=False)
-    ]
-    return Figure("Rényi budget curves", series, Axis("order", "log"), Axis("RDP (nats)", "log"))
-
-
-def curve_facts(named: list[NamedCurve], delta: float) -> dict[str, Any]:
-    """Return the curves as plain data; inf, which JSON can't write, as null."""
-    rows = []
-    for one in named:
-        epsilon = rdp.epsilon(one.values, one.orders, delta)
-        values = [v if math.isfinite(v) else None for v in one.values.tolist()]
-        epsilon_rdp = epsilon if math.isfinite(epsilon) else None
-        rows.append({"mechanism": one.name, "epsilon_rdp": epsilon_rdp, "rdp": values})
-    return {"delta": delta, "orders": named[0].orders.tolist(), "curves": rows}
-
-
-def curve_table(named: list[NamedCurve], delta: float, title: str) -> str:
-    """Return what the curves come to at `delta`, under `title`."""
-    rows = [
-        [one.mark, one.name, upper(rdp.epsilon(one.values, one.orders, delta), 4)] for one in named
-    ]
-    return format_table(["", "mechanism", title], rows, ["l", "l", "."])
-
-
-# -- `sparseq accounting`: what guarantees are worth, without a store. Only public numbers ---------
 
 Facts = dict[str, Any]
 SENSIBLE = 2.0**-200, 2.0**200
@@ -176,7 +89,7 @@ def convert(
 ) -> None:
     """Show one guarantee in all its forms: kappa (zCDP), mu (GDP), epsilon at a delta.
 
-    GDP holds while every mechanism is an unsubsampled Gaussian, zCDP whatever is used.
+    GDP holds while every mechanism is an unsubsampled Gaussian, zCDP for all mechanisms.
 
     \b
     Examples:
@@ -202,7 +115,7 @@ def converted(
     epsilon: float | None,
     delta: float,
 ) -> Facts:
-    """Return the guarantee as plain data; roundings are to the safe side of what was given."""
+    """Return the guarantee as plain data, rounded to the safe side of the given value."""
 
     more: Facts = {}
     if sigma is not None and norm_budget is not None:
@@ -302,9 +215,9 @@ def odometer(
     start: float | None,
     format: str,
 ) -> None:
-    """Show what private gradient descent has spent: stopped when one likes, and as planned.
+    """Show the spending of private gradient descent: with free stopping, and as planned.
 
-    The odometer (Lécuyer 2021) holds whenever training stops, for whatever reason. Plain RDP holds
+    The odometer (Lécuyer 2021) holds at any time and for any reason of stopping. Plain RDP holds
     only if the number of epochs was fixed beforehand.
 
     \b
@@ -355,7 +268,7 @@ def odometer_facts(
 
 
 def order_set(name: str, examples: int) -> NDArray[np.float64]:
-    """Return the orders that an option's name stands for."""
+    """Return the orders of an option's name."""
 
     sets = {
         "default": odometers.ODOMETER_ORDERS,
@@ -493,7 +406,7 @@ def curve(
 def compare(epsilon: float, delta: float, sigma: float, query_epsilon: float, format: str) -> None:
     """Count how many equal queries each privacy filter admits, at one target for all.
 
-    Beside each number is that of the paper's own formula, where it gives one.
+    Next to each number is the number by the paper's own formula, where it has one.
 
     \b
     Examples:

@@ -1,15 +1,16 @@
-"""The `sparseq` command: its subcommands, and what a failure looks like."""
+"""The `sparseq` command: its subcommands and its reports of failures."""
 
 from __future__ import annotations
 
 import errno
 import os
-from importlib import import_module
 from typing import Any
 
 import click
 
-from sparseq.base.errors import SparseqError
+from sparseq.base.errors import SparseqError, did_you_mean
+from sparseq.base.extensions import COMMANDS as OFFERED
+from sparseq.base.extensions import Offer, offers
 from sparseq.base.texts import shown
 from sparseq.cli.stop_signals import INTERRUPTED
 from sparseq.cli.text import error_text, say, unexpected_error
@@ -31,50 +32,61 @@ COMMANDS = {
     "ingest": ("create", "Add rows, and people that are new."),
     "keys": ("keys", "Find the keys of columns privately, and list those that were found."),
     "budget": ("budget", "Show the guarantee, and what it buys."),
-    "card": ("budget", "Print a card to publish: what is promised to whom, and what was asked."),
+    "card": ("card", "Print a card to publish: what is promised to whom, and what was asked."),
     "history": ("history", "List what was answered; show an old answer again, free."),
     "backup": ("keep", "Make a whole copy of a store."),
     "recover": ("keep", "Open a store that was not closed, and tidy up."),
     "mark": ("keep", "Keep a store's high-water mark outside of it."),
     "doctor": ("keep", "Check a store or a lake; remove what nothing refers to."),
     "upgrade": ("keep", "Make a store of an earlier version one of this."),
-    "serve": ("serve", "Serve a store to clients with tokens."),
-    "token": ("token", "Make, list and revoke tokens of a served store."),
-    "mcp": ("serve", "Tools for an agent, by standard input and output (MCP)."),
-    "audit": ("token", "Look at the audit log of a served store."),
     "curator": ("curator", "Exact facts about people, and their erasure: for the curator only."),
     "accounting": ("accounting", "Convert and compare guarantees; no store needed."),
     "demo": ("demo", "Monitor real purchases for 546 days, privately."),
 }
-"""Each command: the module that it is in, and its first line of help."""
+"""The commands of the core: the module of each, and its first line of help."""
+
+
+def all_commands() -> dict[str, Offer]:
+    """Return the commands of the core, then the commands of extensions."""
+    core = {
+        name: Offer(f"sparseq.cli.{module}", name, about)
+        for name, (module, about) in COMMANDS.items()
+    }
+    return core | dict(offers(OFFERED))
 
 
 class Commands(click.Group):
     """Subcommands in the order of a first visit; no traceback ever reaches a user.
 
-    A command's module is imported when it is asked for: so it has its imports at its top, and
-    `--help` needs none of them.
+    A command's module is imported on demand: so its imports are at its top, and `--help` does not
+    need them.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in their order."""
-        return list(COMMANDS)
+        return list(all_commands())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
-        if cmd_name not in COMMANDS:
-            return None
-        module, _ = COMMANDS[cmd_name]
-        command: click.Command = getattr(import_module(f"sparseq.cli.{module}"), cmd_name)
-        return command
+        offered = all_commands().get(cmd_name)
+        return None if offered is None else offered.load()
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; one that there is not may be meant as another."""
+        if args and not args[0].startswith("-") and args[0] not in all_commands():
+            meant = did_you_mean(args[0], list(all_commands()))
+            raise click.UsageError(f"No such command {args[0]!r}. {meant}".strip(), ctx=ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+            formatter.write_dl([(name, one.about) for name, one in all_commands().items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the subcommand; translate what goes wrong."""
+        """Run the subcommand; translate exceptions into errors of the command line."""
         try:
             return super().invoke(ctx)
         except click.ClickException as error:
@@ -95,7 +107,7 @@ class Commands(click.Group):
 
 
 def _with_nothing_hidden(error: click.ClickException) -> click.ClickException:
-    """Return the error, or one that says the same where it names a file that is not to be shown."""
+    """Return the error, or an equivalent one with a printable file name."""
     text = error.format_message()
     clean = "\n".join(shown(line, None) for line in text.split("\n"))
     if clean == text:
@@ -114,7 +126,7 @@ def sparseq(ctx: click.Context) -> None:
     """Private answers to an endless stream of SQL queries.
 
     Each answer has noise that protects everybody, and an interval that holds the truth. Each person
-    has an account of what the answers have cost; who has little left counts for less.
+    has an account of all charges; a person with little budget left counts for less.
 
     \b
     Examples:

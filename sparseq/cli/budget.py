@@ -1,4 +1,4 @@
-"""`sparseq budget` and `card`: what a store promises, and what that buys. All of it public."""
+"""`sparseq budget`: the promise of a store and its worth in answers, both public."""
 
 from __future__ import annotations
 
@@ -7,28 +7,41 @@ from typing import Any
 
 import click
 
-from sparseq.base.errors import ParameterError
-from sparseq.base.texts import json_text, shown
-from sparseq.cli.options import command, facts_format_option, output_option, store_argument
-from sparseq.cli.output import Output
-from sparseq.cli.text import course_text, label_lines, loud_lines, say, windows_line
-from sparseq.pictures.tables import format_table, number, percent, upper
-from sparseq.store.store_promise import NOTES, open_promise
+import sparseq
+from sparseq.base.json_text import json_text
+from sparseq.base.texts import shown
+from sparseq.cli.options import StoreAddress, command, facts_format_option
+from sparseq.cli.text import course_text, label_lines, loud_lines, say, statement_lines
+from sparseq.pictures.bounded_numbers import number, percent, upper
+from sparseq.pictures.tables import format_table
+from sparseq.store.store_promise import open_promise
 
 
 @command(short_help="Show the guarantee, and what it buys.")
-@store_argument
+@click.argument("store", type=StoreAddress(), required=False)
+@click.option(
+    "--server",
+    metavar="URL",
+    help="Ask the server there, with the token in SPARSEQ_TOKEN; then no STORE is given.",
+)
 @facts_format_option
-def budget(store: Path, format: str) -> None:
-    """Show what STORE promises about all its answers: public facts.
+def budget(store: Path | None, server: str | None, format: str) -> None:
+    """Show the promise of STORE about all its answers: public facts.
 
     \b
     Examples:
       sparseq budget shop.sparseq
       sparseq budget shop.sparseq --format json
+      sparseq budget --server https://numbers.example.org
     """
-    with open_promise(store) as promise:
-        facts = promise.facts()
+    if (store is None) == (server is None):
+        raise click.UsageError("give a STORE, or a --server")
+    if server is not None:
+        with sparseq.connect(server, token="") as remote:
+            facts = remote.budget()
+    else:
+        with open_promise(Path(str(store))) as promise:
+            facts = promise.facts()
     say(json_text(facts) if format == "json" else budget_text(facts))
 
 
@@ -45,16 +58,15 @@ def budget_text(facts: dict[str, Any]) -> str:
     approximate = ""
     if facts["keys_delta"]:
         approximate = f",\nbut for keys_delta {facts['keys_delta']:g}: {facts['promise']}"
-        approximate += ", of one window" if facts["unit"] else ""
     stays = (
         "stays out of all later ones" if facts["halt"] else "is left out of it, and pays nothing"
     )
-    budget = f"{number(facts['norm_budget'])} for each person: "
+    unit = facts["statement"]["unit"]
+    budget = f"{number(facts['norm_budget'])} for {unit}: "
     if facts["weighted"] is None:
-        budget += f"a person pays 1 for a count, and whoever can't pay\nfor a query {stays}"
+        budget += f"it pays 1 for a count, and what can't pay\nfor a query {stays}"
     else:
         budget += course_text(facts["weighted"])
-    unit = facts["unit"]
     lines = [
         (
             "private",
@@ -62,7 +74,7 @@ def budget_text(facts: dict[str, Any]) -> str:
             + approximate,
         ),
         ("", epsilons),
-        *([("windows", windows_line(unit, facts["lifetime_kappa"]))] if unit else []),
+        *statement_lines(facts["statement"]),
         ("noise", f"sigma_0 {number(facts['sigma_0'])}: the noise of a query of scale 1"),
         *_least_lines(facts["least_people"]),
         ("budget", budget),
@@ -86,7 +98,7 @@ def budget_text(facts: dict[str, Any]) -> str:
 
 
 def aside_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return what of norm_budget is set aside, and what for: public."""
+    """Return the reserved parts of norm_budget and their purposes: public."""
     parts, whole = facts["parts"], facts["norm_budget"]
     why = {
         "watch": "to estimate how many people have been left out;\n"
@@ -104,7 +116,7 @@ def aside_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def population_lines(drawn: dict[str, Any] | None) -> list[tuple[str, str]]:
-    """Return what a store has drawn from its population: public."""
+    """Return the draws of a store from its population: public."""
     if drawn is None:
         return []
     began = "; a draw was begun, and is not done" * drawn["begun"]
@@ -119,7 +131,7 @@ def population_lines(drawn: dict[str, Any] | None) -> list[tuple[str, str]]:
 
 
 def purpose_lines(purposes: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Return what series have of every budget: public."""
+    """Return the parts of every budget that series have: public."""
     lines = [
         f"{p['name']} has {percent(p['share'])} of {'what was left' if p['later'] else 'it'} "
         f"(kappa {number(p['kappa'])}) for {p['ticks']:,} ticks: a count has noise of sigma "
@@ -141,98 +153,3 @@ def _watch_lines(begun: dict[str, Any] | None) -> list[tuple[str, str]]:
     below = ", ".join(percent(share) for share in begun["thresholds"])
     alarm = f"; the alarm is for less than {below} active" if below else "; there is no alarm"
     return [("watch", f"for {begun['ticks']:,} ticks{alarm}")]
-
-
-# -- `sparseq card` --------------------------------------------------------------------------------
-
-_TITLES = {
-    "basic": "What is published",
-    "dp_variant": "What is promised",
-    "privacy_loss": "To whom, and how much",
-    "deployment_model": "Whom one has to trust",
-    "accounting": "How answers add up",
-    "implementation": "How it is done",
-    "so_far": "So far",
-}
-
-
-@command(short_help="Print a card to publish: what is promised to whom, and what was asked.")
-@store_argument
-@click.option(
-    "--note",
-    "notes",
-    multiple=True,
-    metavar="NAME=TEXT",
-    help="What only you know: "
-    + "; ".join(f"{k}: {v}" for k, v in NOTES.items())
-    + ". Repeatable.",
-)
-@click.option(
-    "--format",
-    "format",
-    type=click.Choice(["markdown", "json"]),
-    default="markdown",
-    show_default=True,
-    help="Format of the card.",
-)
-@output_option
-def card(store: Path, notes: tuple[str, ...], format: str, output: Path | None) -> None:
-    """Print a deployment card of STORE: public facts, to publish beside the answers.
-
-    It has the parts of the registry of deployments (https://registry.opendp.org), and what the
-    guidelines of NIST ask for (SP 800-226): who is protected, how much, by what, what was asked so
-    far, and what is not covered.
-
-    \b
-    Examples:
-      sparseq card shop.sparseq
-      sparseq card shop.sparseq --note "curator=A shop" --note "use=weekly figures" -o card.md
-      sparseq card shop.sparseq --format json
-    """
-    said = dict(map(_note, notes))
-    with open_promise(store) as promise:
-        facts = promise.card(said)
-    with Output(output, format) as out:
-        out.write(json_text(facts) if format == "json" else card_text(facts, store.name))
-
-
-def _note(text: str) -> tuple[str, str]:
-    name, equals, value = (part.strip() for part in text.partition("="))
-    if not equals or not value:
-        raise ParameterError(f"--note {shown(text)} is not NAME=TEXT", '--note "curator=A shop"')
-    return name, value
-
-
-def card_text(facts: dict[str, Any], name: str) -> str:
-    """Return a card in Markdown; what nobody has said is left out."""
-    title = facts["basic"]["name"] or name
-    lines = [f"# Privacy card: {_in_cell(title)}"]
-    for part, heading in _TITLES.items():
-        rows = [(k.replace("_", " "), _value(k, v)) for k, v in facts[part].items() if _is_said(v)]
-        lines += ["", f"## {heading}", "", "| | |", "|---|---|"]
-        lines += [f"| {_in_cell(k)} | {_in_cell(v)} |" for k, v in rows]
-    return "\n".join(lines)
-
-
-def _is_said(value: Any) -> bool:
-    return value not in (None, [], {}, 0.0) or value is False
-
-
-def _value(name: str, value: Any) -> str:
-    """Return a value of a card in words; an epsilon is rounded up."""
-    if isinstance(value, dict):
-        pairs = [(k, v) for k, v in value.items() if _is_said(v)]
-        return ", ".join(f"{k.replace('_', ' ')} {_value(k, v)}" for k, v in pairs)
-    if isinstance(value, list):
-        return "; ".join(_value(name, v) for v in value)
-    if name == "epsilon":
-        return upper(value)
-    if name == "right_guess":
-        return f"whether somebody is in the data: {percent(round(value, 3))}, where a coin has 50 %"
-    if isinstance(value, float):
-        return number(value) if value >= 1e-3 else f"{value:g}".replace("e-0", "e-")
-    return str(value)
-
-
-def _in_cell(text: str) -> str:
-    return shown(text, None).replace("|", "\\|")

@@ -1,4 +1,4 @@
-"""`sparseq create` and `sparseq ingest`: rows about people become a store."""
+"""`sparseq create` and `sparseq ingest`: make a store from rows about people, and add rows."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import re
 import shlex
 import sys
 import textwrap
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,10 @@ import click
 
 import sparseq
 from sparseq.accounting import simultaneous_bound
+from sparseq.answers.answer_texts import plain_text
 from sparseq.base.defaults import BETA, CONFIDENCE, DELTA, DELTA_TEXT, KAPPA
 from sparseq.base.errors import ParameterError
+from sparseq.base.sql_text import quote
 from sparseq.base.texts import shown
 from sparseq.cli.budget import aside_lines, population_lines, purpose_lines
 from sparseq.cli.declare import (
@@ -52,21 +55,24 @@ from sparseq.cli.options import (
     store_argument,
     table_option,
 )
-from sparseq.cli.purpose import PurposeText, purposes_of
+from sparseq.cli.progress import reading_bar
+from sparseq.cli.purpose_text import PurposeText, purposes_of
 from sparseq.cli.text import (
     banner,
     course_text,
     label_lines,
     one_line,
     say,
+    statement_lines,
+    tell_curator,
     terminal_width,
-    windows_line,
 )
-from sparseq.engine.protocol import quote
+from sparseq.load.column_report import ColumnRead, UnclearDates
+from sparseq.load.composite_identifier import composite_name, parts_of
 from sparseq.load.file_patterns import table_name
 from sparseq.load.key_chain import ForeignLinks, KeyChains, check_declared, declared_links
 from sparseq.load.load_rows import IncomingRows
-from sparseq.load.memory_table import composite_name, parts_of
+from sparseq.load.named_columns import time_of
 from sparseq.load.read_schema import (
     ORDERS,
     Declarations,
@@ -75,15 +81,16 @@ from sparseq.load.read_schema import (
     text_files,
     types_apart,
 )
-from sparseq.load.tidy import ColumnRead, UnclearDates
-from sparseq.pictures.answer_texts import plain_text
-from sparseq.pictures.tables import NOT_PRIVATE, format_bound, format_table, number, percent, upper
-from sparseq.sql.catalog import TIME_TYPES, bound_text
+from sparseq.load.title_rows import PASSED_OVER
+from sparseq.pictures.bounded_numbers import format_bound, number, percent, upper
+from sparseq.pictures.guarantee_texts import NOT_PRIVATE
+from sparseq.pictures.tables import format_table
+from sparseq.question.catalog import TIME_TYPES, bound_text
 from sparseq.store.address import address
 from sparseq.store.curator import counts
 
 if TYPE_CHECKING:
-    from sparseq.sql.catalog import Catalog, Column, Table
+    from sparseq.question.catalog import Catalog, Column, Table
     from sparseq.store.store import Store
 
 
@@ -93,11 +100,20 @@ again_option = click.option(
 
 
 class AskingCommand(Command):
-    """`create`: on a terminal it asks for what it needs, and says what would have done the same."""
+    """The command `create`: on a terminal it asks for missing arguments and shows the command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; ask for those that are missing."""
         args = of_today(str(self.name), args)
+        both = pairwise([*args, ""])
+        users = [a.partition("=")[2] or b for a, b in both if a.partition("=")[0] == "--user"]
+        if len(users) > 1:
+            raise click.UsageError(
+                f"--user is given {len(users)} times: {' and '.join(map(shown, users))}. All "
+                "tables call the column of people alike: --rename TABLE.COL=NAME renames it in "
+                "one; a table without it has a --link. Two columns of a person are COL,COL.",
+                ctx=ctx,
+            )
         try:
             return click.Command.parse_args(self, ctx, list(args))
         except click.MissingParameter:
@@ -115,10 +131,10 @@ _MULTIPLE = ("files", "types", "csv", "rename", "drop", "dates", "bounds")
 
 
 def _answers(given: Mapping[str, Any], args: Sequence[str]) -> list[str]:
-    """Return arguments with those that are missing.
+    """Ask for missing arguments, and return all arguments.
 
     Args:
-        given: What the command line says, by the options' names.
+        given: The values on the command line, by the options' names.
         args: The command line.
     """
     args = list(args)
@@ -141,7 +157,7 @@ def _answers(given: Mapping[str, Any], args: Sequence[str]) -> list[str]:
             said["dates"].append(order)
             args += ["--dates", order]
     everywhere = _everywhere(inspected)
-    columns = everywhere or {  # keys lead from one table to another: see `_accept_links`
+    columns = everywhere or {  # keys link one table to another: see `_accept_links`
         f"{table}.{c.name}": c.type
         for table, found in inspected.columns.items()
         for c in found
@@ -149,8 +165,15 @@ def _answers(given: Mapping[str, Any], args: Sequence[str]) -> list[str]:
     }
     rows = [[str(k), shown(name), kind] for k, (name, kind) in enumerate(columns.items(), 1)]
     say(format_table(["", "column", "type"], rows, "rll"), err=True)
+    titles = [note for note in inspected.notes if note.endswith(PASSED_OVER)]
+    for note in titles:
+        say(note, err=True)
     if len(columns) == 1:
-        say("only one column: do titles stand before the header? --csv skip=1", err=True)
+        say(
+            "only one column: if lines with titles stand before the header, end this with Ctrl-C, "
+            "and say their number: --csv skip=1",
+            err=True,
+        )
     user = given.get("user")
     if not isinstance(user, str):
         whom = "Which column says whom a row is about? Its name or number"
@@ -178,7 +201,7 @@ def _everywhere(inspected: Inspection) -> dict[str, str]:
 
 
 def _ask(question: str, default: str | None = None, among: Mapping[int, str] | None = None) -> str:
-    """Return the answer to a question: any, or one of some, by its number or name."""
+    """Return the answer to a question: any text, or one of several choices by number or name."""
 
     def chosen(text: str) -> str:
         known, said = among or {}, text.strip().lower()
@@ -230,7 +253,12 @@ def _ask(question: str, default: str | None = None, among: Mapping[int, str] | N
     "said: questions,answers=240 is about how many are to be answered well [default: "
     "60]; questions,in-or-out; see docs/stores.md.",
 )
-@click.option("--time", default="", metavar="COL", help="Column that most queries select by.")
+@click.option(
+    "--time",
+    default="",
+    metavar="COL",
+    help="Column that most queries select by; TABLE.COL,TABLE.COL where tables have several names.",
+)
 @click.option(
     "--window",
     type=NameAndNumber(),
@@ -300,8 +328,10 @@ def _ask(question: str, default: str | None = None, among: Mapping[int, str] | N
     multiple=True,
     metavar="WORD=VALUE",
     help="How text files are read. encoding=latin-1 (cp1252, …) [default: UTF-8, or UTF-16 by its "
-    "mark, or cp1252 where the first part has other letters, and none of UTF-8]; skip=2: so many "
-    "lines with titles before the header; null=NA: a text that is NULL in every column, null= for "
+    "mark, or cp1252 where the first part has other letters, and none of UTF-8]; skip=1: the "
+    "number of lines with titles before the header [default: found in each file, by the names of "
+    "columns]; escape=\\\\: what is before a quote within a value "
+    "[default: quotes are doubled]; null=NA: a text that is NULL in every column, null= for "
     "no other than the empty one [default: NULL and \\N]; multiline: values between quotes may "
     "have several lines, and one odd quote can change how later lines are read.",
 )
@@ -354,14 +384,17 @@ def create(
     A FILE is Parquet, CSV, JSON, Arrow or a workbook; a folder of such files or a pattern in
     quotes; FILE#TABLE of SQLite or DuckDB; delta:FOLDER; postgresql://HOST/DB#TABLE.
 
-    On a terminal it asks for what is missing: `sparseq create visits.csv` will do.
+    On a terminal it asks for missing arguments: `sparseq create visits.csv` is enough.
 
-    Columns' types and formats are shown, and fixed from then on. Each row is read by itself: a
-    value that does not fit is NULL, a row that names nobody is left out, and you are told how many.
-    A file that is there twice is refused.
+    An option names a column as COL, or as TABLE.COL where several tables have a column of that
+    name. Bounds and keys are of private tables; a public table's own values are used.
 
-    All FILEs make one table. NAME=FILE makes a table of that name; all tables about people have
-    the --user column, or a --link to one that has.
+    Columns' types and formats are shown and then fixed. Rows are independent: a value that does not
+    fit is NULL, a row without a user is left out, and the numbers of both are shown. A file that is
+    given twice is refused.
+
+    All FILEs make one table. NAME=FILE makes a table of that name; all tables about people have the
+    --user column, or a --link to a table with it.
 
     \b
     Examples:
@@ -376,7 +409,7 @@ def create(
           --for daily_buyers=60%,ticks=365
       sparseq create shop.sparseq orders=o.csv lineitem=l.csv --user orders.o_custkey
           --link lineitem.l_orderkey=orders.o_orderkey
-      sparseq create ward.sparseq "exports/*.csv" --user Patient --csv skip=2
+      sparseq create ward.sparseq "exports/*.csv" --user Patient --dates dmy
           --rename "Cost (EUR)=cost" --drop "Free text"
       sparseq create lake://events "events/*.parquet" --user customer_id --buckets 16
     """
@@ -387,7 +420,7 @@ def create(
         raise ParameterError(f"two tables are called {name!r}", f"--public OTHER={public[name][0]}")
     declared = read_as(options, (*tables, *public))
     links, unchecked = links_of(options["links"]), options["really_public"]
-    found = declared_links(tables | public, declared.rename)
+    found = declared_links(tables | public, declared)
     links = options["links"] = links | _accept_links(found, options["user"], links, tables)
     chains = KeyChains.of(options["user"], links, tables, public)
     check_declared(chains, found, public, unchecked)
@@ -408,7 +441,9 @@ def create(
     options["most"] = most_of(options["most"])
     options["find_bounds"] = found_at_once(options["find_bounds"], inspected.types)
     options["purposes"] = purposes_of(options["purposes"])
-    with sparseq.create(store, tables, **options) as opened:
+    with reading_bar():
+        made = sparseq.create(store, tables, **options)
+    with made as opened:
         say(made_text(opened))
         notes = opened.curator_notes()
         if changed := reading_text(inspected, short=True):
@@ -417,7 +452,7 @@ def create(
 
 
 def on_terminal() -> bool:
-    """Tell whether somebody can be asked."""
+    """Return True if a user can be asked questions on a terminal."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
@@ -427,7 +462,7 @@ def _accept_links(
     links: Mapping[str, str],
     tables: Collection[str],
 ) -> dict[str, str]:
-    """Return the foreign keys of databases that are taken for links: on a terminal it is asked."""
+    """Return the foreign keys of databases to use as links; on a terminal, ask first."""
     found: dict[str, str] = {}
     if not on_terminal():
         return found
@@ -449,11 +484,12 @@ def _accept_links(
 
 
 def read_as(options: Mapping[str, Any], tables: Sequence[str]) -> Declarations:
-    """Return what options say about how files are read; raises `ParameterError`."""
+    """Return the declarations for reading files from options; raises `ParameterError`."""
     own, whole = types_apart(types_of(options["types"], tables))
     return Declarations(
         own,
         schemas=whole,
+        tables=tuple(tables),
         bounds=bounds_of(options["bounds"]),
         rename=renamed_of(options["rename"]),
         drop=tuple(options["drop"]),
@@ -462,25 +498,19 @@ def read_as(options: Mapping[str, Any], tables: Sequence[str]) -> Declarations:
     )
 
 
-def tell_curator(messages: Iterable[str]) -> None:
-    """Say on standard error what did not fit: to the curator."""
-    for message in messages:
-        say(f"{message} (for the curator only)", err=True)
-
-
 @dataclass
 class Inspection:
-    """The contents of files: each column's type (names in lower case)."""
+    """The contents of files: each column's type, by its name and by `table.name`, in lower case."""
 
     types: dict[str, str] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
-    """Notes on columns that are read otherwise than they stand, or not at all."""
+    """Notes on columns that are converted or not read."""
     columns: dict[str, list[ColumnRead]] = field(default_factory=dict)
-    """The way in which each column of each table is read."""
+    """The reading of each column of each table."""
     notes: list[str] = field(default_factory=list)
     """Other notes on the files."""
     schemas: dict[str, Schema] = field(default_factory=dict)
-    """The way in which each table is read."""
+    """The schema of each table."""
 
 
 def inspect(
@@ -493,17 +523,18 @@ def inspect(
 ) -> Inspection:
     """Return the columns of the files; raises `DataError` where they can't be read."""
 
-    found = Inspection()
+    found, all_tables = Inspection(), (*tables, *public)
     for table, files in (*((t, tables[t]) for t in chains.order()), *public.items()):
         whom = chains.users.get(table, "")
         rows = IncomingRows(files, declared=declared.of(table), user=whom)
         if whom or table in chains.links:
-            rows.check_people(table, time, linked=not whom)
+            rows.check_people(table, time_of(time, table, all_tables), linked=not whom)
         elif table in public and table not in really_public:
             rows.check_public(table, chains.ways())
         found.schemas[table] = rows.schema
         for name, kind in rows.usable().items():
             found.types.setdefault(name.lower(), kind)
+            found.types[f"{table}.{name}".lower()] = kind
         found.columns[table] = rows.columns()
         if table in tables:
             found.columns[table] += _link_columns(table, chains, found.schemas)
@@ -511,14 +542,17 @@ def inspect(
         found.said += said
         found.notes += [note for note in rows.told.messages() if note not in said]
         rows.close()
-    check_named(found.schemas.values(), declared)
+    if any(chains.users.values()):  # else the column with the user is not known yet
+        times = {time_of(time, table, all_tables) for table in tables} - {""}
+        shared = [*chains.user_columns(), *times]
+        check_named(found.schemas, declared, public, shared)
     found.columns = {t: found.columns[t] for t in (*tables, *public)}
     found.schemas = {t: found.schemas[t] for t in (*tables, *public)}
     return found
 
 
 def _link_columns(table: str, chains: KeyChains, schemas: Mapping[str, Schema]) -> list[ColumnRead]:
-    """Return the column that a table's link makes, after its own; none where it has no link."""
+    """Return the column that a table's link makes, after its own columns; [] without a link."""
     types = schemas[table].types
     chains.below(table, types)
     above = chains.links.get(table)
@@ -533,11 +567,11 @@ def _link_columns(table: str, chains: KeyChains, schemas: Mapping[str, Schema]) 
 
 
 def reading_text(inspected: Inspection, short: bool = False) -> str:
-    """Return how the columns of files are read, as one table; "" if there is nothing to be said.
+    """Return a table with the reading of files' columns; "" if there is nothing to show.
 
     Args:
-        inspected: What files hold.
-        short: Only of the columns of which something was changed, left out or guessed.
+        inspected: The contents of the files.
+        short: Only the columns with a change, an omission or a guess.
     """
     rows = [
         ([table, shown(column.there), shown(column.name), column.type], _why(column))
@@ -547,7 +581,7 @@ def reading_text(inspected: Inspection, short: bool = False) -> str:
     ]
     if not rows:
         return ""
-    first = len(inspected.columns) == 1  # no need to say of which table
+    first = len(inspected.columns) == 1  # the table is obvious
     titles = ["table", "in the file", "in the store", "type", "changed, left out or guessed"]
     width, lines = terminal_width(), list[list[str]]()
     if width:
@@ -564,13 +598,17 @@ def _why(column: ColumnRead) -> str:
 
 
 def made_text(store: Store) -> str:
-    """Return what a curator should know about a new store."""
+    """Return the facts about a new store for its curator."""
 
     made = counts(store)
     loaded = ", ".join(f"{rows:,} rows in {name}" for name, rows in made.rows.items())
     lines = [
         *guarantee_lines(store),
-        ("loaded", f"{loaded}; {made.users:,} people (exact, so for the curator only)"),
+        (
+            "loaded",
+            f"{loaded}; {store.promise.statement.accounts(made.users)} (exact, so for the curator "
+            "only)",
+        ),
     ]
     table = store.catalog.private[0]
     user, name = (
@@ -593,12 +631,11 @@ def made_text(store: Store) -> str:
 
 
 def guarantee_lines(store: Store) -> list[tuple[str, str]]:
-    """Return what the two numbers of a store promise, in words."""
+    """Return the promise of a store's two numbers, in words."""
 
     budget, (queries, *_), facts = store.guarantee, store.parts.values(), store.promise.facts()
     gdp = "" if budget.mu is None else f", {number(budget.mu)}-GDP"
     bound = float(simultaneous_bound(budget.sigma_0, 1, BETA, lattice_step=1.0))
-    window = store.catalog.window
     return [
         (
             "private",
@@ -606,7 +643,7 @@ def guarantee_lines(store: Store) -> list[tuple[str, str]]:
             f"epsilon {upper(budget.epsilon(DELTA))} at delta {DELTA_TEXT}, "
             f"{upper(budget.epsilon(1e-9))} at delta 1e-9",
         ),
-        *([] if window is None else [("windows", windows_line(window.said, window.lifetime))]),
+        *statement_lines(facts["statement"]),
         (
             "noise",
             f"sigma_0 {number(budget.sigma_0)}: a count is ± {format_bound(bound)} "
@@ -625,11 +662,12 @@ def _budget_text(store: Store, queries: float) -> str:
         return (
             f"a person takes part in {number(queries)} counts at full weight, and is then left out"
         )
-    return f"{number(store.guarantee.norm_budget)} for each person: {course_text(course)}"
+    unit = store.promise.statement.unit
+    return f"{number(store.guarantee.norm_budget)} for {unit}: {course_text(course)}"
 
 
 def catalog_text(catalog: Catalog) -> str:
-    """Return the tables and columns with what is declared about them: public facts."""
+    """Return the tables and columns with their declarations: public facts."""
     rows = []
     for table in catalog.tables:
         for k, column in enumerate(table.columns):
@@ -639,7 +677,7 @@ def catalog_text(catalog: Catalog) -> str:
 
 
 def column_role(table: Table, column: Column) -> str:
-    """Return what is public about a column besides its type.
+    """Return the public facts of a column besides its type.
 
     Example: `time; keys (2): a, b`.
     """
@@ -679,17 +717,17 @@ def column_role(table: Table, column: Column) -> str:
 def ingest(
     store: Path, files: tuple[str, ...], table: str | None, again: bool, since: dt.datetime | None
 ) -> None:
-    """Add the rows of FILEs to STORE: all of them, or none.
+    """Add the rows of FILEs to STORE, all or none.
 
-    They are read by the types and formats that the table was made with, each by itself: a value
-    that does not fit is NULL, a row that names nobody is left out, and you are told how many.
+    Rows are independent and have the types and formats of the table: a value that does not fit is
+    NULL, a row without a user is left out, and the numbers of both are shown.
 
-    People who are new get an account; accounts of the others stay as they are. Where the table was
-    made with --row-key, a row replaces the one that the same person has under the same key. Where
-    it was not, a file whose contents were loaded before is refused.
+    New people get an account; other accounts stay as they are. If the table was made with
+    --row-key, a row replaces the same person's row with the same key. Otherwise a file whose
+    contents were loaded before is refused.
 
-    Without --since, rows of any day may have come, and every question is new. With it, what is
-    known of earlier days stays known, and is free.
+    Without --since, rows may be of any day, and every question is new. With it, answers about
+    earlier days stay valid and free.
 
     \b
     Examples:
@@ -700,11 +738,12 @@ def ingest(
     with open_store(store) as opened:
         before = counts(opened)
         told = len(opened.curator_notes())
-        rows = opened.ingest(list(files), table, again=again, since=since and since.date())
-        after = counts(opened)
+        with reading_bar():
+            rows = opened.ingest(list(files), table, again=again, since=since and since.date())
+        after, accounts = counts(opened), opened.promise.statement.accounts
         tell_curator(opened.curator_notes()[told:])
     replaced = rows - (sum(after.rows.values()) - sum(before.rows.values()))
     say(
         f"added {rows:,} rows{f' ({replaced:,} of them in place of earlier ones)' * (replaced > 0)}"
-        f" and {after.users - before.users:,} new people (exact, so for the curator only)"
+        f" and {accounts(after.users - before.users, new=True)} (exact, so for the curator only)"
     )

@@ -1,4 +1,4 @@
-"""`sparseq curator`: exact facts about people, and their erasure; every one says so loudly."""
+"""`sparseq curator`: exact facts about people, and their erasure, with a loud warning."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 
 from sparseq.accounting import UNITS_PER_NORM
-from sparseq.base.defaults import DELTA_TEXT
+from sparseq.answers.answer_exports import answer_csv, csv_text
+from sparseq.answers.answer_texts import plain_text
+from sparseq.base._duckdb.connection import not_judged
 from sparseq.base.errors import ParameterError
-from sparseq.base.texts import json_text, shown
+from sparseq.base.json_text import json_text
+from sparseq.base.texts import shown
 from sparseq.cli.budget import population_lines
 from sparseq.cli.options import (
     Group,
@@ -33,22 +36,22 @@ from sparseq.cli.text import (
     say,
     terminal_width,
 )
-from sparseq.engine._duckdb.connection import not_judged
-from sparseq.ledger.purposes import Pot
-from sparseq.pictures.answer_texts import answer_csv, csv_text, plain_text
-from sparseq.pictures.tables import format_table, number, percent, upper
+from sparseq.ledger.pots import Pot
+from sparseq.pictures.bounded_numbers import number, upper
+from sparseq.pictures.tables import format_table
 from sparseq.store import curator as facts
+from sparseq.store.account_facts import LIFE
+from sparseq.store.account_roots import publish_root, published_roots
 from sparseq.store.address import address
 from sparseq.store.curator import account, counts, exact_sql
 from sparseq.store.curator import log as entries
-from sparseq.store.receipt import LIFE, publish_root, published_roots
 from sparseq.store.receipt import receipt as receipt_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from sparseq.ledger.notes import LoggedLine
-    from sparseq.ledger.purposes import Pot
+    from sparseq.ledger.pots import Pot
     from sparseq.store.curator import Account, Spend
 
 _BAR = 40
@@ -57,17 +60,17 @@ _BAR = 40
 class _EitherOrder(Group):
     """A group whose first argument may also follow the name of the command.
 
-    `elsewhere` has commands that take time to import: where each is.
+    `elsewhere` has the modules of commands that take time to import.
     """
 
     elsewhere: ClassVar = {"plan": "plan", "compare": "replay", "train": "train"}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names, in this order."""
+        """Return the names in order."""
         return [*self.commands, *self.elsewhere]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command, imported where it is asked for."""
+        """Return a command, imported on demand."""
         if cmd_name not in self.elsewhere:
             return super().get_command(ctx, cmd_name)
         module = import_module(f"sparseq.cli.{self.elsewhere[cmd_name]}")
@@ -75,7 +78,7 @@ class _EitherOrder(Group):
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put `forget STORE` in the order `STORE forget`; help on a command needs no store."""
+        """Reorder `forget STORE` to `STORE forget`; help on a command needs no store."""
         names = self.list_commands(ctx)
         if len(args) > 1 and args[0] in names and args[1] not in names:
             helping = args[1] in ctx.help_option_names
@@ -93,8 +96,8 @@ class _EitherOrder(Group):
 def curator(ctx: click.Context, store: Path) -> None:
     """Show exact facts about the people in STORE. Never show them to an analyst.
 
-    Nothing is noised; nothing is charged, except by train.
-    `sparseq curator COMMAND STORE …` is the same.
+    Nothing is noised, and nothing is charged, except by train. `sparseq curator COMMAND STORE …` is
+    the same.
 
     \b
     Examples:
@@ -115,7 +118,7 @@ def curator(ctx: click.Context, store: Path) -> None:
 @facts_format_option
 @click.pass_obj
 def summary(store: Path, format: str) -> None:
-    """Count people and rows, and those whom a next query would leave out.
+    """Count people and rows, and the people whom a next query would leave out.
 
     \b
     Examples:
@@ -179,7 +182,7 @@ def _spent_of(spent: Spend) -> str:
 @facts_format_option
 @click.pass_obj
 def spend(store: Path, top: int, pot: str, format: str) -> None:
-    """Show how many people have spent how much of their budgets, and who most.
+    """Show the distribution of people's spending, and the people with the highest spending.
 
     \b
     Examples:
@@ -209,7 +212,7 @@ def _name(id: Any) -> str:
 
 
 def histogram_text(spent: Spend) -> str:
-    """Return how many people have spent which tenth of their budget, as bars."""
+    """Return a histogram of people by spent tenth of their budget, as bars."""
     names = ["nothing", *(f"{10 * k}–{10 * (k + 1)} %" for k in range(10))]
     people = [spent.untouched, *spent.tenths]
     most = max(*people, 1)
@@ -225,7 +228,7 @@ def histogram_text(spent: Spend) -> str:
 @facts_format_option
 @click.pass_obj
 def user(store: Path, id: str, format: str) -> None:
-    """Show the account of the person with identifier ID: rows, spend, and what was paid for.
+    """Show the account of the person with identifier ID: rows, spending, and paid releases.
 
     \b
     Examples:
@@ -290,7 +293,7 @@ _receipt_format = click.option(
 def receipt(
     store: Path, person: str, proof: bool, since: int | None, format: str, output: Path | None
 ) -> None:
-    """Show what the data of PERSON were used for: each answer, its charge, what is left.
+    """Show the uses of PERSON's data: each answer, its charge, and the budget left.
 
     It is private, and for that person alone. A proof is for programs: `--format json`.
 
@@ -312,42 +315,25 @@ def receipt_text(found: dict[str, Any]) -> str:
     accounts = found["accounts"]
     used = {one["release"] for each in accounts for one in each["charges"]}
     means, promise = found["means"], found["promise"]
-    whole = promise["lifetime_kappa"] or promise["kappa"]
-    of = "" if found["unit"] and not promise["lifetime_kappa"] else f" of {number(whole)} promised"
+    whole = promise["lifetime"] or promise["level"]
+    each = bool(found["unit"]) and promise["lifetime"] is None
+    of = "" if each else f" of {number(whole['kappa'])} promised"
     lines = [
         ("receipt for", found["person"]),
         *([("erased", "rows and identifier are erased; the account stays")] * found["erased"]),
         ("used for", f"{len(used):,} of {found['answers']:,} answers"),
         ("privacy spent", f"kappa {upper(means['kappa'])}{of}"),
         *population_lines(found["population"]),
-        *_meaning_lines(means, promise),
+        ("so far", means["says"]),
+        ("promise", promise["guess"]),
     ]
     texts = [label_lines(lines)]
     texts += [_account_of(each, len(accounts) > 1 or bool(found["unit"])) for each in accounts]
     return "\n\n".join(texts)
 
 
-def _meaning_lines(means: dict[str, Any], promise: dict[str, Any]) -> list[tuple[str, str]]:
-    lines = []
-    if means["mu"] is not None:
-        lines.append(("mu", f"{upper(means['mu'])} (at most {upper(promise['mu'])} per account)"))
-    if means["epsilon"] is not None:
-        lines.append(("epsilon", f"{upper(means['epsilon'])} at delta {DELTA_TEXT}"))
-    if means["right_guess"] is not None:
-        guess, most = (percent(round(of["right_guess"], 3)) for of in (means, promise))
-        lines.append(
-            (
-                "a best guess",
-                f"whether the person is in the data is right {guess} of the time, by somebody who\n"
-                f"knows everything else; 50 % is a coin, and {most} is the most that an account "
-                "allows",
-            )
-        )
-    return lines
-
-
 def _account_of(account: dict[str, Any], named: bool) -> str:
-    rows = ", ".join(f"{rows:,} of {name}" for name, rows in account["rows"].items())
+    rows = ", ".join(f"{rows:,} of {name}" for name, rows in account["rows"].items()) or "not known"
     first = account["left_out"]
     lines = [
         *([("account", account["account"] + " (erased)" * account["erased"])] if named else []),
@@ -384,11 +370,11 @@ def _charge_text(one: dict[str, Any]) -> str:
 @_receipt_format
 @click.pass_obj
 def root(store: Path, listed: bool, format: str) -> None:
-    """Make a root of all accounts as they are after the last answer, and print it.
+    """Make a root of all accounts after the last answer, and print it.
 
     Receipts prove that an account lies under it (`receipt --proof`). It follows the root of the
-    last answer, and the next answer's follows it: `sparseq history` shows these to everybody. Roots
-    tell nothing of anybody.
+    last answer and precedes the root of the next; `sparseq history` shows these to everybody. Roots
+    reveal nothing about people.
 
     \b
     Examples:
@@ -416,8 +402,8 @@ def root(store: Path, listed: bool, format: str) -> None:
 def forget(store: Path, ids: tuple[str, ...], yes: bool) -> None:
     """Erase all rows of the people with identifiers ID, and the identifiers, from the file.
 
-    What they have spent stays, under a keyed hash of the identifier: whoever comes back has the
-    same account. Answers that were given stand. Nothing of it can be undone.
+    Their spending stays, under a keyed hash of the identifier: a person who comes back has the same
+    account. Past answers stand. This cannot be undone.
 
     \b
     Examples:
@@ -445,9 +431,9 @@ def forget(store: Path, ids: tuple[str, ...], yes: bool) -> None:
 @click.argument("people", type=click.IntRange(min=1), metavar="N")
 @click.pass_obj
 def least_people(store: Path, people: int) -> None:
-    """Show no value about fewer than N people, as counted with noise, from now on.
+    """Hide values about fewer than N people, as counted with noise, from now on.
 
-    It holds for questions that were asked before, when they are asked again. It is never lowered.
+    This also holds for earlier questions when they are asked again. N is never lowered.
 
     \b
     Examples:
@@ -466,10 +452,10 @@ def least_people(store: Path, people: int) -> None:
 @output_option
 @click.pass_obj
 def log(store: Path, last: int | None, format: str | None, output: Path | None) -> None:
-    """List what happened that depends on somebody's rows, oldest first: it may tell of people.
+    """List events that depend on private rows, oldest first: they may reveal facts about people.
 
-    Values that did not fit, rows that were left out, errors of the engine and whom they were about,
-    a model that failed on somebody's records. No analyst is told any of it.
+    Events are values that did not fit, rows that were left out, errors of the engine with the
+    people concerned, and models that failed on a person's records. No analyst sees them.
 
     \b
     Examples:

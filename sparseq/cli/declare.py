@@ -15,7 +15,7 @@ from sparseq.base.errors import ParameterError
 from sparseq.base.texts import shown
 from sparseq.load.file_patterns import exists, table_name
 from sparseq.load.read_schema import ORDERS, Schema
-from sparseq.sql.catalog import OWN, Bound
+from sparseq.question.catalog import OWN, Bound
 
 _WHOLE = re.compile("U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER")
 
@@ -41,7 +41,7 @@ def public_tables(files: Sequence[str]) -> dict[str, list[str]]:
     """Return each public table's files.
 
     Raises:
-        ParameterError: One isn't of the form NAME=FILE.
+        ParameterError: A text isn't of the form NAME=FILE.
     """
     for file in files:
         if "=" not in file:
@@ -55,7 +55,7 @@ def bounds_of(declarations: Sequence[str]) -> dict[str, tuple[Bound, Bound]]:
     """Return the bounds of columns: numbers, or days.
 
     Raises:
-        ParameterError: One isn't of the form COL=LOW..HIGH.
+        ParameterError: A text isn't of the form COL=LOW..HIGH.
 
     >>> bounds_of(["amount=0..99.5"])
     {'amount': (0.0, 99.5)}
@@ -81,7 +81,7 @@ def bounds_of(declarations: Sequence[str]) -> dict[str, tuple[Bound, Bound]]:
 
 
 def _end(text: str) -> Bound:
-    """Return an end of bounds; a ValueError if it is neither a number nor a day."""
+    """Return an end of bounds; raises ValueError if it is neither a number nor a day."""
     try:
         return float(text)
     except ValueError:
@@ -89,15 +89,15 @@ def _end(text: str) -> Bound:
 
 
 def types_of(declarations: Sequence[str], tables: Sequence[str]) -> dict[str, Any]:
-    """Return how columns are read; each is checked when the table is made.
+    """Return the types of columns; each is checked when the table is made.
 
     Args:
         declarations: `COL=TYPE[:FORMAT]`, or `@FILE`: TOML, a column a line, or a section for each
             table, with all columns of it.
-        tables: Their names.
+        tables: Names of the tables.
 
     Raises:
-        ParameterError: One can't be read.
+        ParameterError: A declaration can't be read.
 
     >>> types_of(["day=DATE:%d/%m/%Y", "id=VARCHAR"], ["visits"])
     {'day': 'DATE:%d/%m/%Y', 'id': 'VARCHAR'}
@@ -118,7 +118,7 @@ def types_of(declarations: Sequence[str], tables: Sequence[str]) -> dict[str, An
 
 
 def _types_in(path: Path, tables: Sequence[str]) -> dict[str, Any]:
-    """Return all columns of tables as a file has them; without sections, of each table."""
+    """Return all columns of tables from a file; without sections they apply to each table."""
     try:
         said = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
@@ -132,10 +132,10 @@ def _types_in(path: Path, tables: Sequence[str]) -> dict[str, Any]:
 
 
 def csv_of(declarations: Sequence[str]) -> dict[str, Any]:
-    """Return how text files are read; the words are checked where they are used.
+    """Return the options for reading text files; the words are checked where they are used.
 
     Raises:
-        ParameterError: A word has no value, or one that it can't have.
+        ParameterError: A word has no value, or a wrong one.
 
     >>> csv_of(["encoding=latin-1", "null=NA", "null=-", "multiline"])
     {'encoding': 'latin-1', 'null': ('NA', '-'), 'multiline': True}
@@ -154,16 +154,16 @@ def csv_of(declarations: Sequence[str]) -> dict[str, Any]:
         else:
             raise ParameterError(
                 f"--csv {declaration} can't be read",
-                "--csv encoding=latin-1, --csv null=NA or --csv multiline",
+                "--csv encoding=latin-1, --csv null=NA, --csv escape=\\\\ or --csv multiline",
             )
     return said
 
 
 def renamed_of(declarations: Sequence[str]) -> dict[str, str]:
-    """Return what columns of files are called: name there to name here.
+    """Return the new names of columns: name in the file to name in the store.
 
     Raises:
-        ParameterError: One is no OLD=NEW, or is said twice.
+        ParameterError: A text isn't of the form OLD=NEW, or a column is given twice.
 
     >>> renamed_of(["Cost (EUR)=cost"])
     {'Cost (EUR)': 'cost'}
@@ -180,10 +180,10 @@ def renamed_of(declarations: Sequence[str]) -> dict[str, str]:
 
 
 def links_of(declarations: Sequence[str]) -> dict[str, str]:
-    """Return the columns of other tables that columns lead to.
+    """Return the columns of other tables that columns link to.
 
     Raises:
-        ParameterError: One is no TABLE.COL=TABLE.COL, or is said twice.
+        ParameterError: A text isn't of the form TABLE.COL=TABLE.COL, or a column is given twice.
 
     >>> links_of(["lineitem.l_orderkey=orders.o_orderkey"])
     {'lineitem.l_orderkey': 'orders.o_orderkey'}
@@ -204,7 +204,7 @@ def dates_of(declarations: Sequence[str]) -> dict[str, str]:
     """Return the order of dates by column, "" for all others.
 
     Raises:
-        ParameterError: One is no dmy, mdy or COLUMN=dmy, or is said twice.
+        ParameterError: A text is not dmy, mdy or COLUMN=dmy, or is given twice.
 
     >>> dates_of(["dmy", "born=mdy"])
     {'': 'dmy', 'born': 'mdy'}
@@ -223,7 +223,7 @@ def dates_of(declarations: Sequence[str]) -> dict[str, str]:
 
 
 def schema_text(table: str, schema: Schema) -> str:
-    """Return how a table's rows are read as a section of a schema file.
+    """Return a table's schema as a section of a schema file.
 
     >>> types, formats = {"who": "BIGINT", "day": "DATE"}, {"day": "%d/%m/%Y"}
     >>> schema = Schema(types, formats, not_null=frozenset(["day"]))
@@ -245,7 +245,7 @@ def most_of(declarations: Sequence[str]) -> dict[str, int]:
     """Return the limits that are set.
 
     Raises:
-        ParameterError: One isn't of the form work=N.
+        ParameterError: A text isn't of the form work=N.
 
     >>> most_of(["work=1000000"])
     {'work': 1000000}
@@ -263,10 +263,10 @@ def most_of(declarations: Sequence[str]) -> dict[str, int]:
 
 
 def found_at_once(columns: Sequence[str], types: Mapping[str, str]) -> Sequence[str] | None:
-    """Return the columns whose bounds are found at once; None: none ever are.
+    """Return the columns whose bounds are found at once; None: bounds are never found.
 
     Raises:
-        ParameterError: One is called as the word for that.
+        ParameterError: A column has the name of the reserved word.
 
     >>> found_at_once(["amount"], {}), found_at_once(["never"], {})
     (['amount'], None)
@@ -304,7 +304,7 @@ def row_key_of(declarations: Sequence[str]) -> dict[str, tuple[str, ...]] | tupl
 
 
 def keys_of(declarations: Sequence[str], types: dict[str, str]) -> dict[str, tuple[Any, ...] | str]:
-    """Return the public values of columns, in the columns' types; or that each is one person's.
+    """Return the public values of columns, in the columns' types; or `@own`.
 
     Args:
         declarations: `COL=a,b,c`, or `COL=@file` with one value a line, or `COL=@own`.

@@ -1,4 +1,4 @@
-"""`sparseq demo`: a year and a half of daily counts of real purchases, and two questions beside."""
+"""`sparseq demo`: a year and a half of daily counts of real purchases, and two questions."""
 
 from __future__ import annotations
 
@@ -7,124 +7,40 @@ import datetime as dt
 import os
 import shutil
 import sys
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
-import pyarrow.parquet as pq
 
 import sparseq
 from sparseq.base.defaults import DELTA, DELTA_TEXT, KAPPA
 from sparseq.base.errors import DataError, ParameterError
-from sparseq.base.texts import json_text
+from sparseq.base.json_text import json_text
 from sparseq.base.whole_files import how_to_mend
+from sparseq.cli.demo_analyst import (
+    BUYERS,
+    Findings,
+    ask_questions,
+    monitor,
+    root_mean_square,
+    true_buyers,
+)
 from sparseq.cli.options import FilePath, command, facts_format_option, seed_option
 from sparseq.cli.progress import progress_bar
 from sparseq.cli.text import banner, label_lines, say
-from sparseq.ledger.purposes import Purpose
+from sparseq.pictures.bounded_numbers import interval_texts, number, upper
+from sparseq.pictures.demo_figure import demo_figure
 from sparseq.pictures.figure import Figure, Floats, Sheet
-from sparseq.pictures.figures import demo_figure
+from sparseq.pictures.guarantee_texts import NOT_PRIVATE
 from sparseq.pictures.image import write_picture
-from sparseq.pictures.tables import NOT_PRIVATE, interval_texts, number, upper
 from sparseq.pictures.terminal import terminal_chart
-from sparseq.series import Monitor, QueryText, Ticks
-from sparseq.series.companions import Beside
 
 if TYPE_CHECKING:
     from sparseq.accounting import Budget
-    from sparseq.series.loop import TickResult
-    from sparseq.store.answer import Answer
-    from sparseq.store.store import Store
-
-# -- the demo's analyst: a series of daily counts, and two questions made from what it said --------
-
-BUYERS = Purpose(
-    "daily_buyers", 0.6, 546, counts=14.74, forecast=0.05, cap=0.1, off=0.34, seen=(58.6, 428.0)
-)
-"""As `sparseq plan data/cdnow.parquet` recommends it for a series on 60 % of every budget."""
-SQL = "SELECT count(DISTINCT customer_id) AS buyers FROM purchases WHERE date = :day"
-
-
-@dataclass
-class Findings:
-    """The analyst's findings: a count and its ± for each day, about everybody."""
-
-    days: list[dt.date] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
-    bounds: list[float] = field(default_factory=list)
-    seconds: float = 0.0
-
-    def take(self, done: TickResult) -> None:
-        """Take in a day."""
-        (row,) = [r for r in done.rows if r.estimate == "corrected"]
-        self.days.append(done.tick.start.date())
-        self.values.append(float(row.value or 0.0))
-        self.bounds.append(float(row.error or 0.0))
-
-    @property
-    def busiest_month(self) -> dt.date:
-        """The first day of the month with the most buyers, by released numbers."""
-        months: dict[dt.date, float] = {}
-        for day, value in zip(self.days, self.values, strict=True):
-            first = day.replace(day=1)
-            months[first] = months.get(first, 0.0) + value
-        return max(months, key=lambda month: months[month])
-
-    def questions(self) -> list[str]:
-        """Return what is asked next: it depends on nothing but answers, so choosing is free."""
-        first = self.busiest_month
-        next_one = (first + dt.timedelta(days=31)).replace(day=1)
-        when = f"date >= DATE '{first}' AND date < DATE '{next_one}'"
-        return [
-            "SELECT count(DISTINCT customer_id) AS people, count(*) AS orders FROM purchases "
-            f"WHERE {when}",
-            "SELECT avg(amount) AS per_order, median(amount) AS typical FROM purchases",
-        ]
-
-
-def monitor(store: Store, days: Sequence[dt.date], tick: Callable[[Findings], None]) -> Findings:
-    """Ask for the buyers of each day; call `tick` after each."""
-    seen, started = Findings(), time.monotonic()
-    first, last = (dt.datetime.combine(day, dt.time()) for day in (days[0], days[-1]))
-    ticks = Ticks(first, "1d", last)
-    series = Beside().sources(store, [(BUYERS.name, QueryText.of(SQL))], ticks)
-    for done in Monitor(store, ticks, series).run():
-        seen.take(done)
-        tick(seen)
-    seen.seconds = time.monotonic() - started
-    return seen
-
-
-def ask_questions(store: Store, seen: Findings) -> list[tuple[str, Answer]]:
-    """Ask the two questions, which are paid from another part of every budget."""
-    return [(sql, store.sql(sql)) for sql in seen.questions()]
-
-
-def true_buyers(path: str, days: Sequence[dt.date]) -> Floats:
-    """Return the exact numbers of buyers: for measuring the error, which only a demo may do."""
-
-    rows = pq.read_table(path, columns=["customer_id", "date"])
-    counts = rows.group_by("date").aggregate([("customer_id", "count_distinct")])
-    by_day = dict(
-        zip(
-            counts["date"].to_pylist(),
-            counts["customer_id_count_distinct"].to_pylist(),
-            strict=True,
-        )
-    )
-    return np.array([by_day.get(day, 0) for day in days], dtype=np.float64)
-
-
-def root_mean_square(errors: Floats) -> float:
-    """Return the root of the mean of squares."""
-    return float(np.sqrt(np.mean(errors**2)))
-
-
-# -- `sparseq demo` --------------------------------------------------------------------------------
+    from sparseq.answers.answer import Answer
 
 FIRST, LAST = dt.date(1997, 1, 1), dt.date(1998, 6, 30)
 DATA = Path(sparseq.__file__).parent / "sample" / "cdnow.parquet"
@@ -134,7 +50,7 @@ DATA = Path(sparseq.__file__).parent / "sample" / "cdnow.parquet"
 class Results:
     """The figures of a demo.
 
-    `share` is what of every budget the series has, `inside` how many exact values lie in their
+    `share` is the series' share of every budget, `inside` the number of exact values in their
     intervals; `rmse_worst_case`, on the same share, is the exact expectation: sigma itself.
     """
 
@@ -184,9 +100,9 @@ def demo(
     """Ask for the number of buyers on each of 546 days, privately, on real purchases.
 
     CDNOW sold compact discs; the data are all purchases of 23,570 customers in 1997 and 1998. The
-    series has 60 % of every customer's budget. The rest is for questions, two of which are made
-    from what the series said. In the end the demo looks at the exact counts, which an analyst
-    never can, and measures how far the answers were off.
+    series has 60 % of every customer's budget. The rest is for questions; two questions are made
+    from the series' answers. In the end the demo reads the exact counts, which an analyst never
+    sees, and measures the error of the answers.
 
     \b
     Examples:
@@ -222,7 +138,7 @@ def demo(
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
-        with contextlib.suppress(OSError):  # of a demo that could not write anything
+        with contextlib.suppress(OSError):  # from a demo that could not write anything
             folder.rmdir()
     if format == "json":
         say(json_text(results))
@@ -231,10 +147,10 @@ def demo(
 
 
 def find_data(data: Path | None) -> Path:
-    """Return the file of purchases: the one given, or the one that comes with the package.
+    """Return the file of purchases: the given file, or the file in the package.
 
     Raises:
-        DataError: It is not there.
+        DataError: There is no such file.
     """
     path = data or DATA
     if not path.is_file():
@@ -243,10 +159,10 @@ def find_data(data: Path | None) -> Path:
 
 
 def fresh_folder(wanted: Path) -> Path:
-    """Make a folder that wasn't there, or was empty: `wanted`, or `wanted`-2 and so on.
+    """Make a new folder, or take an empty one: `wanted`, or `wanted`-2 and so on.
 
     Raises:
-        ParameterError: It can't be made.
+        ParameterError: The folder can't be made.
     """
     folder, k = wanted, 1
     try:
@@ -275,7 +191,7 @@ def _monitor(store: Any, days: list[dt.date]) -> Findings:
 
 
 def write_files(figure: Figure, folder: Path) -> tuple[Path, Path | None]:
-    """Write the page, and the PNG if Matplotlib is there; return where they are."""
+    """Write the page, and the PNG if Matplotlib is installed; return their paths."""
 
     page, png = folder / "buyers.html", folder / "buyers.png"
     sheet = Sheet(figure.title, [figure])
@@ -297,7 +213,7 @@ def measure(
     page: Path,
     png: Path | None,
 ) -> Results:
-    """Say how far the answers are from the truth about everybody."""
+    """Return the error of the answers against the truth about everybody."""
 
     errors = np.array(seen.values) - truth
     ours = root_mean_square(errors)
@@ -345,7 +261,7 @@ def _question_text(question: dict[str, Any]) -> str:
 
 
 def closing_lines(results: Results, keep: bool) -> list[tuple[str, str]]:
-    """Return the guarantee, the error and where things are."""
+    """Return the guarantee, the error and the paths of the files."""
     r = results
     files = ", ".join(filter(None, [r.page, r.png]))
     return [
@@ -362,7 +278,7 @@ def closing_lines(results: Results, keep: bool) -> list[tuple[str, str]]:
             f"from the same {r.share:.0%} of every budget, {r.ratio:.1f} times as much. The demo "
             "looked at the truth to say so.",
         ),
-        *[("Asked beside" if k == 0 else "", _question_text(q)) for k, q in enumerate(r.questions)],
+        *[("Also asked" if k == 0 else "", _question_text(q)) for k, q in enumerate(r.questions)],
         (
             "Store",
             f"{r.store}, and charts of it: {files}\nask it more: sparseq shell {r.store}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,26 +11,23 @@ import numpy as np
 import pyarrow as pa
 
 from sparseq.accounting.strategies import Floats, Strategy
+from sparseq.answers.answer_exports import markdown
+from sparseq.answers.answer_texts import key_texts, noised_text
+from sparseq.answers.workbook import workbook
 from sparseq.base.defaults import CONFIDENCE
 from sparseq.base.errors import StoreError
 from sparseq.base.whole_files import whole_file, writing
 from sparseq.cli.options import FilePath, Share, command, file_option
 from sparseq.cli.output import DOCUMENTS, Output
-from sparseq.cli.text import put_out
-from sparseq.pictures.answer_texts import key_texts, markdown, noised_text
+from sparseq.cli.text import put_out, say
+from sparseq.pictures.bounded_numbers import percent
 from sparseq.pictures.figure import PagePart
 from sparseq.pictures.page import document
-from sparseq.pictures.tables import Table, percent
-from sparseq.pictures.workbook import workbook
+from sparseq.pictures.tables import Table
 from sparseq.series.derive import DERIVED, NoisySeries, out_of_band
-from sparseq.series.series_file import (
-    ANSWER,
-    LEFT_OUT,
-    STRATEGY,
-    CsvFormat,
-    series_format,
-    series_table,
-)
+from sparseq.series.series_file import CsvFormat, series_format, series_table
+from sparseq.series.series_rows import ANSWER, LEFT_OUT, STRATEGY
+from sparseq.series.smoothed_series import SmoothSeries, season_length, smooth
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,12 +50,15 @@ if TYPE_CHECKING:
     help="Confidence of every ±.",
 )
 def derive(series: Path, output: Path | None, title: str | None, confidence: float) -> None:
-    """Compute from the file SERIES, which `sparseq monitor` has written, other series.
+    """Compute other series from the file SERIES, written by `sparseq monitor`.
 
-    The running total, sums and means over 7 ticks, the change against 7 ticks before, and the
-    deviation from the same weekday of the 4 weeks before, flagged where it is out of the band. No
-    store is needed and nothing is charged. Each value has two ±: `error` holds for the value alone,
-    `error_all` for all values of its series at once.
+    They are the running total, sums and means over 7 ticks, the change against 7 ticks before, and
+    the deviation from the same weekday of the 4 weeks before, flagged where it is out of the band.
+    No store is needed and nothing is charged. Each value has two ±: `error` holds for the value
+    alone, `error_all` for all values of its series at once.
+
+    `smoothed` is an estimate of each value from all ticks together, by a model: a level that moves,
+    a season, and a difference from tick to tick. Its ± holds for the value alone.
 
     \b
     Examples:
@@ -81,16 +81,18 @@ def derive(series: Path, output: Path | None, title: str | None, confidence: flo
         format = series_format(output)
         with whole_file(output) as working, writing(output):
             format.write(None, derive_rows(series_table(series), confidence), working)
+    for name, why in not_smoothed(series_table(series)):
+        say(f"{name} is not smoothed: {why}", err=True)
 
 
 def derived_document(rows: pa.Table, kind: str, title: str, confidence: float) -> str | bytes:
-    """Return derived rows as one of `DOCUMENTS`: a workbook has every number, a text each value ±.
+    """Return derived rows as one of `DOCUMENTS`: a workbook has all numbers, a text values ±.
 
     Args:
-        rows: Of `derive_rows`.
+        rows: The rows of `derive_rows`.
         kind: "html", "markdown" or "xlsx".
-        title: Of the document; "": it says what it is.
-        confidence: That the ± were made for.
+        title: The title of the document; "": a default.
+        confidence: The confidence of the ±.
     """
     title = title or "Derived series"
     about = [
@@ -119,10 +121,10 @@ def strategy_of(line: Sequence[Mapping[str, Any]]) -> Strategy | None:
 
 
 def measured(sigma: Floats, strategy: Strategy) -> Floats:
-    """Return the noise of what was measured, from that of the ticks of a whole series.
+    """Return the noise of the measurements from the noise of the ticks of a whole series.
 
     Raises:
-        StoreError: Ticks are missing: what was measured of them is in the noise of the others.
+        StoreError: Ticks are missing: their measurements are in the noise of the others.
     """
     white = sigma / np.sqrt(np.cumsum(strategy.inverse(len(sigma)) ** 2))
     if not np.allclose(white, white[0], rtol=1e-6):
@@ -133,19 +135,54 @@ def measured(sigma: Floats, strategy: Strategy) -> Floats:
     return white
 
 
-def derive_rows(rows: pa.Table, confidence: float) -> pa.Table:
-    """Return the derived rows of a series file: those of answers that are one noised number."""
+Line = list[dict[str, Any]]
+"""Rows of one noised number, by tick."""
 
+
+def keys_of(rows: pa.Table) -> list[str]:
+    """Return the names of the group keys in a series file."""
     names = rows.column_names
-    keys = names[names.index("tick") + 1 : names.index("estimate")]
-    lines: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    return names[names.index("tick") + 1 : names.index("estimate")]  # type: ignore[no-any-return]
+
+
+def lines_of(rows: pa.Table) -> dict[tuple[Any, ...], Line]:
+    """Return the rows of answers that are one noised number, by series, column and keys."""
+    keys = keys_of(rows)
+    lines: dict[tuple[Any, ...], Line] = {}
     for row in rows.to_pylist():
         if row["estimate"] == ANSWER and row["sigma"] is not None:
             place = (row["series"], row["column"], *(row[k] for k in keys))
             lines.setdefault(place, []).append(row)
+    return {place: sorted(line, key=lambda row: row["tick"]) for place, line in lines.items()}
+
+
+def smoothed_line(line: Line, confidence: float) -> SmoothSeries:
+    """Smooth a line; a series under a strategy has correlated noise, and is refused."""
+    values = np.array([np.nan if row["value"] is None else row["value"] for row in line])
+    if line[0].get(STRATEGY):
+        return SmoothSeries.refused(values, "its noise is correlated by a strategy")
+    lacking = np.array([row.get(LEFT_OUT) or 0.0 for row in line])
+    sigma = np.array([row["sigma"] for row in line])
+    season = season_length([row["tick"] for row in line])
+    return smooth(values, sigma, season, confidence, lacking)
+
+
+def not_smoothed(rows: pa.Table) -> Iterator[tuple[str, str]]:
+    """Yield each series that is not smoothed, with the reason of its first refused line."""
+    told: set[str] = set()
+    for (name, *_), line in lines_of(rows).items():
+        refusal = smoothed_line(line, CONFIDENCE).refusal
+        if refusal and name not in told:
+            told.add(name)
+            yield name, refusal
+
+
+def derive_rows(rows: pa.Table, confidence: float) -> pa.Table:
+    """Return the derived rows of a series file, for answers that are one noised number."""
+
+    keys = keys_of(rows)
     made: list[dict[str, Any]] = []
-    for line in lines.values():
-        line.sort(key=lambda row: row["tick"])
+    for line in lines_of(rows).values():
         values = [np.nan if r["value"] is None else r["value"] for r in line]
         sigma, strategy = np.array([r["sigma"] for r in line]), strategy_of(line)
         if strategy is not None:
@@ -164,6 +201,13 @@ def derive_rows(rows: pa.Table, confidence: float) -> pa.Table:
                         | {"error_all": float(error_all)}
                         | {"out_of_band": flag if name == "deviation" else None}
                     )
+        smoothed = smoothed_line(line, confidence)
+        for row, value, error in zip(line, smoothed.values, smoothed.error, strict=True):
+            if np.isfinite(value):
+                made.append(
+                    {key: row[key] for key in ("series", "tick", *keys, "column")}
+                    | {"derived": "smoothed", "value": float(value), "error": float(error)}
+                )
     floats = [(name, pa.float64()) for name in ("value", "error", "error_all")]
     first = [rows.schema.field(name) for name in ("series", "tick", *keys, "column")]
     more = [("derived", pa.string()), *floats, ("out_of_band", pa.bool_())]

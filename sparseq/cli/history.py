@@ -1,4 +1,4 @@
-"""`sparseq history`: what was answered, and any old answer again. Public, and free."""
+"""`sparseq history`: the past releases and their answers. Public, and free."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sparseq.base.texts import json_text
+from sparseq.base.json_text import json_text
 from sparseq.cli.options import command, format_option, open_store, output_option, store_argument
 from sparseq.cli.output import LISTS, Output, chosen_format
 from sparseq.cli.show import encode, warn_if_seeded
 from sparseq.cli.text import course_text, label_lines, loud_lines, one_line, terminal_width
-from sparseq.pictures.tables import format_bound, format_table, number
-from sparseq.store.store_promise import RELEASE_FACTS, release_facts
+from sparseq.pictures.bounded_numbers import format_bound, number
+from sparseq.pictures.tables import format_table
+from sparseq.store.release_facts import RELEASE_FACTS, release_facts
 
 if TYPE_CHECKING:
     from sparseq.store.store import Store
 
 LAST = 20
+_WIDE = 120  # columns of the table where no terminal shows it: json and csv have whole queries
+_MOST_NUMBERS = 3
 _ALWAYS = object()
 
 
@@ -31,10 +34,10 @@ class HistoryColumn:
     """One column of the table of releases.
 
     Attributes:
-        head: Its name there.
-        text: Makes a cell of a release's facts.
+        head: Its name in the table.
+        text: Makes a cell from a release's facts.
         align: "l" or "r".
-        usual: A fact that is not worth a column: it is shown if a release has another.
+        usual: The usual value, which needs no column: the column is shown if a release has another.
     """
 
     head: str
@@ -65,7 +68,7 @@ COLUMNS = {
     ),
     "query": HistoryColumn("query", lambda r: one_line(r["query"])),
 }
-"""The table's columns: a fact that nothing else is said of has one of its own name."""
+"""The table's columns, by fact; other facts have a column of their own name."""
 
 
 @command(short_help="List what was answered; show an old answer again, free.")
@@ -127,7 +130,7 @@ def history_text(store: Store, last: int | None, format: str, width: int | None)
     facts = [("budget", course_text(course))] if course else []
     facts += [("root", f"{root} after release {releases[-1]['release']}")] if root else []
     so_far = ["", label_lines(facts)] if facts else []
-    return "\n".join([*loud, _table(releases, width), *more, *so_far])
+    return "\n".join([*loud, _table(releases, width or _WIDE), *more, *so_far])
 
 
 def _table(releases: list[dict[str, Any]], width: int | None) -> str:
@@ -141,7 +144,9 @@ def _table(releases: list[dict[str, Any]], width: int | None) -> str:
 
 
 def _numbers(text: Callable[[float], str], numbers: list[float]) -> str:
-    return ", ".join(dict.fromkeys(map(text, numbers)))
+    found = list(dict.fromkeys(map(text, numbers)))
+    more = ["…"] * (len(found) > _MOST_NUMBERS)
+    return ", ".join([*found[:_MOST_NUMBERS], *more])
 
 
 def _csv(releases: list[dict[str, Any]]) -> str:

@@ -8,27 +8,26 @@ import click
 
 import sparseq
 from sparseq.base.errors import ParameterError, StoreError, StoreInUse
+from sparseq.base.extensions import SERVED, offers
 from sparseq.base.texts import shown
 from sparseq.cli.options import FilePath, command, open_store, store_argument
-from sparseq.cli.text import label_lines, say
-from sparseq.lake.doctor import examine, examined_file, swept
-from sparseq.server.audit import AuditLog
-from sparseq.server.quota_desk import tell_losses
+from sparseq.cli.text import label_lines, say, tell_curator
 from sparseq.store._duckdb.backup import backup as back_up
-from sparseq.store._duckdb.backup import keep_mark
-from sparseq.store._duckdb.backup import upgrade as up
-from sparseq.store.address import address, lake_folder
+from sparseq.store._duckdb.doctor import examined_file
+from sparseq.store._duckdb.outside_mark import keep_mark
+from sparseq.store._duckdb.upgrade import upgraded
+from sparseq.store.address import address, kind_at
 
 
 @command(short_help="Make a whole copy of a store.")
 @store_argument
 @click.argument("dest", type=FilePath())
 def backup(store: Path, dest: Path) -> None:
-    """Write a copy of STORE to DEST, which appears whole or not at all; also while it is served.
+    """Write a copy of STORE to DEST, which appears whole or not at all; STORE may be served.
 
-    The copy has all answers and charges so far, and none that come later. Never ask both: each
-    spends the same budget. From now on STORE.session stays beside STORE, so that an earlier copy
-    in its place does not open.
+    The copy has all answers and charges so far, and no later ones. Never query both: each spends
+    the same budget. From now on STORE.session stays next to STORE, so that an earlier copy in its
+    place does not open.
 
     \b
     Examples:
@@ -39,9 +38,7 @@ def backup(store: Path, dest: Path) -> None:
         with open_store(store) as opened:
             made = back_up(opened, dest)
     except StoreInUse:
-        from sparseq.server.serve import served_backup  # most stores are not served
-
-        by_server = served_backup(store, dest)
+        by_server = offers(SERVED)["backup"].load()(store, dest) if offers(SERVED) else None
         if by_server is None:
             raise
         made = by_server
@@ -58,13 +55,14 @@ def backup(store: Path, dest: Path) -> None:
     "says so for ever.",
 )
 def recover(store: Path, accept_loss: bool) -> None:
-    """Open STORE, which was not closed, with what lies beside it, and close it.
+    """Open STORE, which was not closed, with the files next to it, and close it.
 
-    With --accept-loss, what the missing answers cost is in no account: whoever has seen them may
-    learn more about a person than was promised. No other copy of STORE opens with its mark after.
+    With --accept-loss, the charges of the missing answers are in no account: people who have seen
+    those answers may learn more about a person than was promised. Afterwards no other copy of STORE
+    opens with its mark.
 
-    Every other command does so too. If a part is missing, the error names it, and says how to
-    bring it back.
+    Every other command does so too. If a part is missing, the error names it and the way to restore
+    it.
 
     \b
     Examples:
@@ -74,8 +72,8 @@ def recover(store: Path, accept_loss: bool) -> None:
 
     with sparseq.connect(store, accept_loss=accept_loss) as opened:
         releases, losses = opened.released, opened.losses
-    if accept_loss:
-        tell_losses(AuditLog.beside(store), losses)
+    if accept_loss and "tell_losses" in offers(SERVED):
+        offers(SERVED)["tell_losses"].load()(store, losses)
     if not losses:
         say(f"{shown(address(store))} is whole, up to release {releases:,}")
         return
@@ -88,12 +86,12 @@ def recover(store: Path, accept_loss: bool) -> None:
 @store_argument
 @click.argument("file")
 def mark(store: Path, file: str) -> None:
-    """Have the high-water mark of STORE in FILE, on another disk or machine, from now on.
+    """Keep the high-water mark of STORE in FILE, on another disk or machine, from now on.
 
-    FILE says how far STORE has come, before each answer leaves; it may be an object, as
-    s3://bucket/shop.mark. STORE and all its backups open with it alone, and only while they have
-    every charge that it tells of: a backup that is behind does not open. If STORE has a mark
-    already, FILE is where it was moved.
+    FILE records the progress of STORE before each answer leaves; it may be an object, as
+    s3://bucket/shop.mark. STORE and all its backups open only with it, and only if they have every
+    charge that it records: a backup that is behind does not open. If STORE has a mark already, FILE
+    is the new place of that mark.
 
     \b
     Examples:
@@ -111,7 +109,10 @@ def mark(store: Path, file: str) -> None:
 @command(short_help="Make a store of an earlier version one of this.")
 @store_argument
 def upgrade(store: Path) -> None:
-    """Make STORE, of an earlier version, one that this version reads; charges and answers stay.
+    """Upgrade STORE from an earlier version to this version; charges and answers stay.
+
+    Earlier versions applied --bounds and --keys to every column of that name. The command prints
+    the effect on STORE and the changes made now.
 
     The file is changed in place, completely or not at all. The earlier version can't read it
     afterwards.
@@ -121,8 +122,10 @@ def upgrade(store: Path) -> None:
       sparseq upgrade shop.sparseq
     """
 
-    if lake_folder(store) is None:
-        done = up(store)
+    if kind_at(store) is None:
+        found = upgraded(store)
+        done = found.changed
+        tell_curator(found.messages)
     else:
         sparseq.connect(store).close()  # a lake of another version does not open
         done = False
@@ -138,10 +141,10 @@ def upgrade(store: Path) -> None:
     help="Remove the files that nothing refers to. Other drivers have to open the lake again.",
 )
 def doctor(store: Path, deep: bool, sweep: bool) -> None:
-    """Check a store: that it opens, who can read its files, and which DuckDB reads it.
+    """Check a store: that it opens, the permissions of its files, and the version of DuckDB.
 
-    Of a lake: its log, buckets, accounts and fence, and what is left over. It ends with code 4
-    where something is wrong.
+    In a lake: its log, buckets, accounts and fence, and files left over. The exit code is 4 if
+    there is a fault.
 
     \b
     Examples:
@@ -150,13 +153,13 @@ def doctor(store: Path, deep: bool, sweep: bool) -> None:
       sparseq doctor lake://shop --deep --sweep
     """
 
-    folder = lake_folder(store)
-    if folder is None and (deep or sweep):
+    kind, folder = kind_at(store) or (None, store)
+    if kind is None and (deep or sweep):
         raise ParameterError("--deep and --sweep are for lakes", "leave them out")
-    found = list(examined_file(store) if folder is None else examine(folder, deep))
+    found = list(examined_file(store) if kind is None else kind.examine(folder, deep))
     say(label_lines([(one.of, f"{'!! ' * one.wrong}{shown(one.said)}") for one in found]))
     for one in found:
         if one.wrong:
             raise StoreError(f"{address(store)} is not in order", one.hint)
-    if sweep and folder is not None:
-        say(f"{swept(folder):,} files are removed")
+    if sweep and kind is not None:
+        say(f"{kind.sweep(folder):,} files are removed")

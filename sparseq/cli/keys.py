@@ -1,4 +1,4 @@
-"""`sparseq keys`: keys that are privately found."""
+"""`sparseq keys`: privately found keys."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 
-from sparseq.base.texts import json_text, shown
+from sparseq.answers.answer_texts import plain_text
+from sparseq.base.json_text import json_text
+from sparseq.base.texts import shown
 from sparseq.cli.options import Group, facts_format_option, open_store, store_argument
 from sparseq.cli.text import banner, guarantee_line, label_lines, say
-from sparseq.pictures.answer_texts import plain_text
-from sparseq.pictures.tables import NOT_PRIVATE
+from sparseq.pictures.guarantee_texts import NOT_PRIVATE
 from sparseq.store.found_keys import PICKS, PRICE, Keys
 
 
@@ -22,7 +23,7 @@ from sparseq.store.found_keys import PICKS, PRICE, Keys
 def keys() -> None:
     """Keys to group by that nobody has listed: those that enough people have.
 
-    For stores that were made with --for questions,keys-delta=D.
+    It needs a store made with --for questions,keys-delta=D.
 
     \b
     Examples:
@@ -53,9 +54,10 @@ def keys() -> None:
 def discover(
     store: Path, sql: str, picks: int, delta: float | None, price: float, format: str
 ) -> None:
-    """Look for keys of columns of STORE that were not found yet; it is charged.
+    """Search for new keys of columns of STORE; this is charged.
 
-    Of several columns, keys are the values that occur together. A row that lacks one has none.
+    For several columns, keys are the values that occur together. A row with a missing value has no
+    key.
 
     \b
     Examples:
@@ -84,7 +86,7 @@ def discover(
 
 
 def _key_lines(found: Sequence[Any]) -> str:
-    """Return keys as lines; of several columns, with a comma between their values."""
+    """Return keys as lines; for several columns, the values are separated by commas."""
     lines = (key if isinstance(key, list) else [key] for key in found)
     return "\n".join(", ".join(shown(plain_text(v), None) for v in one) for one in lines)
 
@@ -93,7 +95,7 @@ def _key_lines(found: Sequence[Any]) -> str:
 @store_argument
 @facts_format_option
 def list_(store: Path, format: str) -> None:
-    """List the keys of STORE that were found: public, and free.
+    """List the found keys of STORE: public, and free.
 
     \b
     Examples:

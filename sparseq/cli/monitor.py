@@ -1,23 +1,18 @@
-"""`sparseq monitor`: the same questions at every tick, and the answers in a file."""
+"""`sparseq monitor`: ask the same questions at every tick, and write the answers to a file."""
 
 from __future__ import annotations
 
 import datetime as dt
-import os
 import signal
-import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console, Group
-from rich.live import Live
-from rich.text import Text
 
 from sparseq.base.defaults import CONFIDENCE
 from sparseq.base.errors import DataError, ParameterError, did_you_mean
@@ -33,157 +28,38 @@ from sparseq.cli.options import (
     series_output_option,
     store_argument,
 )
-from sparseq.cli.progress import progress_bar
 from sparseq.cli.sql import query_text
-from sparseq.cli.text import banner, put_out, say
-from sparseq.pictures.figures import Rival, monitor_sheet
-from sparseq.pictures.image import picture_kind, write_picture
-from sparseq.pictures.tables import NOT_PRIVATE, format_bound
-from sparseq.pictures.terminal import terminal_chart
+from sparseq.cli.text import banner, say
+from sparseq.pictures.bounded_numbers import format_bound
+from sparseq.pictures.guarantee_texts import NOT_PRIVATE
+from sparseq.question.catalog import TIME_TYPES
+from sparseq.question.plan import Options
 from sparseq.series import Monitor, QueryText, Ticks
-from sparseq.series.companions import Beside, sounds_alarm
-from sparseq.series.folder import Folder, Inbox
+from sparseq.series.arrivals import Inbox
+from sparseq.series.folder import Folder, waits
+from sparseq.series.monitor_series import MonitorSeries
 from sparseq.series.query_series import QuerySeries
-from sparseq.series.series_file import CsvFormat, as_table
+from sparseq.series.series_figures import Rival
 from sparseq.series.series_outlook import (
     SeriesOutlook,
     about_everybody,
     outlooks,
-    refuse_what_ends_badly,
+    refuse_bad_series,
     worst_case_bound,
 )
-from sparseq.series.ticks import OF_TICKS, length_of, moment
-from sparseq.sql.catalog import TIME_TYPES
+from sparseq.series.ticks import TICK_PARAMETERS, length_of, moment
+from sparseq.series.watch_rows import sounds_alarm
 from sparseq.sql.parameters import given
-from sparseq.sql.plan import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import pyarrow as pa
-    from rich.console import Console
-
-    from sparseq.series import Monitor, Row, TickResult, Ticks
-    from sparseq.series.folder import Arrival, Folder
+    from sparseq.series import Monitor, TickResult, Ticks
+    from sparseq.series.arrivals import Arrival
+    from sparseq.series.folder import Folder
     from sparseq.series.query_series import RowSource
     from sparseq.store.store import Store
-
-# -- the view of a monitor: a chart and a bar on a terminal, a picture in a file -------------------
-
-_MOST_ROWS, _HEIGHT, _NARROW = 2_000, 18, 50
-
-
-def make_view(monitor: Monitor, out: Path | None) -> Callable[[TickResult], None]:
-    """Return what is done with a tick's rows besides the file: without one, they are printed."""
-    if out is not None:
-        return lambda _: None
-
-    text, head = CsvFormat().text, True
-
-    def show(ticked: TickResult) -> None:
-        nonlocal head
-        put_out(text(as_table(ticked.rows, monitor.schema), head), nl=False)
-        head = False
-
-    return show
-
-
-@contextmanager
-def progress(
-    monitor: Monitor, store: Store, quiet: bool, out: Path | None, rivals: Mapping[str, Rival]
-) -> Iterator[Callable[[TickResult], None]]:
-    """Show how far the monitor is, on a terminal's standard error; in the end, what was done."""
-
-    done = fresh = 0
-    total = len(monitor.ticks) if monitor.ticks.last is not None else None
-    bar = progress_bar()
-    task = bar.add_task("monitoring", total=total)
-    console = bar.console
-    chart = Chart(monitor, store, console, rivals)
-    charted = out is not None or not sys.stdout.isatty()  # printed rows would run through it
-    live = Live(
-        get_renderable=lambda: Group(*([chart.drawn()] if charted else []), bar),
-        console=console,
-        refresh_per_second=4,
-        transient=True,
-    )
-
-    def advance(ticked: TickResult) -> None:
-        nonlocal done, fresh
-        done, fresh = done + 1, fresh + (not ticked.again)
-        chart.add(ticked.rows)
-        bar.update(task, completed=ticked.tick.number + 1, description=ticked.tick.label)
-
-    if quiet or not sys.stderr.isatty():
-        yield advance
-    else:
-        with live:
-            yield advance
-    if not quiet:
-        say(f"{done:,} ticks answered, {done - fresh:,} of them read back", err=True)
-
-
-class Chart:
-    """The first number of the first series, as it grows."""
-
-    def __init__(
-        self, monitor: Monitor, store: Store, console: Console, rivals: Mapping[str, Rival]
-    ) -> None:
-        self._schema, self._store, self._console = monitor.schema, store, console
-        self._rivals = rivals
-        self._rows: list[Row] = []
-
-    def add(self, rows: Any) -> None:
-        """Add the rows of a tick."""
-        first = next(iter([*self._rows[:1], *rows]), None)
-        if first is not None:
-            place = (first.series, first.column, first.keys)
-            self._rows += [r for r in rows if (r.series, r.column, r.keys) == place]
-            del self._rows[:-_MOST_ROWS]
-
-    def drawn(self) -> Any:
-        """Return the chart, or nothing where there is no room or nothing to see."""
-
-        width, height = self._console.size
-        if len(self._rows) < 2 or width < _NARROW or height < _HEIGHT + 8:
-            return Text("")
-        rows = as_table(self._rows, self._schema)
-        budget = self._store.guarantee
-        figure = monitor_sheet(rows, budget, self._rivals, False, None).figures[0]
-        figure = replace(figure, notes=[])
-        color = not os.environ.get("NO_COLOR")
-        return Text.from_ansi(terminal_chart(figure, min(width - 1, 110), _HEIGHT, color=color))
-
-
-class Picture:
-    """The file of `--plot`: drawn anew when there is something new to show."""
-
-    def __init__(
-        self,
-        path: Path | None,
-        rows: Callable[[], pa.Table],
-        store: Store,
-        alarm: float | None,
-        rivals: Mapping[str, Rival],
-    ) -> None:
-        if path is not None:
-            picture_kind(path)
-        self._path, self._rows, self._store, self._alarm = path, rows, store, alarm
-        self._rivals = rivals
-        self.stale = False
-
-    def refresh(self) -> None:
-        """Draw, if ticks were answered since the last time."""
-        if self._path is not None and self.stale and (rows := self._rows()).num_rows:
-            seeded = self._store.seed is not None
-            write_picture(
-                monitor_sheet(rows, self._store.guarantee, self._rivals, seeded, self._alarm),
-                self._path,
-            )
-            self.stale = False
-
-
-# -- `sparseq monitor`: the same questions at every tick, and the answers in a file ----------------
+from sparseq.cli.monitor_view import Picture, make_view, progress
 
 FILES_SET_ASIDE, ALARM = DataError.exit_code, 7
 UNLIKE_WORDS = "Its ± may be too small: plan anew, on data as they are now (sparseq plan)"
@@ -206,6 +82,7 @@ class MonitorOptions:
     complete: str
     lateness: str
     late: str
+    skip: tuple[str, ...]
     settle: float
     once: bool
     confidence: float | None
@@ -216,7 +93,7 @@ class MonitorOptions:
     quiet: bool
 
     def say(self, text: str) -> None:
-        """Say something on standard error."""
+        """Write a text to standard error."""
         if not self.quiet:
             say(text, err=True)
 
@@ -268,6 +145,12 @@ class MonitorOptions:
     help="Files for ticks that have answers: taken in, or set aside.",
 )
 @click.option(
+    "--skip",
+    multiple=True,
+    metavar="FILE",
+    help="Answer ticks without a file that was set aside: its name. Else they wait for it.",
+)
+@click.option(
     "--settle",
     type=click.FloatRange(min=0),
     default=2.0,
@@ -294,23 +177,25 @@ class MonitorOptions:
     "or to --to]",
 )
 @click.option(
-    "--anyway", is_flag=True, help="Ask although it takes most of what the store has for questions."
+    "--anyway",
+    is_flag=True,
+    help="Ask although it takes most of what the store has for questions, or its ± may be wide.",
 )
 @click.option(
     "--plot", type=FilePath(), metavar="FILE", help="Draw the series: .html, .png or .svg."
 )
 @quiet_option
 def monitor(store: Path, **options: Any) -> None:
-    """Ask every QUERY once a tick, and write the answers to a file: a row a tick, group and number.
+    """Ask every QUERY once a tick, and write a file of answers: one row per tick, group and number.
 
     A query has the parameters :day and :next_day (or :tick and :next_tick), and those given with
-    --param. How it is asked was said where it got its part of the budget (`create --for`, `purpose
-    add`); one without is paid from what is for questions. Started again, the monitor goes on where
-    it stopped: no tick is asked twice.
+    --param. A series with a part of the budget (`create --for`, `purpose add`) has the method
+    declared there; other series are paid from the budget for questions. A restarted monitor
+    continues where it stopped and asks no tick twice.
 
-    With --follow the data arrive in files such as 1997-01-01.parquet, and each is taken in once.
+    With --follow the data arrive in files such as 1997-01-01.parquet, and each is ingested once.
     The monitor then runs until the last tick is answered or it is stopped (Ctrl-C, SIGTERM): it
-    ends between two steps, with all that was answered in the file.
+    ends between two steps, with all answers in the file.
 
     \b
     Examples:
@@ -367,11 +252,11 @@ def run(store: Store, wanted: MonitorOptions, stop: Stop) -> int:
     picture.refresh()
     if alarm:
         return ALARM
-    return FILES_SET_ASIDE if folder is not None and folder.set_aside else 0
+    return FILES_SET_ASIDE if folder is not None and (folder.set_aside or folder.held) else 0
 
 
 def ticks_of(wanted: MonitorOptions) -> Ticks:
-    """Return the ticks: those that have ended by the clock, if nothing else says where they end."""
+    """Return the ticks; without a given end, those that have ended by the clock."""
 
     start = moment(wanted.first)
     if wanted.last is not None:
@@ -386,7 +271,7 @@ def ticks_of(wanted: MonitorOptions) -> Ticks:
 
 
 def check_over(store: Store, over: str | None, ticks: Ticks) -> None:
-    """Raise `ParameterError` if no table has the column, or if it can't tell ticks apart."""
+    """Raise `ParameterError` if no table has the column, or if it can't distinguish ticks."""
 
     columns = [c for table in store.catalog.private for c in table.columns]
     if over is None:
@@ -407,19 +292,19 @@ def check_over(store: Store, over: str | None, ticks: Ticks) -> None:
 
 
 def sources_of(store: Store, wanted: MonitorOptions, ticks: Ticks) -> list[RowSource]:
-    """Return a series for each query file, of its name, and what goes along with them."""
+    """Return a series for each query file, named after it, and the sources that go with them."""
 
-    beside = Beside(
+    beside = MonitorSeries(
         wanted.alarm_below,
         wanted.horizon,
         Options(confidence=wanted.confidence),
-        given(wanted.params, OF_TICKS),
+        given(wanted.params, TICK_PARAMETERS),
     )
     texts = [(path.stem, QueryText.of(query_text(None, str(path)))) for path in wanted.queries]
     sources = beside.sources(store, texts, ticks)
     expected = outlooks(store, sources, ticks)
     if not wanted.anyway:
-        refuse_what_ends_badly(expected)
+        refuse_bad_series(expected)
     for one in expected:
         if one.ticks > 0:
             wanted.say(expected_text(one))
@@ -427,7 +312,7 @@ def sources_of(store: Store, wanted: MonitorOptions, ticks: Ticks) -> list[RowSo
 
 
 def expected_text(told: SeriesOutlook) -> str:
-    """Return what a series is going to be like, in words."""
+    """Return the expected quality of a series, in words."""
     name = shown(told.name)
     if not told.first:
         return f"{name}: nothing is known of its errors before its first tick"
@@ -439,7 +324,7 @@ def expected_text(told: SeriesOutlook) -> str:
 
 
 def rival_of(series: QuerySeries, ticks: Ticks) -> Rival:
-    """Return what a series is drawn beside."""
+    """Return the comparison to draw with a series."""
     found = worst_case_bound(series, ticks)
     bound, many = (None, 0) if found is None else found
     return Rival(bound, many, about_everybody(series))
@@ -448,12 +333,16 @@ def rival_of(series: QuerySeries, ticks: Ticks) -> Rival:
 def steps_of(
     store: Store, wanted: MonitorOptions, monitor: Monitor, wait: Callable[[float], bool]
 ) -> tuple[Folder | None, Iterator[TickResult]]:
-    """Return the folder that is followed, if any, and the ticks as they are answered."""
+    """Return the followed folder, if any, and the iterator of answered ticks."""
 
     if wanted.follow is None:
         return None, monitor.run()
     target = store.catalog.table(wanted.table) if wanted.table else store.catalog.only_private()
     inbox = Inbox(store, target.name)
+    for key in wanted.skip:
+        inbox.skip(key)
+    for key in inbox.held:
+        wanted.say(waits(key))
     folder = Folder(
         wanted.follow,
         inbox,
@@ -479,7 +368,7 @@ def steps_of(
 
 @dataclass
 class Stop:
-    """Set by a signal; the monitor looks at it between two steps."""
+    """A flag set by a signal; the monitor checks it between two steps."""
 
     now: threading.Event = field(default_factory=threading.Event)
     signal: int = 0
@@ -487,7 +376,7 @@ class Stop:
 
 @contextmanager
 def catch_stop() -> Iterator[Stop]:
-    """Turn the first SIGINT or SIGTERM into a wish to stop; the second is as ever."""
+    """Turn the first SIGINT or SIGTERM into a request to stop; the second has its usual effect."""
     stop = Stop()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 

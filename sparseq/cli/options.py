@@ -1,9 +1,8 @@
-"""The words of the command line: what several commands take, and how options were called before."""
+"""Options that several commands take, and the former names of options."""
 
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,106 +12,28 @@ import click
 
 import sparseq
 from sparseq.base.arguments import check_path
-from sparseq.base.errors import ParameterError, StoreError, did_you_mean
+from sparseq.base.errors import StoreError
 from sparseq.base.texts import shown
 from sparseq.cli.output import FORMATS
 from sparseq.cli.text import say
+from sparseq.store.address import kind_at, without_scheme
 
 if TYPE_CHECKING:
     from sparseq.store.store import Store
-
-# -- `--config FILE` -------------------------------------------------------------------------------
-
-Words = dict[str, click.Option]
-
-
-def read_config(ctx: click.Context, param: click.Parameter, path: Path | None) -> None:
-    """Take the command's options from the file; what the command line says wins.
-
-    Raises:
-        ParameterError: The file can't be read, or no option or command has such a name.
-    """
-    if path is None:
-        return
-    try:
-        with open(path, "rb") as file:
-            content = tomllib.load(file)
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise ParameterError(f"can't read {shown(path)}: {why}", "write it in TOML") from None
-    words, table, here = words_of(ctx.command), content, ctx.find_root().command
-    found: dict[str, Any] = {}
-    for name in names_of(ctx):
-        assert isinstance(here, click.Group)
-        inner = here.list_commands(ctx)
-        values = {k: v for k, v in table.items() if k not in inner}
-        everywhere = all_words(here, ctx) if set(values) - set(words) else set(words)
-        for unknown in sorted(set(values) - everywhere):
-            raise _unknown(unknown, {*everywhere, *inner}, path)
-        found |= {k: v for k, v in values.items() if k in words}
-        command = here.get_command(ctx, name)
-        assert command is not None
-        table, here = table.get(name, {}), command
-        if not isinstance(table, dict):
-            raise ParameterError(f"{shown(path)}: {name} is a command", f"write [{name}]")
-    for unknown in sorted(set(table) - set(words)):
-        raise _unknown(unknown, words, path)
-    ctx.default_map = {str(words[k].name): _given(words[k], v) for k, v in (found | table).items()}
-
-
-def names_of(ctx: click.Context) -> list[str]:
-    """Return the command's name, after those of the groups that it is in."""
-    return [*names_of(ctx.parent), str(ctx.command.name)] if ctx.parent is not None else []
-
-
-def words_of(command: click.Command) -> Words:
-    """Return a command's options by the words that a file has for them."""
-    options = [p for p in command.params if isinstance(p, click.Option) and p.name != "config"]
-    return {word[2:]: option for option in options for word in option.opts if word[:2] == "--"}
-
-
-def all_words(group: click.Group, ctx: click.Context) -> set[str]:
-    """Return the words of all commands of a group, and of the groups in it."""
-    words: set[str] = set()
-    for name in group.list_commands(ctx):
-        command = group.get_command(ctx, name)
-        assert command is not None
-        words |= set(words_of(command))
-        words |= all_words(command, ctx) if isinstance(command, click.Group) else set()
-    return words
-
-
-def _given(option: click.Option, value: Any) -> Any:
-    """Return a value as the command line would have it."""
-    if isinstance(value, dict):
-        value = [f"{k}={v}" for k, v in value.items()]
-    if isinstance(value, list):
-        return [str(v) for v in value] if option.nargs == 1 else value
-    if isinstance(value, bool):
-        return value
-    return [str(value)] if option.multiple else str(value)
-
-
-def _unknown(word: str, known: Any, path: Path) -> ParameterError:
-    return ParameterError(f"{shown(path)}: there is no option {word!r}", did_you_mean(word, known))
-
-
-# -- the words of the command line -----------------------------------------------------------------
+from sparseq.cli.config_file import read_config
 
 Decorator = Callable[[Any], Any]
-LAKE = "lake://"
-"""Beginning of the address of a lake."""
 ALARM_BELOW = "90%"
 GOES = "the old name goes in 0.3"
 
 
 class FormerName(NamedTuple):
-    """An option that had another name, which goes in the next version.
+    """An option with a former name, which the next version removes.
 
     Attributes:
-        now: The option.
-        value: How its value is written; {} is the value that was given.
-        alone: The value that was meant where none was given; None: a value is needed.
+        now: The present option.
+        value: The form of its value; {} is the given value.
+        alone: The value if none was given; None: a value is needed.
     """
 
     now: str
@@ -141,7 +62,7 @@ FORMER_NAMES = {
     "derive": _OUT,
     "demo": _OUT,
 }
-"""By command."""
+"""Former names of options, by command."""
 
 
 GONE = {
@@ -153,11 +74,11 @@ GONE = {
         "--again": "each file once",
     }
 }
-"""Options that are said in another place now, by command."""
+"""Options that are now declared elsewhere, by command."""
 
 
 def of_today(command: str, args: list[str]) -> list[str]:
-    """Return the arguments with today's names of options; what is replaced is noted on stderr.
+    """Return the arguments with present option names; replacements are noted on stderr.
 
     >>> of_today("monitor", ["a", "--alarm-below", "80%", "--quiet"])
     ['a', '--alarm-below', '80%', '--quiet']
@@ -191,7 +112,7 @@ def of_today(command: str, args: list[str]) -> list[str]:
 
 
 class Command(click.Command):
-    """A command whose options may stand in a file, and may have the names of an earlier version."""
+    """A command whose options may be in a file and may have their former names."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -208,7 +129,7 @@ class Command(click.Command):
         )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments, by today's names."""
+        """Parse the arguments by their present names."""
         return super().parse_args(ctx, of_today(str(self.name), args))
 
 
@@ -219,7 +140,7 @@ class Group(click.Group):
 
 
 class Share(click.FloatRange):
-    """A share, as 5% or 0.05; what is above 1 was meant in percent, and is refused."""
+    """A share, as 5% or 0.05; a number above 1 is refused, as it was meant in percent."""
 
     name = "share"
 
@@ -243,14 +164,14 @@ class Share(click.FloatRange):
 
 
 class NumberPair(click.ParamType[tuple[float, float]]):
-    """Two numbers with a comma between, as 1,1e-6."""
+    """Two numbers separated by a comma, as 1,1e-6."""
 
     name = "numbers"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[float, float]:
-        """Return the two."""
+        """Return the two numbers."""
         if isinstance(value, tuple):
             return value
         first, comma, second = str(value).partition(",")
@@ -262,7 +183,7 @@ class NumberPair(click.ParamType[tuple[float, float]]):
 
 
 class NameAndNumber(click.ParamType[str | tuple[str, float]]):
-    """A name, and a number with it if there is one: month, or month=5."""
+    """A name with an optional number: month, or month=5."""
 
     name = "name"
 
@@ -305,7 +226,7 @@ class FilePath(click.Path):
 
 
 class FileAndShare(FilePath):
-    """A file, and a share with it if there is one: people.population=50%.
+    """A file with an optional share: people.population=50%.
 
     Example:
         >>> FileAndShare().convert("people.population=50%", None, None)
@@ -322,26 +243,27 @@ class FileAndShare(FilePath):
 
 
 class StoreAddress(FilePath):
-    """The place of a store: a path, or lake://FOLDER."""
+    """The place of a store: a path, or an address such as lake://FOLDER."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return a path.
 
         Raises:
-            StoreError: There is no lake there.
+            StoreError: There is no such store.
         """
-        path = str(value).removeprefix(LAKE)
-        if path != str(value) and not Path(path, "lake.json").is_file():
+        path = without_scheme(str(value))
+        if path != str(value) and kind_at(path) is None:
             raise StoreError(f"there is no lake at {shown(value)}", "`sparseq create` makes one")
         return super().convert(path, param, ctx)
 
 
 class NewStoreAddress(StoreAddress):
-    """The place of a new store: of a lake the address as it was written."""
+    """The place of a new store: a path, or a lake's address as written."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return a path, or a lake's address."""
-        return value if str(value).startswith(LAKE) else super().convert(value, param, ctx)
+        has_scheme = without_scheme(str(value)) != str(value)
+        return value if has_scheme else super().convert(value, param, ctx)
 
 
 command = partial(click.command, cls=Command)
@@ -386,11 +308,14 @@ every_option = click.option(
 keys_option = click.option(
     "--keys",
     multiple=True,
-    metavar="COL=a,b,c",
+    metavar="[TABLE.]COL=a,b,c",
     help="Public values; COL=@FILE reads them. COL=@own: no value is of two people.",
 )
 bounds_option = click.option(
-    "--bounds", multiple=True, metavar="COL=LOW..HIGH", help="Public bounds: numbers, or days."
+    "--bounds",
+    multiple=True,
+    metavar="[TABLE.]COL=LOW..HIGH",
+    help="Public bounds: numbers, or days.",
 )
 dates_option = click.option(
     "--dates",
@@ -403,7 +328,7 @@ dates_option = click.option(
 
 
 def _limit_memory(ctx: click.Context, _: click.Parameter, size: str | None) -> None:
-    """Say how much memory this command may take: to what it calls, and to processes it starts."""
+    """Limit the memory of this command and of the processes that it starts."""
     if size is None:
         return
     before = os.environ.get(MEMORY)
@@ -419,7 +344,7 @@ def _limit_memory(ctx: click.Context, _: click.Parameter, size: str | None) -> N
 
 
 MEMORY = "SPARSEQ_MEMORY"
-"""As in `sparseq.store._duckdb.file_backend`, which takes time to import."""
+"""The same name as in `sparseq.store._duckdb.file_backend`, which takes time to import."""
 memory_option = click.option(
     "--memory",
     metavar="SIZE",

@@ -1,16 +1,11 @@
-"""The place of an answer: standard output, or a file that appears whole or not at all.
+"""The destination of an answer: standard output, or a file that appears whole or not at all.
 
-A place that can't be written to is found out before anything is asked, and so before anything is
-charged.
+A destination that can't be written to is refused before any query, and so before any charge.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import os
-import shutil
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,32 +15,31 @@ from typing import BinaryIO
 import click
 
 from sparseq.base.errors import ParameterError
+from sparseq.base.file_formats import format_of
 from sparseq.base.texts import shown
-from sparseq.base.whole_files import format_of, whole_file, writing
+from sparseq.base.whole_files import whole_file, writing
 from sparseq.cli.text import put_out, say
-
-# -- the place of an answer: standard output, or a file that appears whole or not at all -----------
 
 FORMATS = ("table", "csv", "json", "markdown", "html", "xlsx", "parquet", "arrow")
 LISTS = ("table", "csv", "json")
-"""Formats of what is no answer."""
+"""Formats for output other than answers."""
 BINARY = frozenset(["parquet", "arrow", "xlsx"])
 WHOLE = BINARY | {"html"}
-"""Of these a file has one answer."""
+"""Formats whose files hold one answer each."""
 TITLED = frozenset(["markdown", "html", "xlsx"])
-"""These have a title."""
+"""Formats with a title."""
 DOCUMENTS = {".md": "markdown", ".html": "html", ".htm": "html", ".xlsx": "xlsx"}
-"""By the end of a file's name."""
+"""Formats by the suffix of a file's name."""
 _TEXTS = frozenset(["csv", "tsv", "json", "jsonl", "markdown", "html"])
 EXACT = frozenset(["csv", "json", "markdown", "html"])
-"""Texts for machines."""
+"""Text formats for machines."""
 
 
 def chosen_format(format: str | None, path: Path | None) -> str:
-    """Return the format asked for, else the one that the file's name says, else a table.
+    """Return the given format, else the format of the file's name, else a table.
 
     Raises:
-        ParameterError: The name says a kind of file that is not written, or another binary one.
+        ParameterError: The name has a suffix of an unknown format, or of another binary format.
 
     >>> chosen_format(None, Path("a.csv")), chosen_format(None, Path("a.txt"))
     ('csv', 'table')
@@ -75,15 +69,15 @@ def check_workbook() -> None:
 
 
 class Output:
-    """A context in which `write` puts content where it goes; a file gets its name at the end.
+    """A context in which `write` writes to the destination; a file gets its name at the end.
 
     Args:
-        path: Of the file, or None for standard output.
-        format: What will be written; binary formats don't go to a terminal.
-        private: Only the one who runs this can read the file.
+        path: Path of the file, or None for standard output.
+        format: The format of the content; binary formats don't go to a terminal.
+        private: Only the user who runs this can read the file.
 
     Raises:
-        ParameterError: The place can't be written to.
+        ParameterError: The destination can't be written to.
     """
 
     def __init__(self, path: Path | None, format: str, private: bool = False) -> None:
@@ -119,14 +113,14 @@ class Output:
 
     @property
     def file(self) -> BinaryIO:
-        """The file itself, for what is written bit by bit."""
+        """The file itself, for content that is written in parts."""
         assert self._file is not None
         return self._file
 
     def write(self, content: str | bytes) -> None:
         """Write text (a line end is added), or bytes.
 
-        Formats for machines keep every value as it is; on a terminal, nothing is hidden in them.
+        Formats for machines keep every value as it is; a terminal shows hidden characters escaped.
         """
         if self._file is None:
             if isinstance(content, bytes):
@@ -150,53 +144,3 @@ class Output:
         trace: TracebackType | None,
     ) -> None:
         self._stack.__exit__(kind, error, trace)
-
-
-# -- the clipboard ---------------------------------------------------------------------------------
-
-_CLIPBOARDS = (
-    ("", ["pbcopy"]),
-    ("", ["clip.exe"]),
-    ("WAYLAND_DISPLAY", ["wl-copy"]),
-    ("DISPLAY", ["xclip", "-selection", "clipboard"]),
-    ("DISPLAY", ["xsel", "--clipboard", "--input"]),
-)
-"""Programs that fill the clipboard, each with the variable that says that there is one."""
-_MOST_COPIED = 74_994  # bytes that a terminal takes for its clipboard, before base64
-
-
-class Clipboard:
-    """The clipboard: of the desktop, or of the terminal (by its OSC 52 sequence, also over SSH).
-
-    Raises:
-        ParameterError: There is none.
-    """
-
-    def __init__(self) -> None:
-        wanted = (words for need, words in _CLIPBOARDS if not need or os.environ.get(need))
-        self._program = next((words for words in wanted if shutil.which(words[0])), None)
-        if self._program is None and not sys.stderr.isatty():
-            raise ParameterError(
-                "there is no clipboard here",
-                "take --format csv, or install wl-copy or xclip",
-            )
-
-    def copy(self, text: str) -> None:
-        """Put a text there.
-
-        Raises:
-            ParameterError: It does not take the text.
-        """
-        if self._program is not None:
-            content = text.encode("utf-16" if self._program[0] == "clip.exe" else "utf-8")
-            done = subprocess.run(self._program, input=content, timeout=10, check=False)
-            failed = done.returncode != 0
-        else:
-            failed = len(text.encode()) > _MOST_COPIED
-            code = base64.b64encode(text.encode()).decode()
-            if not failed:
-                click.echo(f"\033]52;c;{code}\a", nl=False, err=True, color=True)
-        if failed:
-            raise ParameterError(
-                "the clipboard did not take the answer", "ask again, free of charge, with --output"
-            )

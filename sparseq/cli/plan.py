@@ -1,10 +1,11 @@
-"""`sparseq plan`: how a series is to be asked, from data that may be looked at."""
+"""`sparseq plan`: the best way to ask a series, from data that may be read exactly."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,8 +13,10 @@ import click
 import sparseq
 from sparseq.accounting import Budget
 from sparseq.base.errors import DataError, ParameterError
-from sparseq.base.texts import json_text, shown
-from sparseq.cli.declare import bounds_of, dates_of, keys_of
+from sparseq.base.json_text import json_text
+from sparseq.base.sql_text import quote
+from sparseq.base.texts import shown
+from sparseq.cli.declare import bounds_of, dates_of, keys_of, most_of
 from sparseq.cli.options import (
     FilePath,
     Share,
@@ -29,22 +32,25 @@ from sparseq.cli.options import (
     together,
 )
 from sparseq.cli.progress import late_bar
-from sparseq.cli.purpose import written
+from sparseq.cli.purpose_text import written
 from sparseq.cli.sql import query_text
 from sparseq.cli.text import banner, say
-from sparseq.ledger.purposes import Questions
+from sparseq.ledger.question_settings import Questions
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.read_schema import Declarations
-from sparseq.pictures.figures import plan_sheet
+from sparseq.pictures.bounded_numbers import format_number
 from sparseq.pictures.image import picture_kind, write_picture
-from sparseq.pictures.tables import format_number, format_table
+from sparseq.pictures.tables import format_table
+from sparseq.question.limits import ROWS
 from sparseq.series import QuerySeries, QueryText, Ticks
 from sparseq.series.planning.charged_plan import charged_ranks, charged_verdict, highest_norm
 from sparseq.series.planning.known_stream import KnownStream
+from sparseq.series.planning.plan_figures import plan_sheet
 from sparseq.series.planning.plan_strategies import PlanTarget, targets_of
 from sparseq.series.planning.verdict import Method, Verdict, verdict
-from sparseq.series.ticks import OF_TICKS, moment
+from sparseq.series.ticks import TICK_PARAMETERS, moment
 from sparseq.sql.parameters import given
+from sparseq.store.curator import exact_sql
 
 if TYPE_CHECKING:
     from sparseq.series.planning.known_stream import KnownStream
@@ -56,7 +62,12 @@ EXACT_PLAN = (
 )
 SEASONS = {"1d": 7, "1h": 24}
 """Ticks to a season, by the length of a tick."""
+_WIDTH = 90  # letters of a line of the notes
 _AHEAD = 512  # ticks that are read together
+_FEWEST_CUT = 3
+_FAR_MORE = 5
+"""`--most rows=N` is tried where a user has this many times N rows. N is the number that all but
+0.1 % of the users do not exceed, or all but `_FEWEST_CUT` users if these are more."""
 ADDS_UP = (
     "What stores about the same people tell adds up: two of kappa 0.5 tell as much as one of 1."
 )
@@ -144,6 +155,14 @@ planning = together(
 @keys_option
 @bounds_option
 @dates_option
+@click.option(
+    "--most",
+    "limits",
+    multiple=True,
+    metavar="rows=N",
+    help="Of a FILE: plan for a store that keeps N rows of each user. Without it such a store is "
+    "tried where a few users have many more rows than the others.",
+)
 def plan(
     source: Path,
     charged: float | None,
@@ -153,19 +172,20 @@ def plan(
     keys: tuple[str, ...],
     bounds: tuple[str, ...],
     dates: tuple[str, ...],
+    limits: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Try ways to ask a series on a FILE of data that may be looked at, and print one line to use.
+    """Try ways to ask a series on a FILE that may be read exactly, and print one line to use.
 
     The line goes after --for of `sparseq create`, or into `sparseq purpose add`. Plain has enough
-    for every tick of everybody: the noise of any system that splits one budget over all answers.
-    Forecasts and strategies have less noise where most people come seldom, or come often. One of
-    them is recommended if it would have been better in both halves of the data, chosen on the
-    first.
+    budget for every tick of everybody: its noise is that of any system that splits one budget over
+    all answers. Forecasts and strategies have less noise if most people come seldom, or come often.
+    The plan recommends one of them if it would have been better in both halves of the data, chosen
+    on the first.
 
-    For a STORE: --charged, or `sparseq curator plan STORE`, which looks at exact facts. Charged
-    means: one release of how people's totals are distributed, which everybody in the series pays
-    for; it says how much before.
+    For a STORE: --charged, or `sparseq curator plan STORE`, which reads exact facts. Charged means
+    one release of the distribution of people's totals, paid by everybody in the series; the price
+    is shown before.
 
     \b
     Examples:
@@ -179,10 +199,15 @@ def plan(
     if not source.is_file():
         raise DataError(f"there is no file {source}", "give a store, or a file of events")
     if not _is_store(source):
-        with _made(source, user, table, time, keys, bounds, dates) as store:
+        most = most_of(limits)
+        with _made(source, user, table, time, keys, bounds, dates, most) as store:
             say(banner(EXACT_PLAN), err=True)
             verdicts = _plan(store, wanted)
-        _show(verdicts, wanted)
+            cut = None if most else RowsCut.of(store)
+        if cut is not None:
+            with _made(source, user, table, time, keys, bounds, dates, {ROWS: cut.most}) as store:
+                cut = replace(cut, verdicts=tuple(_plan(store, wanted)))
+        _show(verdicts, wanted, cut=cut)
     elif charged is not None:
         with open_store(source) as store:
             say(_told(store, wanted, charged), err=True)
@@ -203,7 +228,7 @@ def plan(
 def curator_plan(store: Path, /, **options: Any) -> None:
     """Try ways to ask a series on STORE's exact data. See `sparseq plan --help`.
 
-    What is recommended depends on everybody's rows. Use it where the data may be looked at.
+    The recommendation depends on private rows. Use it only for data that may be read exactly.
 
     \b
     Examples:
@@ -251,14 +276,21 @@ def _of_ticks(targets: Sequence[PlanTarget]) -> bool:
     return [t.ticks for t in targets] == [1]
 
 
-def _show(verdicts: list[Verdict], wanted: PlanOptions, warning: str = EXACT_PLAN) -> None:
+def _show(
+    verdicts: list[Verdict],
+    wanted: PlanOptions,
+    warning: str = EXACT_PLAN,
+    cut: RowsCut | None = None,
+) -> None:
     if wanted.plot is not None:
         searches = {v.name: v.planned for v in verdicts if v.planned is not None}
         write_picture(plan_sheet(searches, warning), wanted.plot)
     if wanted.format == "json":
-        say(json_text({"series": [as_plain(v) for v in verdicts]}))
+        trial = None if cut is None else cut.as_plain()
+        say(json_text({"series": [as_plain(v) for v in verdicts], "with_most": trial}))
     else:
-        say("\n\n".join([*map(as_text, verdicts), ADDS_UP]))
+        trials = [] if cut is None else [cut.as_text()]
+        say("\n\n".join([*map(as_text, verdicts), *trials, ADDS_UP]))
 
 
 def _charge(
@@ -276,7 +308,7 @@ def _charge(
 
 
 def _told(store: Store, asked: PlanOptions, sigma: float) -> str:
-    """Return what planning on a store costs, in words; public."""
+    """Return the price of planning on a store, in words; public."""
     most, whole = highest_norm(store, len(_ticks(asked)), sigma), store.guarantee.norm_budget
     return (
         f"Planning is charged, once: whoever is in the series pays up to {most:.3g} of a budget of "
@@ -298,8 +330,9 @@ def _made(
     keys: tuple[str, ...],
     bounds: tuple[str, ...],
     dates: tuple[str, ...],
+    most: dict[str, int],
 ) -> Store:
-    """Return a store in memory, made from a file."""
+    """Make a store in memory from a file, and return it."""
     if user is None:
         raise ParameterError(
             "the user column of FILE is not known",
@@ -317,6 +350,7 @@ def _made(
         keys=keys_of(keys, types),
         bounds=bounds_of(bounds),
         dates=order,
+        most=most or None,
         purposes=[Questions(in_or_out=True)],
     )
 
@@ -324,8 +358,12 @@ def _made(
 def streams_of(
     store: Store, asked: PlanOptions, told: Callable[[str, int, int], None]
 ) -> dict[str, KnownStream]:
-    """Compute what every user contributes to every query at every tick; return it by name."""
-    ticks, values, streams = _ticks(asked), given(asked.params, OF_TICKS), dict[str, KnownStream]()
+    """Return every user's contributions to every query at every tick, by name."""
+    ticks, values, streams = (
+        _ticks(asked),
+        given(asked.params, TICK_PARAMETERS),
+        dict[str, KnownStream](),
+    )
     for path in asked.queries:
         if path.stem in streams:
             raise ParameterError(
@@ -339,7 +377,7 @@ def streams_of(
                 f"{path.stem} has several numbers for each group",
                 "plan for one COUNT or SUM a query",
             )
-        engine, people, cells = store.stream.engine, store.stream.people, []
+        engine, people, cells = store.stream.engine, store.stream.people.for_curator(), []
         plans = [store.explain(query) for query in queries]
         granularity = plans[0].noise[0].granularity
         for first in range(0, len(plans), _AHEAD):
@@ -355,8 +393,89 @@ def _ticks(asked: PlanOptions) -> Ticks:
     return Ticks(moment(asked.first), asked.every, moment(asked.last))
 
 
+def _numbers(store: Store, sql: str) -> list[int]:
+    """Return the numbers in the one row of an exact answer."""
+    return [int(column[0].as_py()) for column in exact_sql(store, sql).columns]
+
+
+def _nice_number(number: int) -> int:
+    """Return the least of 1, 2, 3, …, 10, 20, 30, …, 100, 200, … that is not below a number.
+
+    >>> [_nice_number(n) for n in (0, 7, 11, 250, 1000)]
+    [1, 7, 20, 300, 1000]
+    """
+    unit = int(10 ** (len(str(max(number, 1))) - 1))
+    return max(-(-number // unit), 1) * unit
+
+
+@dataclass(frozen=True)
+class RowsCut:
+    """A trial of `--most rows=N`, for data in which a few users have far more rows than the rest.
+
+    Attributes:
+        most: N, the number of rows that all but a few users do not exceed, rounded up.
+        users: The number of users with more rows.
+        rows: The share of all rows that would be left out.
+        largest: The most rows that one user has.
+        verdicts: The plans of a store that keeps N rows of each user.
+    """
+
+    most: int
+    users: int
+    rows: float
+    largest: int
+    verdicts: tuple[Verdict, ...] = ()
+
+    @classmethod
+    def of(cls, store: Store) -> RowsCut | None:
+        """Return the trial for a store's table; None: no user has far more rows than the others."""
+        table = store.catalog.only_private()
+        users, name = (quote(word) for word in (table.user, table.name))
+        each = f"(SELECT count(*) AS n FROM {name} GROUP BY {users})"
+        people, largest = _numbers(store, f"SELECT count(*), coalesce(max(n), 0) FROM {each}")
+        if people <= _FEWEST_CUT:
+            return None
+        above = max(people // 1000, _FEWEST_CUT)
+        ordered = f"SELECT n FROM {each} ORDER BY n DESC LIMIT 1 OFFSET {above}"
+        (usual,) = _numbers(store, ordered)
+        most = _nice_number(usual)
+        if largest < _FAR_MORE * most:
+            return None
+        users_cut, cut, rows = _numbers(
+            store,
+            f"SELECT count(*) FILTER (n > {most}), sum(greatest(n - {most}, 0)), sum(n) "
+            f"FROM {each}",
+        )
+        return cls(most, users_cut, cut / rows, largest)
+
+    def as_text(self) -> str:
+        """Describe the trial and the declaration to use."""
+        heads = []
+        for one in self.verdicts:
+            best = one.recommended
+            heads.append(
+                f"{shown(one.name)}: {best.name}, error {best.errors[0]:,.4g} of the rows that are "
+                f"kept\nUse it so: sparseq create … --most rows={self.most} --for {line(best)}"
+            )
+        who = (
+            f"1 user has more than {self.most:,} rows: {self.largest:,}."
+            if self.users == 1
+            else f"{self.users:,} users have more than {self.most:,} rows, up to {self.largest:,}."
+        )
+        text = (
+            f"{who} A store made with --most rows={self.most} keeps {self.most:,} rows of each "
+            f"user and leaves out {self.rows:.2%} of all rows. Planned on such a store:"
+        )
+        return "\n\n".join([fill(text, _WIDTH), *heads])
+
+    def as_plain(self) -> dict[str, Any]:
+        """Return the trial as plain data."""
+        facts = {"rows": self.most, "users_cut": self.users, "rows_cut": self.rows}
+        return facts | {"series": [as_plain(v) for v in self.verdicts]}
+
+
 def as_text(verdict: Verdict) -> str:
-    """Return what to use, and the table of what was looked at."""
+    """Return the line to use and the table of the compared ways."""
     best, (mean, size) = verdict.recommended, verdict.size
     rows = [_row(m, verdict) for m in verdict.methods]
     errors = [
@@ -371,7 +490,7 @@ def as_text(verdict: Verdict) -> str:
         f"or, later: sparseq purpose add STORE {line(best)}"
     )
     table = format_table(columns, rows, ["l", *"r" * (len(columns) - 2), "l"])
-    notes = [head, table, _why(verdict)]
+    notes = [head, table, _why(verdict), *_objections(verdict)]
     if verdict.no_better_than_nothing:
         notes.append(
             f"{shown(verdict.name)}: publishing 0 at every tick would do as well: the error would "
@@ -381,8 +500,15 @@ def as_text(verdict: Verdict) -> str:
     return "\n\n".join(notes)
 
 
+def _objections(verdict: Verdict) -> list[str]:
+    """Return the reasons against each method that is not recommended, except plain."""
+    others = [m for m in verdict.methods[1:] if m is not verdict.recommended]
+    said = (f"{m.name} is not recommended: {m.objection or 'the other is better'}." for m in others)
+    return ["\n".join(fill(one, _WIDTH) for one in said)] if others else []
+
+
 def line(method: Method) -> str:
-    """Return a method as `create --for` takes it."""
+    """Return a method in the form for `create --for`."""
     return written(method.purpose, f"{100 * method.purpose.share:.10g}%")
 
 
@@ -397,7 +523,7 @@ def _row(method: Method, verdict: Verdict) -> list[str]:
 
 
 def _why(verdict: Verdict) -> str:
-    """Say what the columns are, and what the recommended intervals rest on."""
+    """Explain the columns and the basis of the recommended intervals."""
     text = (
         "error: root mean square, of everybody. The halves, and all: to plain, of error or width,\n"
         "whichever is more; the halves as chosen on the first.\n"
@@ -418,7 +544,7 @@ def _why(verdict: Verdict) -> str:
 
 
 def as_plain(verdict: Verdict) -> dict[str, Any]:
-    """Return it as plain data."""
+    """Return the verdict as plain data."""
     methods = [
         {
             "method": m.name,
@@ -426,6 +552,7 @@ def as_plain(verdict: Verdict) -> dict[str, Any]:
             "ratios": m.ratios,
             "line": line(m),
             "purpose": asdict(m.purpose),
+            "objection": m.objection,
         }
         for m in verdict.methods
     ]

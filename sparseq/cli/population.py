@@ -1,4 +1,4 @@
-"""`sparseq population`: one budget for everybody, which several stores draw on."""
+"""`sparseq population`: budgets of people that several stores draw on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import click
 
 import sparseq
 from sparseq.base.defaults import KAPPA
-from sparseq.base.texts import json_text, shown
+from sparseq.base.json_text import json_text
+from sparseq.base.texts import shown
 from sparseq.cli.options import (
     FilePath,
     Group,
@@ -20,10 +21,13 @@ from sparseq.cli.options import (
     store_argument,
 )
 from sparseq.cli.text import label_lines, say
-from sparseq.pictures.tables import format_table, number, percent, upper
-from sparseq.store.address import address, backend_at
-from sparseq.store.population import create_population, move, open_population
+from sparseq.pictures.bounded_numbers import number, percent, upper
+from sparseq.pictures.tables import format_table
+from sparseq.store.address import address
+from sparseq.store.open_address import backend_at
+from sparseq.store.population import create_population, open_population
 from sparseq.store.store import Store
+from sparseq.store.store_draws import move
 
 population_argument = click.argument("population", type=FilePath(), metavar="POPULATION")
 
@@ -32,8 +36,8 @@ population_argument = click.argument("population", type=FilePath(), metavar="POP
 def population() -> None:
     """One budget for everybody, which several stores draw on.
 
-    The stores are about the same people, of whom each has one account. All answers of all of
-    them together keep its promise. It is for the curator: POPULATION holds who is in their data.
+    The stores are about the same people, each with one account. All answers of all stores together
+    keep its promise. It is for the curator: POPULATION contains the people in their data.
 
     \b
     Examples:
@@ -69,8 +73,8 @@ def population() -> None:
 def create(population: Path, **options: Any) -> None:
     """Make POPULATION: an account for each person, and no rows.
 
-    Stores are made with it: `sparseq create STORE … --population POPULATION`. People are those of
-    its stores; the same identifier is the same person.
+    Make stores with it: `sparseq create STORE … --population POPULATION`. Its people are the people
+    of its stores; the same identifier is the same person.
 
     \b
     Examples:
@@ -85,7 +89,7 @@ def create(population: Path, **options: Any) -> None:
 @population_argument
 @facts_format_option
 def show(population: Path, format: str) -> None:
-    """Show what POPULATION promises, and what each of its stores has drawn: public facts.
+    """Show the promise of POPULATION and the draws of each of its stores: public facts.
 
     \b
     Examples:
@@ -132,8 +136,8 @@ def _share(share: float) -> str:
 def draw(population: Path, store: Path, share: float) -> None:
     """Draw SHARE of the most that STORE may ever draw, its kappa, from POPULATION.
 
-    Each person in STORE is given it, or what that person has left. SHARE is yours to choose, from
-    what everybody may know.
+    Each person in STORE is given that amount, or the rest of that person's budget. Choose SHARE
+    from public facts alone.
 
     \b
     Examples:
@@ -149,7 +153,7 @@ def draw(population: Path, store: Path, share: float) -> None:
 @population_argument
 @store_argument
 def relocate(population: Path, store: Path) -> None:
-    """Tell STORE that its population lies at POPULATION now. Draws that were begun are finished.
+    """Tell STORE that its population is now at POPULATION. Draws that were begun are finished.
 
     \b
     Examples:
@@ -168,10 +172,10 @@ def relocate(population: Path, store: Path) -> None:
 @population_argument
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 def forget(population: Path, ids: tuple[str, ...]) -> None:
-    """Put a keyed hash in the place of each identifier ID in POPULATION.
+    """Replace each identifier ID in POPULATION by a keyed hash.
 
-    What the person has given to stores stays: whoever comes back has the same account. Rows are in
-    stores: `sparseq curator forget`.
+    The person's charges stay: a person who comes back has the same account. Rows are in stores:
+    erase them with `sparseq curator forget`.
 
     \b
     Examples:

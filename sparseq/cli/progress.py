@@ -1,4 +1,4 @@
-"""The progress bar: on a terminal's standard error, gone at the end; it shows public facts only."""
+"""The progress bar on a terminal's standard error, removed at the end; it shows public facts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn
 
+from sparseq.base.texts import shown
+from sparseq.load.reading_progress import reading_told
+
 
 def progress_bar(*columns: ProgressColumn | str, quiet: bool = False) -> Progress:
-    """Return a bar with a description before it and a count after it, or with these columns."""
+    """Return a bar with a description before it and a count after it, or with the given columns."""
     usual = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     return Progress(
         *(columns or usual),
@@ -24,9 +27,9 @@ def progress_bar(*columns: ProgressColumn | str, quiet: bool = False) -> Progres
 
 @contextmanager
 def late_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """Give what is told of a work's progress to a bar: what is done, how much, of how much.
+    """Yield a function that shows progress on a bar: the task, the amount done, and the total.
 
-    The bar is there from the second second on.
+    A total of 0 is unknown. The bar appears after one second.
     """
     start = time.monotonic()
     with progress_bar() as bar:
@@ -34,6 +37,13 @@ def late_bar() -> Iterator[Callable[[str, int, int], None]]:
 
         def told(what: str, done: int, of: int) -> None:
             if time.monotonic() - start > 1:
-                bar.update(task, description=what, completed=done, total=of, visible=True)
+                bar.update(task, description=what, completed=done, total=of or None, visible=True)
 
         yield told
+
+
+@contextmanager
+def reading_bar() -> Iterator[None]:
+    """Show the file and the number of rows that have been read, during the block."""
+    with late_bar() as told, reading_told(lambda name, rows: told(shown(name), rows, 0)):
+        yield

@@ -12,7 +12,8 @@ import click
 import pyarrow.parquet as pq
 from rich.progress import BarColumn, TimeElapsedColumn
 
-from sparseq.base.texts import json_text, shown
+from sparseq.base.json_text import json_text
+from sparseq.base.texts import shown
 from sparseq.cli.options import (
     GOES,
     FilePath,
@@ -26,12 +27,13 @@ from sparseq.cli.options import (
 from sparseq.cli.output import Output
 from sparseq.cli.progress import progress_bar
 from sparseq.cli.text import PRIVATE, banner, course_text, label_lines, say
-from sparseq.pictures.figures import replay_sheet, summary_table
+from sparseq.pictures.guarantee_texts import NOT_PRIVATE
 from sparseq.pictures.page import html_page
-from sparseq.pictures.tables import NOT_PRIVATE, format_table
+from sparseq.pictures.tables import format_table
 from sparseq.replay import AnswerFile, Log
 from sparseq.replay import replay as run
 from sparseq.replay.compare import SCHEMA, compare
+from sparseq.replay.replay_figures import replay_sheet, summary_table
 from sparseq.replay.run import price_list
 
 if TYPE_CHECKING:
@@ -68,11 +70,11 @@ def replay(
     quiet: bool,
     format: str,
 ) -> None:
-    """Answer every line of LOG, in order; a line that is refused or can't be read stops nothing.
+    """Answer every line of LOG in order; a line that is refused or can't be read does not stop it.
 
-    LOG is JSON Lines, CSV or Parquet with a column sql, and if there are any id, time, analyst,
-    parameters and options; the first two may be compressed (.gz, .zst). A line that was answered
-    once is read back ever after, free and with the same noise: replays can be stopped, killed and
+    LOG is JSON Lines, CSV or Parquet with a column sql and optional columns id, time, analyst,
+    parameters and options; the first two formats may be compressed (.gz, .zst). An answered line
+    keeps its answer afterwards, free and with the same noise: replays can be stopped, killed and
     repeated.
 
     \b
@@ -135,7 +137,7 @@ def replay(
 def curator_compare(
     store: Path, log: Path, modes: str, output: Path, quiet: bool, format: str
 ) -> None:
-    """Run LOG under several ways of accounting, on exact values: how far would each have come?
+    """Run LOG under several ways of accounting on exact values, and compare their progress.
 
     \b
     Examples:
@@ -191,7 +193,7 @@ def summary_text(summary: Summary) -> str:
 
 
 def compared(store: Store, log: Log, modes: list[str], out: Path, format: str, quiet: bool) -> str:
-    """Compare ways of accounting; write the rows, and the page beside them."""
+    """Compare ways of accounting; write the rows, and the page next to them."""
 
     if out.suffix.lower() not in (".parquet", ".pq"):
         raise click.UsageError("--output FILE ends in .parquet; FILE.html is written beside it")
@@ -209,7 +211,7 @@ def compared(store: Store, log: Log, modes: list[str], out: Path, format: str, q
 
 
 def check(store: Store, log: Log, format: str, quiet: bool) -> str:
-    """Return what a replay would do, by kind of outcome, and what it would cost at most."""
+    """Return the outcomes of a replay by kind, and its highest possible price."""
 
     with progress(log, 0, quiet) as advance:
         prices = price_list(store, log, advance)

@@ -1,4 +1,4 @@
-"""`sparseq report`: several answers and series on one page, made again for nothing."""
+"""`sparseq report`: several answers and series on one page, which can be made again for free."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,22 +15,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sparseq.answers.answer_figures import answer_part, paragraphs_of
+from sparseq.answers.chart_kinds import chart_of
 from sparseq.base.errors import ParameterError, SparseqError, did_you_mean
 from sparseq.base.texts import shown
-from sparseq.cli.options import LAKE, FilePath, command, file_option, open_store
-from sparseq.cli.text import loud_lines, say
-from sparseq.pictures.answers import answer_part, chart_of, paragraphs_of
+from sparseq.cli.options import FilePath, command, file_option, open_store
+from sparseq.cli.progress import late_bar
+from sparseq.cli.report_price import ReportQuestion, price_report, series_lines, series_name
+from sparseq.cli.text import label_lines, loud_lines, say
 from sparseq.pictures.figure import PagePart
-from sparseq.pictures.figures import monitor_sheet
+from sparseq.pictures.guarantee_texts import HOLE, NOT_PRIVATE, guarantee
 from sparseq.pictures.image import check_place, write_whole
 from sparseq.pictures.page import document
-from sparseq.pictures.tables import HOLE, NOT_PRIVATE, guarantee
+from sparseq.question.plan import OPTIONS, Options
 from sparseq.released.render import schema_of
+from sparseq.series.series_figures import monitor_sheet
 from sparseq.series.series_file import series_table
-from sparseq.sql.plan import OPTIONS, Options
+from sparseq.store.address import without_scheme
 
 if TYPE_CHECKING:
-    from sparseq.sql.plan import Query
+    from sparseq.question.plan import Query
     from sparseq.store.store import Store
 
 CHARTS = ("bars", "lines", "table", "none")
@@ -46,20 +50,29 @@ _SWITCHES = (
     "--no-first-run",
     "--no-pdf-header-footer",
 )
-_SECONDS = 120  # that a browser has for a page
+_SECONDS = 120  # the time limit of a browser for a page
 
 
 @command(name="report", short_help="Put several answers and series on one page.")
 @click.argument("file", type=FilePath())
 @file_option("--output", "-o", help="A .html or .pdf file. [default: FILE with .html]")
-def report(file: Path, output: Path | None) -> None:
+@click.option("--dry-run", is_flag=True, help="Say what the report costs, and ask nothing.")
+@click.option(
+    "--anyway",
+    is_flag=True,
+    help="Ask questions again of new rows even if the budget is used up by it.",
+)
+def report(file: Path, output: Path | None, dry_run: bool, anyway: bool) -> None:
     """Make the page that FILE describes, in TOML: answers and series with titles and text.
 
-    Everything is checked before anything is asked. Made again, its questions are read back: nothing
-    is charged, and the page is the same, until new rows are loaded. A PDF is made by Chromium.
+    Everything is checked, and the price is shown, before the first query. When the page is made
+    again, it reuses its answers: nothing is charged, and the page is the same until new rows are
+    loaded. Then it asks its questions again; if that would use up the budget, the report is
+    refused, with the commands that make series of the questions. A PDF is made by Chromium.
 
     \b
     Examples:
+      sparseq report weekly.toml --dry-run
       sparseq report weekly.toml
       sparseq report weekly.toml --output weekly.pdf
     """
@@ -68,19 +81,20 @@ def report(file: Path, output: Path | None) -> None:
     check_place(path, _KINDS, "--output")
     browser = _browser() if path.suffix.lower() == ".pdf" else ""
     with open_store(wanted.store) as store:
-        page, asked, known = _made(store, wanted)
+        ready = _ready(store, wanted)
+        _tell_price(store, wanted, ready, anyway)
+        if dry_run:
+            return
+        page, asked, known = _made(store, wanted, ready)
         for line in loud_lines(store.seed is not None, len(store.losses)):
             say(line, err=True)
     write_whole(path, _print_pdf(page, browser) if browser else page)
     say(f"{shown(path)}: {asked} asked, {known} read back without a charge", err=True)
 
 
-# -- the file --------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class ReportPart:
-    """A part of a report, as the file has it: an answer, a series, or text alone."""
+    """A part of a report in the file: an answer, a series, or text alone."""
 
     heading: str = ""
     text: str = ""
@@ -94,7 +108,7 @@ class ReportPart:
         """Return the part that a table of the file describes.
 
         Raises:
-            ParameterError: It has a word that is none, or words that don't go together.
+            ParameterError: It has an unknown word, or words that don't go together.
         """
         with _in_part(number, given.get("heading", "") if isinstance(given, dict) else ""):
             words = _texts(given, ("heading", "text", "sql", "series", "chart"), OPTIONS)
@@ -124,7 +138,7 @@ class ReportFile:
         """Read a file.
 
         Raises:
-            ParameterError: It can't be read, or says what is not understood.
+            ParameterError: The file can't be read or has unknown entries.
         """
         try:
             given = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -139,12 +153,12 @@ class ReportFile:
             raise ParameterError(f"{shown(path)} names no store", 'store = "shop.sparseq"')
         found = tuple(ReportPart.of(part, k) for k, part in enumerate(parts, 1))
         title = words.get("title") or path.stem
-        store = path.parent / words["store"].removeprefix(LAKE)
+        store = path.parent / without_scheme(words["store"])
         return cls(title, store, words.get("text", ""), path.parent, found)
 
 
 def _texts(given: Any, words: tuple[str, ...], others: Any) -> dict[str, str]:
-    """Return the words of a table that have texts; whatever else is in it is refused."""
+    """Return the words of a table that have texts; any other entry is refused."""
     if not isinstance(given, Mapping):
         raise ParameterError(f"{given!r} is no table", "write [[part]] before each")
     for word, value in given.items():
@@ -159,7 +173,7 @@ def _texts(given: Any, words: tuple[str, ...], others: Any) -> dict[str, str]:
 
 @contextmanager
 def _in_part(number: int, heading: Any) -> Iterator[None]:
-    """Say of an error in which part of the file it is."""
+    """Add the part of the file to an error."""
     try:
         yield
     except SparseqError as error:
@@ -168,28 +182,61 @@ def _in_part(number: int, heading: Any) -> Iterator[None]:
         raise
 
 
-# -- the page --------------------------------------------------------------------------------------
+Ready = Sequence["Query | list[PagePart]"]
+"""A question for each part with one; for every other part, its parts of the page."""
 
 
-def _made(store: Store, wanted: ReportFile) -> tuple[str, int, int]:
-    """Return the page, and how many answers were asked for it and how many read back.
-
-    All questions are understood, and all series are read, before the first is asked.
-    """
+def _ready(store: Store, wanted: ReportFile) -> Ready:
+    """Lower all questions and read all series before the first query."""
     ready: list[Query | list[PagePart]] = []
     for number, part in enumerate(wanted.parts, 1):
         with _in_part(number, part.heading):
             ready.append(_query(store, part) if part.sql else _known(store, wanted.folder, part))
+    return ready
+
+
+def _tell_price(store: Store, wanted: ReportFile, ready: Ready, anyway: bool) -> None:
+    """Print the price of a report, and the questions that should be series.
+
+    Raises:
+        ParameterError: Asking them again uses up the budget, and `anyway` is not given.
+    """
+    asked = [
+        ReportQuestion(series_name(part.heading, number), found, part.options)
+        for number, (part, found) in enumerate(zip(wanted.parts, ready, strict=True), 1)
+        if not isinstance(found, list)
+    ]
+    if not asked:
+        return
+    price = price_report(store, asked)
+    say(label_lines(price.lines), err=True)
+    if price.repeated:
+        say(
+            f"{len(price.repeated)} of them were asked before, of earlier rows. As series they "
+            "have a part of the budget, and each week\ncosts only those who are in it:",
+            err=True,
+        )
+        for line in series_lines(price, store, shown(wanted.store)):
+            say(f"  {line}", err=True)
+    if not anyway:
+        price.check()
+
+
+def _made(store: Store, wanted: ReportFile, ready: Ready) -> tuple[str, int, int]:
+    """Return the page, the number of new answers and the number of answers read back."""
     parts, asked, known = [], 0, 0
-    for number, (part, found) in enumerate(zip(wanted.parts, ready, strict=True), 1):
-        if isinstance(found, list):
-            parts += found
-            continue
-        with _in_part(number, part.heading):
-            answer = store.ask(found, part.options)
-        free = answer.facts.repeated or answer.facts.follows
-        asked, known = asked + (not free), known + free
-        parts.append(answer_part(answer.arrow(), answer.facts, part.heading, part.text, part.chart))
+    with late_bar() as told:
+        for number, (part, found) in enumerate(zip(wanted.parts, ready, strict=True), 1):
+            told(part.heading or "report", number - 1, len(ready))
+            if isinstance(found, list):
+                parts += found
+                continue
+            with _in_part(number, part.heading):
+                answer = store.ask(found, part.options)
+            free = answer.facts.repeated or answer.facts.follows
+            asked, known = asked + (not free), known + free
+            table, facts = answer.arrow(), answer.facts
+            parts.append(answer_part(table, facts, part.heading, part.text, part.chart))
     promise = f"{guarantee(store.guarantee)}, for all answers of the store together."
     whole = [PagePart(paragraphs=paragraphs_of(wanted.text)), *parts, PagePart(notes=[promise])]
     loud = [NOT_PRIVATE] * (store.seed is not None) + [HOLE] * bool(store.losses)
@@ -218,14 +265,11 @@ def _known(store: Store, folder: Path, part: ReportPart) -> list[PagePart]:
     return [PagePart(part.heading or first.title, paragraphs, drawn), *more]
 
 
-# -- the same as a PDF -----------------------------------------------------------------------------
-
-
 def _browser() -> str:
     """Return the path of a Chromium.
 
     Raises:
-        ParameterError: There is none.
+        ParameterError: There is no Chromium.
     """
     found = next(filter(None, map(shutil.which, _BROWSERS)), "")
     if not found:
@@ -240,7 +284,7 @@ def _print_pdf(page: str, browser: str) -> bytes:
     """Return a page as a PDF.
 
     Raises:
-        SparseqError: The browser made none.
+        SparseqError: The browser made no PDF.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -1,9 +1,8 @@
-"""One sitting at a store: queries and commands in, text out. The shell's inside."""
+"""A session on a store: queries and commands in, text out; the core of the shell."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
@@ -23,87 +22,22 @@ from sparseq.cli.show import answer_text, brief_text, encode, warn_if_seeded
 from sparseq.cli.sql import of_no_use
 from sparseq.cli.stop_signals import released_so_far, stoppable, stopped_text, unstoppable
 from sparseq.cli.text import error_text, say, terminal_width, unexpected_error
-from sparseq.pictures.tables import format_table, percent
-from sparseq.sql.catalog import Catalog
-from sparseq.sql.plan import Options
+from sparseq.cli.typed_statements import is_command, items
+from sparseq.pictures.bounded_numbers import percent
+from sparseq.pictures.tables import format_table
+from sparseq.question.catalog import Catalog
+from sparseq.question.plan import Options
 
 if TYPE_CHECKING:
-    from sparseq.store.answer import Answer
+    from sparseq.answers.answer import Answer
     from sparseq.store.store import Store
 
-# -- statements: typed text, cut into queries and commands -----------------------------------------
-
-_TOKEN = re.compile(
-    r"""'(?:[^']|'')*(?:'|\Z)      # a string, perhaps not ended yet
-    | "(?:[^"]|"")*(?:"|\Z)        # a quoted name
-    | --[^\n]*                     # comments
-    | /\*.*?(?:\*/|\Z)
-    | ;""",
-    re.VERBOSE | re.DOTALL,
-)
-_COMMAND = re.compile(r"\s*(?:\\|\.[a-zA-Z]|(?:help|exit|quit)\s*;?\s*\Z)")
-_COMMENTS = re.compile(r"--[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
-
-
-def split(text: str) -> tuple[list[str], str]:
-    """Return the queries that end with `;`, and the rest, which doesn't yet.
-
-    >>> split("SELECT 1; SELECT ';' ; SELECT")
-    (['SELECT 1', "SELECT ';'"], ' SELECT')
-    """
-    queries, start = [], 0
-    for token in _TOKEN.finditer(text):
-        if token[0] == ";":
-            queries.append(text[start : token.start()].strip())
-            start = token.end()
-    return [q for q in queries if not _is_blank(q)], text[start:]
-
-
-def is_command(text: str) -> bool:
-    """Tell whether a line is a command of the shell: `.tables`, psql's `\\d`, or `exit`.
-
-    >>> [is_command(text) for text in (" .tables", "\\\\d", "exit", "SELECT 1", ".5 > x")]
-    [True, True, True, False, False]
-    """
-    return _COMMAND.match(text) is not None
-
-
-def is_complete(text: str) -> bool:
-    """Tell whether there is nothing left to type: a command, or queries up to their `;`."""
-    return is_command(text) or _is_blank(split(text)[1])
-
-
-def items(lines: Iterable[str]) -> Iterator[str]:
-    """Yield each query (without its `;`) and each command as soon as it is complete.
-
-    A query that the last line leaves unended is yielded too.
-
-    >>> list(items([".tables", "SELECT", " 1; SELECT 2"]))
-    ['.tables', 'SELECT\\n 1', 'SELECT 2']
-    """
-    pending = ""
-    for line in lines:
-        if is_command(line) and _is_blank(pending):
-            yield line.strip()
-            continue
-        queries, pending = split(f"{pending}\n{line.rstrip()}" if pending else line.rstrip())
-        yield from queries
-    if not _is_blank(pending):
-        yield pending.strip()
-
-
-def _is_blank(text: str) -> bool:
-    return not _COMMENTS.sub("", text).strip()
-
-
-# -- one sitting at a store: queries and commands in, text out. The shell's inside -----------------
-
-DEEPEST = 8  # files that .read reads may read others, so many deep
+DEEPEST = 8  # maximal depth of files that .read reads from one another
 
 
 @dataclass(frozen=True)
 class ShellCommand:
-    """A command: how it is written, what it does, what runs it, and its name in psql."""
+    """A command: its syntax, its description, its function, and its name in psql."""
 
     usage: str
     help: str
@@ -112,19 +46,19 @@ class ShellCommand:
 
 
 class ShellSession:
-    """A store, and how its answers are shown. An error is said, and the session goes on.
+    """A store and the display of its answers. An error is printed, and the session continues.
 
     Args:
-        path: Of the store.
-        agreed: Asks the user a question; None: there is nobody to ask.
+        path: Path of the store.
+        agreed: Asks the user a question; None: there is no user to ask.
 
     Attributes:
-        mode, confidence: Of the answers to come.
-        output: File that answers go to, or None for standard output.
-        explains: Queries are explained, and not asked.
-        confirms: Each query's price is shown, and it is asked only if the user agrees.
+        mode, confidence: Format and confidence of later answers.
+        output: File for answers, or None for standard output.
+        explains: True: queries are explained instead of asked.
+        confirms: True: each query's price is shown, and it is asked only if the user agrees.
         failed: Exit code of the first error, 0 so far.
-        done: The user wants to leave.
+        done: True: the user wants to leave.
     """
 
     def __init__(self, path: Path, agreed: Callable[[str], bool] | None = None) -> None:
@@ -140,17 +74,18 @@ class ShellSession:
         self._depth = 0
 
     def run_all(self, lines: Iterable[str]) -> None:
-        """Run what the lines say, in order, until the end or .quit."""
+        """Run the lines in order, until the end or .quit."""
         for item in items(lines):
             if self.done:
                 return
             self.run(item)
 
     def run(self, item: str) -> None:
-        """Run one query or command; say what goes wrong on standard error.
+        """Run one query or command; print errors on standard error.
 
         Raises:
-            KeyboardInterrupt: The user stopped it; what it cost is said, and the store open again.
+            KeyboardInterrupt: The user stopped it; its charge is printed, and the store is open
+                again.
         """
         before = released_so_far(self.store)
         try:
@@ -161,7 +96,7 @@ class ShellSession:
         except SparseqError as error:
             self._fail(error)
         except KeyboardInterrupt:
-            if is_command(item):  # a query in a file has said it
+            if is_command(item):  # a query in a file has printed it
                 raise
             with unstoppable():
                 self.store.close()
@@ -174,7 +109,7 @@ class ShellSession:
             self._fail(unexpected_error(error))
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         self.store.close()
 
     def _fail(self, error: SparseqError) -> None:
@@ -212,7 +147,7 @@ class ShellSession:
         return Options(confidence=self.confidence)
 
     def _confirm(self, query: str) -> bool:
-        """Tell whether to ask: after its price with .confirm, or what is expected of no use."""
+        """Return True to ask; the user must accept the price (.confirm) or an answer of no use."""
         if self._agreed is None:
             if self.confirms:
                 raise ParameterError("there is nobody to confirm the query", ".confirm off")
@@ -225,7 +160,7 @@ class ShellSession:
         return self._agreed("ask it? [y/N] ")
 
     def _append(self, text: str | bytes) -> None:
-        """Write text to the end of the file that answers go to."""
+        """Append text to the file for answers."""
         assert self.output is not None
         assert isinstance(text, str)
         with _open(self.output, "a") as file:
@@ -254,7 +189,7 @@ class ShellSession:
         say(format_table(["table", "has", "is"], rows, ["l", "l", "l"]))
 
     def show_schema(self, name: str) -> None:
-        """Show what is public about all tables, or about one."""
+        """Show the public facts of all tables, or of one."""
         catalog = self.store.catalog
         say(catalog_text(Catalog((catalog.table(name),)) if name else catalog))
 
@@ -273,7 +208,7 @@ class ShellSession:
         say(answer_text(answer, terminal_width(), recorded=True))
 
     def explain(self, argument: str) -> None:
-        """Show what a query would be; or do that from now on, for every query."""
+        """Explain a query; or explain every query from now on."""
         if argument.lower() in ("", "on", "off"):
             self.explains = _switch(argument, self.explains)
             said = "explained, and not asked" if self.explains else "asked"
@@ -285,20 +220,20 @@ class ShellSession:
         say(self.store.explain(query, self._options()).styled)
 
     def confirm(self, argument: str) -> None:
-        """Show each query's price before it is asked, or stop doing so."""
+        """Show each query's price before it is asked, or stop this."""
         self.confirms = _switch(argument, self.confirms)
         said = "only if you agree to its price" if self.confirms else "at once"
         say(f"a query is asked {said}", err=True)
 
     def set_mode(self, name: str) -> None:
-        """Say, or set, how answers are written."""
+        """Print or set the format of answers."""
         if name and name not in FORMATS:
             raise ParameterError(f"there is no mode {name!r}", f"one of {', '.join(FORMATS)}")
         self.mode = name or self.mode
         say(f"answers are written as {self.mode}", err=True)
 
     def set_confidence(self, text: str) -> None:
-        """Say, or set, the confidence of every ±."""
+        """Print or set the confidence of every ±."""
         if text:
             try:
                 confidence = float(text)
@@ -351,7 +286,7 @@ def _whole(text: str, example: str) -> int:
 
 
 def _switch(argument: str, now: bool) -> bool:
-    """Return what on or off says, or nothing; raises `ParameterError` for anything else."""
+    """Return the value of on, off or an empty text; raises `ParameterError` for anything else."""
     found = {"": now, "on": True, "off": False}.get(argument.lower())
     if found is None:
         raise ParameterError(f"{argument!r} is neither on nor off")
@@ -406,7 +341,7 @@ _LIKE = {r"\format": ".mode", ".exit": ".quit", "exit": ".quit", "quit": ".quit"
 
 
 def _by_name() -> dict[str, ShellCommand]:
-    """Return the commands by all the names that they may be called by."""
+    """Return the commands by all their names."""
     found = {command.usage.split()[0]: command for command in COMMANDS}
     psql = {command.in_psql: command for command in COMMANDS if command.in_psql}
     backslashed = {"\\" + name[1:]: command for name, command in found.items()}

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from prompt_toolkit import PromptSession, prompt
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
-from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 
 from sparseq.base.texts import shown
+from sparseq.cli.completion import Words
 from sparseq.cli.options import command, memory_option, store_argument
-from sparseq.cli.output import FORMATS
-from sparseq.cli.session import COMMANDS, ShellSession, is_command, is_complete
+from sparseq.cli.session import ShellSession
 from sparseq.cli.stop_signals import INTERRUPTED
 from sparseq.cli.text import guarantee_line, loud_lines, say
-from sparseq.sql.catalog import Catalog
-from sparseq.sql.normalize import function_names
+from sparseq.cli.typed_statements import is_complete
 from sparseq.store.address import address
 
 if TYPE_CHECKING:
@@ -32,115 +27,17 @@ if TYPE_CHECKING:
 
     from sparseq.cli.session import ShellSession
 
-# -- completion in the shell: words of SQL, names, functions, declared keys, commands, files -------
-
-
-def _split(words: str) -> list[str]:
-    return words.split()
-
-
-KEYWORDS = _split(
-    "SELECT FROM WHERE GROUP BY ORDER HAVING LIMIT AND OR NOT IN BETWEEN LIKE IS NULL AS JOIN LEFT "
-    "USING ON CASE WHEN THEN ELSE END DATE INTERVAL DISTINCT FILTER DESC WITH UNION OVER "
-    "DIFFERENTIAL_PRIVACY OPTIONS"
-)
-_WORD = re.compile(r"\w*$")
-_AFTER_TABLE_WORD = re.compile(r"\b(?:FROM|JOIN)\s+\w*$", re.IGNORECASE)
-_AFTER_DOT = re.compile(r"(\w+)\.\w*$")
-_IN_STRING = re.compile(r"'([^']*)$")
-_ARGUMENTS = {".mode": FORMATS, ".explain": ("on", "off"), ".confirm": ("on", "off")}
-_FILES = (".output", ".read")
-
-
-class Words(Completer):
-    """Completes from what is public about a store: names, and declared keys."""
-
-    def __init__(self, catalog: Catalog) -> None:
-        self._tables = {t.name: [c.name for c in t.columns] for t in catalog.tables}
-        columns = [c for t in catalog.tables for c in t.columns]
-        self._keys = sorted({k for c in columns for k in c.keys or () if isinstance(k, str)})
-        self._functions = function_names()
-        named = "|".join(map(re.escape, self._tables))
-        self._named = re.compile(
-            rf'\b(?:FROM|JOIN)\s+"?({named})"?(?:\s+(?:AS\s+)?(?!WHERE|JOIN|ON|GROUP)(\w+))?',
-            re.IGNORECASE,
-        )
-
-    def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
-        """Yield what could stand at the cursor."""
-        before = document.text_before_cursor
-        if is_command(before) or before.strip() == ".":
-            name, space, argument = before.lstrip().partition(" ")
-            if not space:
-                return _complete(name, _COMMAND_NAMES, "command")
-            if name in _FILES:
-                return PathCompleter(expanduser=True).get_completions(Document(argument), event)
-            if name != ".explain" or " " not in argument.lstrip():
-                names = self._tables if name in (".schema", "\\d") else _ARGUMENTS.get(name, ())
-                return _complete(argument, names, "")
-            before = argument
-        string = _open_string(before)
-        if string is not None:
-            return _complete(string, self._keys, "key")
-        return self._words(before, document.text_after_cursor)
-
-    def _words(self, before: str, after: str) -> Iterator[Completion]:
-        found = _WORD.search(before)
-        word = found[0] if found else ""
-        if dotted := _AFTER_DOT.search(before):
-            names = {name.lower(): name for name in self._tables} | self._meant(before + after)
-            table = names.get(dotted[1].lower(), "")
-            yield from _complete(word, self._tables.get(table, []), table)
-        elif _AFTER_TABLE_WORD.search(before):
-            yield from _complete(word, self._tables, "table")
-        elif word:
-            read = self._meant(before + after).values()
-            columns: dict[str, str] = {}
-            for table in dict.fromkeys(read) or self._tables:
-                for column in self._tables[table]:
-                    columns.setdefault(column, table)
-            for column, table in columns.items():
-                yield from _complete(word, [column], f"column of {table}")
-            yield from _complete(word, self._tables, "table")
-            yield from _complete(word, self._functions, "function")
-            yield from _complete(word, KEYWORDS, "")
-
-    def _meant(self, query: str) -> dict[str, str]:
-        """Return the tables that a query reads, by the names that they have in it."""
-        known = {name.lower(): name for name in self._tables}
-        found = self._named.findall(query) if known else []
-        aliases = {alias.lower(): known[name.lower()] for name, alias in found if alias}
-        return {name.lower(): known[name.lower()] for name, _ in found} | aliases
-
-
-_COMMAND_NAMES = list(dict.fromkeys(command.usage.split()[0] for command in COMMANDS))
-
-
-def _open_string(before: str) -> str | None:
-    """Return the text of a string that isn't closed yet."""
-    found = _IN_STRING.search(before) if before.count("'") % 2 else None
-    return found[1] if found else None
-
-
-def _complete(start: str, words: Iterable[str], kind: str) -> Iterator[Completion]:
-    for word in words:
-        if word.lower().startswith(start.lower()):
-            yield Completion(word, start_position=-len(start), display_meta=kind)
-
-
-# -- `sparseq shell`: ask one query after another, at a prompt or from a pipe ----------------------
-
 
 @command(short_help="Ask one query after another, at a prompt or from a pipe.")
 @store_argument
 @memory_option
 @click.pass_context
 def shell(ctx: click.Context, store: Path) -> None:
-    """Open STORE, and answer queries as they are typed; each ends with a semicolon.
+    """Open STORE, and answer typed queries; each ends with a semicolon.
 
     .help lists the commands. From a pipe or a file, answers are printed in order, an error does not
-    stop the rest, and the exit code is that of the first error. Ctrl-C stops a query: before it is
-    answered nothing is charged; after, you are told what it cost, and can read it again.
+    stop the rest, and the exit code is that of the first error. Ctrl-C stops a query: before its
+    answer nothing is charged; after it, the charge is shown and the answer can be read again.
 
     \b
     Examples:
@@ -204,7 +101,7 @@ def _prompt(session: ShellSession) -> PromptSession[str]:
 
 
 def _history() -> History:
-    """Return what was typed in earlier sessions, from a file that is the user's own."""
+    """Return the lines typed in earlier sessions, from the user's own file."""
 
     try:
         folder = state_folder()
@@ -217,6 +114,6 @@ def _history() -> History:
 
 
 def state_folder() -> Path:
-    """Return where the user's state is kept."""
+    """Return the folder of the user's state."""
     home = os.environ.get("XDG_STATE_HOME") or os.environ.get("LOCALAPPDATA")
     return (Path(home) if home else Path.home() / ".local" / "state") / "sparseq"

@@ -1,10 +1,4 @@
-"""An answer as a table with intervals, as a document, and as data.
-
-The place of an answer: standard output, or a file that appears whole or not at all.
-
-A place that can't be written to is found out before anything is asked, and so before anything is
-charged.
-"""
+"""An answer as a table with intervals, as a document, and as data."""
 
 from __future__ import annotations
 
@@ -15,28 +9,21 @@ from typing import TYPE_CHECKING
 import click
 import pyarrow as pa
 
-from sparseq.base.texts import json_text
+from sparseq.answers.answer_exports import answer_csv, answer_markdown
+from sparseq.answers.answer_texts import budget_of, fact_lines, footnote
+from sparseq.answers.workbook import workbook
+from sparseq.base.json_text import json_text
 from sparseq.cli.text import guarantee_line, label_lines, loud_lines, say
-from sparseq.pictures.answer_texts import (
-    answer_csv,
-    answer_markdown,
-    budget_of,
-    footnote,
-    lines_about,
-)
-from sparseq.pictures.answers import answer_page
-from sparseq.pictures.tables import format_bound, format_table, percent
-from sparseq.pictures.workbook import workbook
-from sparseq.store.store_promise import answer_facts
+from sparseq.pictures.bounded_numbers import format_bound, percent
+from sparseq.pictures.tables import format_table
+from sparseq.store.release_facts import answer_facts
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sparseq.store.answer import Answer
+    from sparseq.answers.answer import Answer
 
-# -- an answer as a table with intervals, as a document, and as data -------------------------------
-
-_WIDE = 88  # columns of what is said under an answer, behind its labels
+_WIDE = 88  # columns of the text under an answer, after its labels
 
 
 def encode(
@@ -52,8 +39,8 @@ def encode(
         answer: The answer.
         format: One of `output.FORMATS`.
         width: Columns that a table may take.
-        recorded: It was read back; the table says so.
-        title: Of a document.
+        recorded: True for an answer that was read back; the table shows this.
+        title: The title of a document.
     """
     table, facts = answer.arrow(), answer.facts
     if format == "csv":
@@ -65,14 +52,16 @@ def encode(
     if format == "markdown":
         return answer_markdown(table, facts, title)
     if format == "html":
+        from sparseq.answers.answer_figures import answer_page
+
         return answer_page(table, facts, title)
     if format == "xlsx":
-        return workbook(table, title, [*lines_about(table, facts), facts.query])
+        return workbook(table, title, [*fact_lines(table, facts), facts.query])
     return _binary(answer, format)
 
 
 def answer_text(answer: Answer, width: int | None = None, recorded: bool = False) -> str:
-    """Return the values with their intervals, and under them what those are about."""
+    """Return the values with their intervals, and below them the meaning of the intervals."""
     texts = answer.texts()
     loud = loud_lines(answer.facts.seeded, answer.facts.losses)
     about = label_lines(_footer(answer, footnote(texts), recorded))
@@ -95,31 +84,33 @@ def _footer(answer: Answer, marks: list[str], recorded: bool) -> list[tuple[str,
 
 
 def interval_lines(answer: Answer) -> list[str]:
-    """Say what the intervals of an answer are about, in lines that fit a terminal."""
+    """Explain the intervals of an answer in lines that fit a terminal."""
     facts = answer.facts
     line = answer.interval.line
     if facts.comparisons:
         sure = percent(facts.confidence)
         line = f"no comparison is wrong by more than the ±, with {sure} confidence"
     lines = textwrap.wrap(line, _WIDE)
+    if facts.interval == "assumed":
+        lines.append("assumed: no small group owns most rows; create --most rows=N proves it")
     return lines if facts.interval or facts.comparisons else [*lines, *_left_out(answer)]
 
 
 def brief_text(answer: Answer, width: int | None = None) -> str:
-    """Return the values with their intervals, and as little as will do about the rest."""
+    """Return the values with their intervals, and a minimum of other facts."""
     texts = answer.texts()
     loud = loud_lines(answer.facts.seeded, answer.facts.losses)
     again = ", asked before (free)" if answer.facts.repeated else ""
     again = ", from which this follows (free)" if answer.facts.follows else again
     first, *others = interval_lines(answer)
     release = f"release {answer.facts.release}{again}: " if answer.facts.release else ""
-    lines = [f"{release}{first}", *others, *answer.facts.asked_first, *footnote(texts)]
+    lines = [f"{release}{first}", *others, *answer.facts.notes, *footnote(texts)]
     dim = (click.style(line, dim=True) for line in lines)
     return "\n".join([format_table(*texts, max_width=width), *loud, *dim])
 
 
 def _left_out(answer: Answer) -> list[str]:
-    """Say whom no ± covers but those without budget; the limits follow from public facts."""
+    """Return the other people outside every ±, besides those without budget, from public limits."""
     limits: dict[str, float] = {}
     for kind, reach in zip(answer.facts.kinds, answer.facts.reach, strict=True):
         limits[kind] = min(reach, limits.get(kind, reach))
@@ -146,7 +137,7 @@ def _binary(answer: Answer, format: str) -> bytes:
 
 
 def warn_if_seeded(answer: Answer, format: str) -> None:
-    """Say on standard error what a format without words can't say."""
+    """Warn on standard error of seeded noise if the format has no room for words."""
     if format != "table":
         for line in loud_lines(answer.facts.seeded, answer.facts.losses):
             say(line, err=True)

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import sparseq
+from sparseq.answers.answer_exports import answer_cells
 from sparseq.base.cancellation import Cancellation, checked_seconds
 from sparseq.base.errors import ParameterError
-from sparseq.base.texts import json_text
+from sparseq.base.json_text import json_text
+from sparseq.cli.clipboard import Clipboard
 from sparseq.cli.options import (
-    LAKE,
     Share,
     command,
     file_option,
@@ -24,7 +25,7 @@ from sparseq.cli.options import (
     open_store,
     output_option,
 )
-from sparseq.cli.output import TITLED, Clipboard, Output, chosen_format
+from sparseq.cli.output import TITLED, Output, chosen_format
 from sparseq.cli.show import encode, warn_if_seeded
 from sparseq.cli.stop_signals import (
     INTERRUPTED,
@@ -34,20 +35,21 @@ from sparseq.cli.stop_signals import (
     unstoppable,
 )
 from sparseq.cli.text import say, terminal_width
-from sparseq.pictures.answer_texts import answer_cells
 from sparseq.pictures.image import picture_kind
-from sparseq.sql.plan import OPTIONS, Options
+from sparseq.question.plan import OPTIONS, Options
+from sparseq.store.address import without_scheme
 from sparseq.store.ask import Asking
+from sparseq.store.few_people import few_people_notes
 
 if TYPE_CHECKING:
-    from sparseq.store.answer import Answer
+    from sparseq.answers.answer import Answer
     from sparseq.store.explain import Explanation
     from sparseq.store.remote import Remote
     from sparseq.store.store import Store
 
 
 def question_options(function: Any) -> Any:
-    """Add the options of a question, each as the table of them has it (`sparseq.sql.plan`)."""
+    """Add the options of a question from the table of options (`sparseq.question.plan`)."""
     for name, one in reversed(list(OPTIONS.items())):
         usual = f" [default: {one.usual}]" if one.usual else ""
         shown: dict[str, Any] = {"help": one.about + usual}
@@ -111,10 +113,10 @@ def sql(
 ) -> None:
     """Ask QUERY, one SELECT that aggregates; - reads it from standard input.
 
-    Every value comes with an interval about everybody. Asking charges the people in the rows that
-    the query reads; a refused query charges nobody. The same question on the same data has one
-    answer: asked again, it is read back and free. Give one of --sigma, --accuracy, --precision
-    and --price at most: they turn the same knob.
+    Every value comes with an interval about everybody. A query charges the people in the rows that
+    it reads; a refused query charges nobody. The same question on the same data has one answer,
+    which is free the next time. Give at most one of --sigma, --accuracy, --precision and --price:
+    they set the same quantity.
 
     \b
     Examples:
@@ -152,6 +154,9 @@ def sql(
                 with stoppable(), Cancellation(checked_seconds(timeout)):
                     found, recorded = asked(opened, text, options, request_id, fresh, timeout)
                 warn_if_seeded(found, shown.format)
+                if isinstance(opened, Asking) and shown.format == "table":
+                    for note in few_people_notes(opened.promise):
+                        say(note, err=True)
                 out.write(shown.text(found, width, recorded))
     except KeyboardInterrupt:
         if before is None:
@@ -168,11 +173,11 @@ def sql(
 
 @dataclass(frozen=True)
 class Shown:
-    """The form of an answer: a format, and a drawing.
+    """The form of an answer: a format and a drawing.
 
     Raises:
         ParameterError: No such drawing can be made.
-        click.UsageError: The words make no sense together.
+        click.UsageError: The options contradict each other.
     """
 
     format: str
@@ -194,24 +199,24 @@ class Shown:
 
     @property
     def is_drawn_here(self) -> bool:
-        """True if the terminal has a drawing and no table."""
+        """True if the terminal shows a drawing and no table."""
         return self.plot is not None and str(self.plot) == "-"
 
     def text(self, answer: Answer, width: int | None, recorded: bool) -> str | bytes:
-        """Return what goes to the output."""
+        """Return the text or bytes for the output."""
         if self.is_drawn_here:
             color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
             return answer.plot(self.title).terminal(min(width or 100, 120), color)
         return encode(answer, self.format, width, recorded, self.title)
 
     def draw(self, answer: Answer) -> None:
-        """Write the drawing, if there is to be one in a file."""
+        """Write the drawing to its file, if there is one."""
         if self.plot is not None and not self.is_drawn_here:
             answer.plot(self.title).save(self.plot)
 
 
 def confirm(store: Store | Remote, text: str, options: Options) -> bool:
-    """Tell whether to ask: on a terminal, what is expected to be of no use is asked for twice."""
+    """Return True to ask; on a terminal, the user must confirm an answer of no expected use."""
     if options.at_least_useful or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
     doubt = of_no_use(store.explain(text, options))
@@ -227,14 +232,14 @@ def of_no_use(plan: Explanation) -> str:
 def _open(store: str | None, server: str | None) -> Store | Remote:
     if server is not None:
         return sparseq.connect(server, token="")
-    return open_store(Path(str(store).removeprefix(LAKE)))
+    return open_store(Path(without_scheme(str(store))))
 
 
 def query_text(query: str | None, file: str | None) -> str:
-    """Return the query that was given in one of three ways.
+    """Return the query, which is given in one of three ways.
 
     Raises:
-        click.UsageError: None was, or more than one.
+        click.UsageError: No query was given, or more than one.
         ParameterError: The file can't be read.
     """
     if (query is None) == (file is None):
@@ -251,7 +256,7 @@ def query_text(query: str | None, file: str | None) -> str:
 
 
 def explanation(store: Store | Remote, text: str, options: Options, format: str) -> str:
-    """Return what a query would be as a table or JSON."""
+    """Return the explanation of a query as a table or JSON."""
     if format not in ("table", "json"):
         raise click.UsageError("--explain is written as table or json")
     found = store.explain(text, options)
@@ -266,7 +271,7 @@ def asked(
     fresh: bool = False,
     timeout: float | None = None,
 ) -> tuple[Answer, bool]:
-    """Ask a query; return the answer, and whether it was recorded under its id before."""
+    """Ask a query; return the answer, and True if it was recorded under its id before."""
 
     before = store.released if request_id is not None else 0
     if isinstance(store, Asking):

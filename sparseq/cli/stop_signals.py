@@ -1,4 +1,4 @@
-"""Ctrl-C while a query is asked: it charges nothing before the commit, and says what after."""
+"""Ctrl-C during a query: it charges nothing before the commit, and reports the charge after it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from sparseq.pictures.tables import upper
+from sparseq.pictures.bounded_numbers import upper
 
 if TYPE_CHECKING:
     from sparseq.store.store import Store
@@ -21,9 +21,9 @@ INTERRUPTED = 130
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
-    """Do something that Ctrl-C stops with KeyboardInterrupt, whatever a library makes of it.
+    """Run a block that Ctrl-C stops with KeyboardInterrupt, even if a library raises another error.
 
-    Compiled code that is stopped raises errors of its own, or goes on.
+    Compiled code that is stopped raises its own errors or continues.
     """
     pressed = False
 
@@ -42,13 +42,13 @@ def stoppable() -> Iterator[None]:
 
 
 def unstoppable() -> contextlib.AbstractContextManager[None]:
-    """Do something that Ctrl-C doesn't stop."""
+    """Run a block that Ctrl-C doesn't stop."""
     return _on_ctrl_c(signal.SIG_IGN)
 
 
 @contextlib.contextmanager
 def _on_ctrl_c(handler: Press | signal.Handlers) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():  # others never see it
+    if threading.current_thread() is not threading.main_thread():  # other threads never see it
         yield
         return
     before = signal.signal(signal.SIGINT, handler)
@@ -59,18 +59,18 @@ def _on_ctrl_c(handler: Press | signal.Handlers) -> Iterator[None]:
 
 
 def released_so_far(store: Store) -> tuple[int, float]:
-    """Return how many answers were released, and what they have cost a person at most: public."""
+    """Return the number of released answers and the highest charge to a person: public."""
     course = store.stream.course
     return store.released, 0.0 if course is None else course.clock
 
 
 def stopped_text(store: Store, before: tuple[int, float], show: str) -> str:
-    """Say what a query that was stopped has cost.
+    """Return the charge for a stopped query in words.
 
     Args:
         store: Opened again.
         before: `released_so_far` before the query.
-        show: How a release is shown; its number goes in place of {}.
+        show: The command that shows a release; its number replaces {}.
     """
     releases, clock = released_so_far(store)
     if releases == before[0]:

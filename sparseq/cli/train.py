@@ -1,26 +1,22 @@
-"""`sparseq train`: a model of a store's rows, paid from the accounts that answers are paid from."""
+"""`sparseq train`: a model of a store's rows, paid from the same accounts as answers."""
 
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 
 from sparseq.accounting import Budget
 from sparseq.base.defaults import DELTA
 from sparseq.base.errors import ParameterError
-from sparseq.base.texts import json_text
-from sparseq.base.whole_files import format_of
+from sparseq.base.extensions import MODELS, offers
+from sparseq.base.json_text import json_text
 from sparseq.cli.declare import most_of
+from sparseq.cli.model_files import CLOSED, log_bytes, log_format, model_bytes, model_format
 from sparseq.cli.options import (
     GOES,
     Share,
@@ -35,70 +31,24 @@ from sparseq.cli.options import (
 from sparseq.cli.output import Output
 from sparseq.cli.progress import progress_bar
 from sparseq.cli.text import banner, label_lines, say
-from sparseq.pictures.figures import training_sheet
+from sparseq.pictures.bounded_numbers import number, upper
+from sparseq.pictures.guarantee_texts import NOT_PRIVATE
 from sparseq.pictures.image import picture_kind, render_file
-from sparseq.pictures.tables import NOT_PRIVATE, Table, number, upper
+from sparseq.pictures.tables import Table
 from sparseq.training import PrivateGD
-from sparseq.training.features import engine_for, features_of, target_of
+from sparseq.training.features import features_of, target_of
 from sparseq.training.identity import digest_of
 from sparseq.training.model import Model
 from sparseq.training.report import report_of
+from sparseq.training.store_rows import engine_for
+from sparseq.training.training_figures import training_sheet
 
 if TYPE_CHECKING:
-    from sparseq.sql.catalog import Table as CatalogTable
+    from sparseq.question.catalog import Table as CatalogTable
     from sparseq.store.store import Store
     from sparseq.training import PrivateGD, TrainingResult, TrainingStep
     from sparseq.training.features import Feature, Target
     from sparseq.training.model import Model
-    from sparseq.training.network import NetworkModel
-
-# -- the files that `sparseq train` writes: the model and the log ----------------------------------
-
-CLOSED = ("logistic", "linear", "softmax", "poisson")
-
-
-def model_format(out: Path | None, model: str) -> str:
-    """Return json, npz or pt, by the file's name."""
-    kinds = (".json", ".npz") if model in CLOSED else (".pt",)
-    if out is None or out.suffix in kinds:
-        return out.suffix[1:] if out is not None else "json"
-    raise click.UsageError(f"--output FILE ends in {' or '.join(kinds)} for --model {model}")
-
-
-def log_format(log: Path | None) -> str:
-    """Return csv or parquet, by the file's name."""
-    named = format_of(log)[0] if log is not None else "csv"
-    if named in ("csv", "parquet"):
-        return named
-    raise click.UsageError("--log FILE ends in .csv or .parquet")
-
-
-def model_bytes(model: Any, kind: str) -> str | bytes:
-    """Return the model as the file's content."""
-    if kind == "json":
-        return str(model.to_json())
-    content = io.BytesIO()
-    (model.save if kind == "pt" else model.save_npz)(content)
-    return content.getvalue()
-
-
-def log_bytes(trained: TrainingResult, kind: str) -> str | bytes:
-    """Return the log as the file's content: one row a step."""
-
-    rows = [asdict(step) for step in trained.log]
-    kinds = {"step": pa.int64()}
-    table = pa.table(
-        {name: pa.array([r[name] for r in rows], kinds.get(name, pa.float64())) for name in rows[0]}
-    )
-    content = io.BytesIO()
-    if kind == "csv":
-        pyarrow.csv.write_csv(table, content)
-        return content.getvalue().decode().rstrip("\n")
-    pyarrow.parquet.write_table(table, content)
-    return content.getvalue()
-
-
-# -- `sparseq train` -------------------------------------------------------------------------------
 
 training = together(
     click.option(
@@ -213,12 +163,12 @@ training = together(
 def train(store: Path, report: Path | None, **options: Any) -> None:
     """Train a model on the rows of STORE.
 
-    Every step is one more query: it charges people the squared norms of their gradients, from the
-    budget that answers are paid from. Whoever has none left is left out, and training goes on with
-    the others. What is shown and written is public.
+    Every step is one query: it charges people the squared norms of their gradients, from the same
+    budget as answers. A person without budget is left out, and training continues with the others.
+    All output is public.
 
-    The same command again gives the same model, free; and a run that was stopped or killed goes on
-    where it was. Another --run trains again.
+    The same command again gives the same model, free; and a stopped or killed run continues where
+    it was. Another --run trains again.
 
     \b
     Examples:
@@ -243,7 +193,7 @@ def train(store: Path, report: Path | None, **options: Any) -> None:
 def curator_train(store: Path, /, report: Path, **options: Any) -> None:
     """Train as `sparseq train` does, and write an exact report about the people.
 
-    With the options of a run that is done, it costs nothing more.
+    With the options of a finished run, there is no further charge.
 
     \b
     Examples:
@@ -269,7 +219,7 @@ def run_training(
     format: str,
     **settings: Any,
 ) -> None:
-    """Train, show the facts, and write what is asked for."""
+    """Train, show the facts, and write the requested files."""
     settings["most"] = steps_of(settings["most"])
     check_model(model, settings)
     how = PrivateGD(**settings)
@@ -311,10 +261,10 @@ def steps_of(most: tuple[str, ...]) -> int | None:
 
 
 def check_model(model: str, settings: dict[str, Any]) -> None:
-    """Find out before anything is asked whether there can be such a model.
+    """Check before any query that such a model is possible.
 
     Raises:
-        ParameterError: PyTorch is missing, or the model can't be checked so.
+        ParameterError: PyTorch is missing, or the model can't be checked in this way.
     """
     closed = model in CLOSED
     if not closed and model != "mlp" and ".py:" not in model:
@@ -322,6 +272,8 @@ def check_model(model: str, settings: dict[str, Any]) -> None:
             f"there is no model {model!r}: {', '.join(CLOSED)}, mlp, or FILE.py:FUNCTION"
         )
     if not closed:
+        if "network" not in offers(MODELS):
+            raise ParameterError("this installation trains no networks", ", ".join(CLOSED))
         try:
             import torch  # noqa: F401
         except ImportError:
@@ -343,8 +295,8 @@ def trained_on(
     run: str,
     epsilon: float | None,
     delta: float | None,
-) -> tuple[TrainingResult, Model | NetworkModel]:
-    """Train, with a progress bar on a terminal's standard error."""
+) -> tuple[TrainingResult, Any]:
+    """Train, with a progress bar on a terminal's standard error; return the model too."""
 
     chosen = store.catalog.table(table) if table else store.catalog.only_private()
     if not chosen.private:
@@ -355,11 +307,10 @@ def trained_on(
     if model in CLOSED:
         engine, start = engine_for(store, chosen, features, aim, model), None
     else:
-        from sparseq.training.network.tables import network_for, outputs_of
-
-        if how.checks and not how.loss and outputs_of(aim) == 1:
+        networks = offers(MODELS)["network"].load()
+        if how.checks and not how.loss and networks.outputs_of(aim) == 1:
             raise ParameterError(f"{target} is a number: it has no accuracy", "check --loss LIMIT")
-        engine = network_for(store, chosen, features, aim, model)
+        engine = networks.network_for(store, chosen, features, aim, model)
         start = engine.start()
     about = f"{model}: {target} from {', '.join(asked)} in {chosen.name}"
     with training_bar(how.last) as tick:
@@ -376,16 +327,13 @@ def trained_on(
         )
     if model in CLOSED:
         return trained, Model.of(model, aim, features, run, trained)
-
-    from sparseq.training.network.tables import NetworkModel
-
-    return trained, NetworkModel.of(model, aim, features, run, trained, engine)
+    return trained, networks.NetworkModel.of(model, aim, features, run, trained, engine)
 
 
 def depends_on(
     table: CatalogTable, features: Sequence[Feature], target: Target, model: str
 ) -> dict[str, str]:
-    """Return what a run depends on of what was asked for: the table, encodings, the file of code.
+    """Return the parts of the request that a run depends on: table, encodings, file of code.
 
     The encodings hold the bounds and keys that the curator declared.
     """
@@ -400,7 +348,7 @@ def depends_on(
 
 @contextmanager
 def training_bar(steps: int) -> Iterator[Callable[[TrainingStep], None]]:
-    """Yield what to call after each step. It shows public facts only: no exact loss, no spends."""
+    """Yield the function to call after each step; it shows public facts only, no exact loss."""
 
     with progress_bar() as progress:
         task = progress.add_task("training", total=steps)
@@ -417,7 +365,7 @@ def training_bar(steps: int) -> Iterator[Callable[[TrainingStep], None]]:
 
 
 def show_noisy(step: TrainingStep) -> dict[str, str]:
-    """Return what was asked about people after a step, noised, as texts."""
+    """Return the noised facts about people after a step, as texts."""
     texts = {}
     if step.accuracy is not None:
         texts["accuracy"] = f"{100 * step.accuracy:.1f} %"
@@ -434,7 +382,7 @@ def default_name(*asked: Any, code: bytes = b"") -> str:
 
 
 def code_in(model: str) -> bytes:
-    """Return the file that a model is made by, where it is one that can be read."""
+    """Return the content of the file that makes a model, if it can be read."""
     path = Path(model.rpartition(":")[0])
     return path.read_bytes() if ".py:" in model and path.is_file() else b""
 
@@ -442,7 +390,7 @@ def code_in(model: str) -> bytes:
 def facts_of(
     trained: TrainingResult, model: Any, how: PrivateGD, delta: float | None
 ) -> dict[str, Any]:
-    """Return what is public about the run as plain data."""
+    """Return the public facts of the run as plain data."""
 
     delta = delta if delta is not None else DELTA
     taken = next((s for s in trained.log if s.step == trained.taken), None)
@@ -478,7 +426,7 @@ def _coefficients(model: Model) -> dict[str, Any]:
 
 
 def summary(facts: dict[str, Any], out: Path | None) -> str:
-    """Return the facts as a person reads them."""
+    """Return the facts as text."""
     return label_lines(summary_rows(facts, out))
 
 

@@ -9,16 +9,12 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from sparseq.compiled import dense, weights
-from sparseq.compiled.numbers import charged, rounded_up
+from sparseq.compiled import band, dense, images, row_loops, weights
+from sparseq.compiled.charge_loops import charged, rounded_up
 
-__all__ = ["dense", "weights"]  # and all below
+__all__ = ["band", "dense", "images", "row_loops", "weights"]  # and all below
 
-_CELL_LIMIT = np.int64(2**31 - 1)
-_NORM_LIMIT = np.int64(2**62)
-_SMALL = 128  # coordinates up to which all cells are cleared sooner than those of many rows
 _TOGETHER = 4096
-_SAFE = np.int64(2**31 - 1)  # a sum of magnitudes up to here has squares that add up to < 2**62
 
 
 @numba.njit(nogil=True, cache=True)
@@ -75,6 +71,28 @@ def places(values, among, out):  # type: ignore[no-untyped-def]
         if k < len(among) and among[k] == value:
             out[count] = k
             count += 1
+    return count
+
+
+@numba.njit(nogil=True, cache=True)
+def merge(left, right, values, at_left, at_right):  # type: ignore[no-untyped-def]
+    """Fill values with those of two ascending lists of distinct ones, and the places of each list's
+    values among them; return the count."""
+    i = j = count = 0
+    while i < len(left) and j < len(right):
+        a, b = left[i], right[j]
+        values[count] = min(a, b)
+        at_left[i] = count  # of the larger one: until its turn comes
+        at_right[j] = count
+        i += a <= b
+        j += b <= a
+        count += 1
+    for k in range(i, len(left)):
+        values[count], at_left[k] = left[k], count
+        count += 1
+    for k in range(j, len(right)):
+        values[count], at_right[k] = right[k], count
+        count += 1
     return count
 
 
@@ -138,117 +156,6 @@ def round_up(charges, significant_bits, out):  # type: ignore[no-untyped-def]
     """Fill out with charges rounded up to some significant bits, as `accounting.round_up` does."""
     for i in range(len(charges)):
         out[i] = rounded_up(charges[i], significant_bits)
-
-
-@numba.njit(nogil=True, cache=True)
-def reduce_sums(first, stop, coordinates, values, size, norms, totals):  # type: ignore[no-untyped-def]
-    """Fill norms (one a run) and add to totals; a user's value is the sum of its rows.
-
-    One pass: where v joins a cell of x, the square grows by v (2 x + v).
-    """
-    if coordinates is None and values is not None:
-        _one_sum(first, stop, values, norms, totals)
-        return
-    cells = np.zeros(size + 1, np.int64)  # cell 0 takes the rows that count for nothing
-    sums = np.zeros(size + 1, np.int64)
-    for r in range(len(first)):
-        start, end = np.uint64(first[r]), np.uint64(stop[r])  # unsigned: no check for negative ones
-        magnitude = np.int64(0)
-        norm = np.int64(0)
-        for i in range(start, end):
-            k = np.uint64(1) if coordinates is None else np.uint64(np.int64(coordinates[i]) + 1)
-            v = np.int64(1) if values is None else np.int64(values[i])
-            v = v if k != 0 else np.int64(0)
-            x = cells[k]
-            cells[k] = x + v
-            sums[k] += v
-            norm += v * (x + x + v)
-            magnitude += abs(v)
-        if size <= _SMALL and size <= 4 * (end - start):
-            cells[:] = 0
-        else:
-            for i in range(start, end):
-                k = np.uint64(1) if coordinates is None else np.uint64(np.int64(coordinates[i]) + 1)
-                cells[k] = 0
-        if magnitude > _SAFE:  # the squares may have wrapped around: once more, saturating
-            norm = _large_norm(first[r], stop[r], coordinates, values, cells)
-        norms[r] = norm
-    totals += sums[1:]
-
-
-@numba.njit(nogil=True, cache=True)
-def _one_sum(first, stop, values, norms, totals):  # type: ignore[no-untyped-def]
-    """`reduce_sums` for one coordinate."""
-    for r in range(len(first)):
-        total = np.int64(0)
-        for i in range(first[r], stop[r]):
-            total += np.int64(values[i])
-        totals[0] += total
-        norms[r] = total * total if abs(total) <= _CELL_LIMIT else _NORM_LIMIT
-
-
-@numba.njit(nogil=True, cache=True)
-def _large_norm(start, stop, coordinates, values, cells):  # type: ignore[no-untyped-def]
-    """Return one user's squared norm, saturated; leaves cells as they were, all 0."""
-    for i in range(start, stop):
-        k = 1 if coordinates is None else np.int64(coordinates[i]) + 1
-        cells[k] += 1 if values is None else values[i]
-    cells[0] = 0
-    norm = np.int64(0)
-    for i in range(start, stop):
-        k = 1 if coordinates is None else np.int64(coordinates[i]) + 1
-        x = abs(cells[k])
-        cells[k] = 0
-        norm = _NORM_LIMIT if x > _CELL_LIMIT else min(norm + x * x, _NORM_LIMIT)
-    return norm
-
-
-@numba.njit(nogil=True, cache=True)
-def weight_losses(  # type: ignore[no-untyped-def]
-    first, stop, coordinates, values, distinct, mantissa, exponent, shift, totals
-):
-    """Add to totals what every user's cells times 2**shift lose when they are m · 2**(shift - x).
-
-    That is cut off towards zero. With `distinct` a cell with a row of a value is 1. All is modulo
-    2**64.
-    """
-    cells = np.zeros(len(totals), np.int64)
-    for r in range(len(first)):
-        for i in range(first[r], stop[r]):
-            k = 0 if coordinates is None else np.int64(coordinates[i])
-            if k >= 0:
-                cells[k] += 1 if values is None else np.int64(values[i])
-        back = exponent[r] - shift
-        for i in range(first[r], stop[r]):
-            k = 0 if coordinates is None else np.int64(coordinates[i])
-            if k < 0 or cells[k] == 0:
-                continue
-            size = np.int64(1) if distinct else abs(cells[k])
-            part = mantissa[r] * size
-            part = part >> min(back, 63) if back >= 0 else part << -back
-            lost = (size << shift) - part
-            totals[k] += lost if cells[k] > 0 else -lost
-            cells[k] = 0
-
-
-@numba.njit(nogil=True, cache=True)
-def reduce_distinct(first, stop, coordinates, values, size, norms, totals):  # type: ignore[no-untyped-def]
-    """Fill norms (one a run) and add to totals; a user's value is 1 where any row has a value."""
-    seen = np.zeros(size + 1, np.bool_)
-    for r in range(len(first)):
-        seen[0] = True
-        norm = np.int64(0)
-        for i in range(first[r], stop[r]):
-            if values is not None and values[i] == 0:
-                continue
-            k = 1 if coordinates is None else np.int64(coordinates[i]) + 1
-            if not seen[k]:
-                seen[k] = True
-                totals[k - 1] += 1
-                norm += 1
-        for i in range(first[r], stop[r]):
-            seen[1 if coordinates is None else np.int64(coordinates[i]) + 1] = False
-        norms[r] = norm
 
 
 @numba.njit(nogil=True, cache=True)

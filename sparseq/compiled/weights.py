@@ -1,4 +1,4 @@
-"""The loops of `stream.weights` and `stream.bill`, compiled: the same bits as their twins in NumPy.
+"""Compiled loops of `stream.release_charges`: the same bits as their twins in NumPy.
 
 Only + - × ÷ √, floor and frexp, each correctly rounded, one person after the other. A `price` is
 (upper, lower, shift, most), see `prices.charged`.
@@ -11,9 +11,10 @@ import math
 import numba
 import numpy as np
 
-from sparseq.compiled.numbers import NORM_LIMIT, charged, rounded_up
+from sparseq.compiled.charge_loops import NORM_LIMIT, charged, rounded_up
 
-# -- the loops of `stream.weights` and `stream.bill` -----------------------------------------------
+_BLOCK = 1024
+"""Users that one pass of a loop takes: what is known of them stays in the nearest cache."""
 
 
 @numba.njit(nogil=True, cache=True)
@@ -28,12 +29,9 @@ def allowances(left, owed, bits, cautious_units, least, out):  # type: ignore[no
 
 @numba.njit(nogil=True, cache=True)
 def add_squares(norms, factor, total):  # type: ignore[no-untyped-def]
-    """Add norms times a power of two to total; tell whether one has saturated."""
-    saturated = False
+    """Add norms times a power of two to total."""
     for i in range(len(norms)):
         total[i] += np.float64(norms[i]) * factor
-        saturated |= norms[i] >= NORM_LIMIT
-    return saturated
 
 
 @numba.njit(nogil=True, inline="always")
@@ -43,54 +41,55 @@ def _settle(due, left, owed, most, bits):  # type: ignore[no-untyped-def]
     return with_it if rounded_up(with_it, bits) <= left else np.int64(-1)
 
 
+@numba.njit(nogil=True, inline="always")
+def _power(x):  # type: ignore[no-untyped-def]
+    """Return the exponent that frexp finds for a positive number of at least 2**-1022."""
+    return np.int64((np.float64(x).view(np.int64) >> 52) & 0x7FF) - 1022
+
+
 @numba.njit(nogil=True, cache=True)
 def pilot(  # type: ignore[no-untyped-def]
     r, a, edges, start, step, price, bits, left, owed, totals
 ):
-    """Add everybody's two cells on the ladder to totals, and what they cost to what is owed."""
+    """Add each user's two cells on the ladder to totals, and their price to what is owed.
+
+    The loops take a block of users each, one step at a time: a processor then works on several
+    users at once.
+    """
     upper, lower, shift, most = price
     last = len(edges) - 1
     surely_below = edges[start - 1] * (1 - 1e-9) if start > 0 else 0.0
-    for i in range(len(r)):
-        if r[i] <= surely_below * a[i]:
-            continue
-        rho = r[i] / a[i] if a[i] > 0 else edges[last]
-        k = min(max(math.frexp(rho)[1], 0), last)
-        while k > 0 and edges[k - 1] >= rho:
-            k -= 1
-        while k < last and edges[k] < rho:
-            k += 1
-        if k < start:
-            continue
-        below = edges[k - 1] if k > 0 else 0.0
-        t = min(max((rho - below) / (edges[k] - below), 0.0), 1.0)
-        high = np.int64(math.floor(a[i] * t * step))
-        low = np.int64(math.floor(a[i] * (1.0 - t) * step)) if k > start else np.int64(0)
-        due = charged(low * low + high * high, upper, lower, shift, most, 63)
-        owes = _settle(due, left[i], owed[i], most, bits)
-        if owes >= 0:
-            owed[i] = owes
-            totals[k] += high
-            totals[max(k - 1, 0)] += low
-
-
-@numba.njit(nogil=True, cache=True)
-def weights(r, a, scale, one, mantissa, exponent):  # type: ignore[no-untyped-def]
-    """Fill mantissa and exponent; see `stream.weights.weights`. Bits: one = 2**bits."""
-    bits = math.frexp(one)[1] - 1
-    for i in range(len(r)):
-        w = min(1.0, scale * a[i] / r[i]) if r[i] > 0 else 1.0
-        fraction, power = math.frexp(w)
-        mantissa[i] = np.int64(math.floor(fraction * one))
-        exponent[i] = bits - power
-
-
-@numba.njit(nogil=True, cache=True)
-def drop_saturated(norms, mantissa):  # type: ignore[no-untyped-def]
-    """Take the weight of whoever's norm has saturated."""
-    for i in range(len(norms)):
-        if norms[i] >= NORM_LIMIT:
-            mantissa[i] = 0
+    who, cell = np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64)
+    high, low = np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64)
+    for begin in range(0, len(r), _BLOCK):
+        n = 0
+        for i in range(begin, min(begin + _BLOCK, len(r))):
+            if r[i] <= surely_below * a[i]:
+                continue
+            rho = r[i] / a[i] if a[i] > 0 else edges[last]
+            k = min(max(_power(rho), 0), last)
+            while k > 0 and edges[k - 1] >= rho:
+                k -= 1
+            while k < last and edges[k] < rho:
+                k += 1
+            if k < start:
+                continue
+            below = edges[k - 1] if k > 0 else 0.0
+            t = min(max((rho - below) / (edges[k] - below), 0.0), 1.0)
+            high[n] = np.int64(math.floor(a[i] * t * step))
+            low[n] = np.int64(math.floor(a[i] * (1.0 - t) * step)) if k > start else np.int64(0)
+            who[n], cell[n] = i, k
+            n += 1
+        for j in range(n):
+            due = charged(low[j] * low[j] + high[j] * high[j], upper, lower, shift, most, 63)
+            i = who[j]
+            owes = _settle(due, left[i], owed[i], most, bits)
+            owed[i] = owes if owes >= 0 else owed[i]
+            high[j] *= owes >= 0
+            low[j] *= owes >= 0
+        for j in range(n):
+            totals[cell[j]] += high[j]
+            totals[max(cell[j] - 1, 0)] += low[j]
 
 
 @numba.njit(nogil=True, inline="always")
@@ -119,80 +118,61 @@ def _weighted_norm(norm, mantissa, exponent, finer):  # type: ignore[no-untyped-
 
 
 @numba.njit(nogil=True, cache=True)
-def add_dues(norms, mantissa, exponent, finer, price, due):  # type: ignore[no-untyped-def]
-    """Add to due the price of ceil(w² S 4**finer); see `stream.weights.weighted_norms`."""
-    upper, lower, shift, most = price
-    for i in range(len(norms)):
-        if mantissa[i] == 0:
-            continue
-        norm = _weighted_norm(norms[i], mantissa[i], exponent[i], finer)
-        more = charged(norm, upper, lower, shift, most, 63)
-        due[i] = min(due[i], most - more) + more
+def weigh(  # type: ignore[no-untyped-def]
+    start, stop, r, a, scale, norms, prices, most, bits, left, owed, users, w_bits, lighter, faint
+):
+    """Charge the users from start to stop for their weighted vectors, a block at a time.
 
+    Weights are `release_charges.weights`, the price of ceil(w² S 4**finer) is that of
+    `release_charges.weighted_norms`; a user whose norm has saturated, or who cannot pay, has no
+    weight. From place `start` on, `lighter` is filled with the users whose weight is not 1 (users,
+    mantissas, exponents), and `faint` with those below one half. Return the two counts.
 
-@numba.njit(nogil=True, cache=True)
-def settle(due, most, bits, left, owed, mantissa):  # type: ignore[no-untyped-def]
-    """Add what is due to what is owed; take the weight of who can't pay."""
-    for i in range(len(due)):
-        owes = _settle(due[i], left[i], owed[i], most, bits)
-        if owes >= 0:
-            owed[i] = owes
-        else:
-            mantissa[i] = 0
-
-
-@numba.njit(nogil=True, cache=True)
-def less_than_one(users, mantissa, exponent, bits, out, faint):  # type: ignore[no-untyped-def]
-    """Fill out with the places of weights below 1, faint with users below one half; return how many
-    there are of both."""
-    found = few = 0
-    one = np.int64(1) << (bits - 1)
-    for i in range(len(users)):
-        out[found] = i
-        found += mantissa[i] != one or exponent[i] != bits - 1
-        faint[few] = users[i]
-        few += mantissa[i] == 0 or exponent[i] > bits
-    return found, few
-
-
-# -- the loops of `monitor.band`: what lies ahead of many people, a column of a ring each ----------
-
-
-@numba.njit(nogil=True, cache=True)
-def products(ahead, slots, turned, out):  # type: ignore[no-untyped-def]
-    """Fill out with the inner products of some columns and the taps; 0 for a slot of -1."""
-    out[:] = 0
-    for j in range(len(turned)):
-        for i in range(len(slots)):
-            if slots[i] >= 0:
-                out[i] += ahead[j, slots[i]] * turned[j]
-
-
-@numba.njit(nogil=True, cache=True)
-def add_columns(ahead, slots, values, turned):  # type: ignore[no-untyped-def]
-    """Add a multiple of the taps to some columns; slots are distinct."""
-    for j in range(len(turned)):
-        for i in range(len(slots)):
-            ahead[j, slots[i]] += values[i] * turned[j]
-
-
-@numba.njit(nogil=True, cache=True)
-def take_row(row, slots, rest, last, oldest, values, gone):  # type: ignore[no-untyped-def]
-    """Take a row of the ring out into values; gone: whose last tick is not after the oldest."""
-    for i in range(len(slots)):
-        slot = slots[i]
-        value = row[slot]
-        row[slot] = 0
-        rest[slot] -= value * value
-        values[i] = value
-        gone[i] = last[slot] <= oldest
-
-
-@numba.njit(nogil=True, cache=True)
-def places(keys, wanted, out):  # type: ignore[no-untyped-def]
-    """Fill out with where each of `wanted` is in keys, -1 if it isn't; both ascend."""
-    at = 0
-    for i in range(len(wanted)):
-        while at < len(keys) and keys[at] < wanted[i]:
-            at += 1
-        out[i] = at if at < len(keys) and keys[at] == wanted[i] else -1
+    Args:
+        norms: Squared norms, a row a measure.
+        prices: (upper, lower, shift, finer), an array each with an item a measure.
+        w_bits: Bits of a mantissa.
+    """
+    uppers, lowers, shifts, finer = prices
+    who, mantissas, exponents = lighter
+    one, whole = np.float64(1 << w_bits), np.int64(1) << (w_bits - 1)
+    fraction_bits, half = (np.int64(1) << 52) - 1, np.int64(1022) << 52
+    mantissa, exponent = np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64)
+    due = np.empty(_BLOCK, np.int64)
+    found = few = start
+    for begin in range(start, stop, _BLOCK):
+        n = min(_BLOCK, stop - begin)
+        for j in range(n):
+            i = begin + j
+            w = min(1.0, scale * a[i] / r[i]) if r[i] > 0 else 1.0
+            word = np.float64(w).view(np.int64)
+            exponent[j] = w_bits - ((word >> 52) - 1022)
+            mantissa[j] = np.int64(np.int64((word & fraction_bits) | half).view(np.float64) * one)
+            if (word >> 52) == 0:  # 0 or below 2**-1022
+                fraction, power = math.frexp(w)
+                mantissa[j], exponent[j] = np.int64(fraction * one), w_bits - power
+        for m in range(len(norms)):
+            for j in range(n):
+                mantissa[j] = mantissa[j] if norms[m, begin + j] < NORM_LIMIT else np.int64(0)
+        due[:] = 0
+        for m in range(len(norms)):
+            upper, lower, shift, more_bits = uppers[m], lowers[m], shifts[m], finer[m]
+            for j in range(n):
+                if mantissa[j] != 0:
+                    norm = _weighted_norm(norms[m, begin + j], mantissa[j], exponent[j], more_bits)
+                    more = charged(norm, upper, lower, shift, most, 63)
+                    due[j] = min(due[j], most - more) + more
+        for j in range(n):
+            i = begin + j
+            owes = _settle(due[j], left[i], owed[i], most, bits)
+            owed[i] = owes if owes >= 0 else owed[i]
+            mantissa[j] = mantissa[j] if owes >= 0 else np.int64(0)
+        for j in range(n):
+            if mantissa[j] != whole or exponent[j] != w_bits - 1:
+                user = users[begin + j]
+                who[found], mantissas[found], exponents[found] = user, mantissa[j], exponent[j]
+                found += 1
+                if mantissa[j] == 0 or exponent[j] > w_bits:
+                    faint[few] = user
+                    few += 1
+    return found - start, few - start

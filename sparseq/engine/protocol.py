@@ -1,56 +1,33 @@
-"""The protocol of an engine: what people contribute to a plan, for the stream."""
+"""The protocol of an engine: users' contributions to a plan, for the stream."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
 
-if TYPE_CHECKING:
-    from sparseq.engine.contributions import Cells, Contributions
-    from sparseq.sql.catalog import Table
-    from sparseq.sql.plan import Plan
+from sparseq.ledger.engine_failure import EngineFailure
 
-# -- the protocol of an engine: what people contribute to a plan, for the stream -------------------
+if TYPE_CHECKING:
+    from sparseq.engine.cells import Cells
+    from sparseq.engine.contributions import Contributions
+    from sparseq.question.catalog import Table
+    from sparseq.question.plan import Plan, Query
 
 Made = TypeVar("Made")
 USER = "_user"
-"""The column that holds the number of a person."""
-
-
-@dataclass(frozen=True)
-class EngineFailure:
-    """A failure of an engine: private.
-
-    Attributes:
-        user: On whose rows it failed, they alone; the person contributes nothing.
-        error: What it said.
-    """
-
-    user: int
-    error: str
-
-    def told(self, release: int, names: Mapping[int, Any]) -> str:
-        """Return it in words, for the curator.
-
-        Args:
-            release: In whose evaluation it was.
-            names: Of people.
-        """
-        who = names.get(self.user)
-        done = "they count for nothing"
-        return f"release {release}: the engine failed on the rows of {who!s}, {done}: {self.error}"
+"""The column that holds the index of a user."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Somebody whose rows give another answer alone than among all: private.
+    """A user whose rows, evaluated alone, give another result than among all rows: private.
 
     Attributes:
-        user: Who.
-        said: What differs.
+        user: The user.
+        said: The difference, as text.
     """
 
     user: int
@@ -58,50 +35,50 @@ class Difference:
 
 
 class SideReader(Protocol):
-    """A reader beside the stream, for one question; used by one thread at a time."""
+    """A reader outside the stream, for one question; one thread at a time uses it."""
 
     def contributions(self, plan: Plan, users: int) -> Contributions:
-        """See `Engine`; may fail in any way, which says nothing: the stream reads then."""
+        """Return contributions (see `Engine`); after any failure the stream reads instead."""
 
     def close(self) -> None:
-        """Give it back."""
+        """Return the reader to its pool."""
 
 
 class Engine(Protocol):
-    """The rows of one store, evaluated.
+    """An evaluator of plans over the rows of one store.
 
-    What a person contributes depends on that person's rows and on public facts alone. Nothing that
-    rows decide is ever raised: on whose rows an engine fails, contributes nothing, and is told of
-    by `take_failures`.
+    A user's contribution depends only on that user's rows and on public facts. Errors that rows
+    cause are never raised: if an engine fails on a user's rows, the user contributes nothing, and
+    `take_failures` reports the user.
 
     Attributes:
-        version: How often rows have come, changed or gone since it was made.
+        version: The number of loads, changes and erasures of rows since the engine was made.
     """
 
     version: int
 
     def lacks(self, plan: Plan) -> str:
-        """Return why a plan can't be evaluated by this engine, "" if it can: a public fact."""
+        """Return the reason that the engine cannot evaluate a plan; "": it can. A public fact."""
 
-    def reads_long(self, plan: Plan) -> bool:
-        """Tell whether a plan is to be read beside the stream: a public fact."""
+    def reads_long(self, query: Query) -> bool:
+        """Tell whether a question should be read outside the stream: a public fact."""
 
     def beside(self) -> SideReader:
-        """Return what reads plans that read long in another thread, as the rows are now."""
+        """Return a reader of the current rows for long plans in another thread."""
 
     def contributions(self, plan: Plan, users: int) -> Contributions:
-        """Return what everybody contributes: exact squared norms, and exact sums.
+        """Return the contributions of all users: exact squared norms, and exact sums.
 
         Args:
-            plan: What is asked, with the lattice of each measure.
-            users: How many people there are: numbers 0, 1, …
+            plan: The plan, with the lattice of each measure.
+            users: The number of users: indices 0, 1, …
 
         Raises:
-            QueryRefused: The engine `lacks` what the plan needs.
+            QueryRefused: The engine cannot evaluate the plan (see `lacks`).
         """
 
     def cells(self, plan: Plan, users: int) -> Cells:
-        """Return what everybody contributes to a plan with one measure, cell by cell."""
+        """Return the contributions of all users to a plan with one measure, cell by cell."""
 
     def by_people(
         self,
@@ -110,39 +87,27 @@ class Engine(Protocol):
         make: Callable[[Iterable[pa.RecordBatch]], Made],
         users: int,
     ) -> Iterator[Made]:
-        """Yield what is made of everybody's rows, in ranges of people, ascending; mostly one.
+        """Yield results of `make` for all users' rows, in ascending ranges of users; usually one.
 
         Args:
-            table: A private one.
-            columns: What is read of it, beside `USER`; strings as they are.
-            make: Makes it of rows, which are in order of person, and of the columns.
-            users: How many people there are.
+            table: A private table.
+            columns: The columns to read, in addition to `USER`; strings are unchanged.
+            make: Computes the result from the columns of rows in order of user.
+            users: The number of users.
         """
 
     def read_ahead(self, plans: Iterable[Plan]) -> None:
-        """Read what coming plans need together; it changes nothing but the time."""
+        """Read rows for coming plans together; this only saves time."""
 
     def take_failures(self) -> list[EngineFailure]:
-        """Return what has failed since this was last asked: private."""
+        """Return the failures since the last call: private."""
 
     def check_alone(self) -> list[Difference]:
-        """Compare a few people's part in the last answer with what their rows alone give: private.
+        """Compare a few users' contributions to the last answer with those of their rows alone:
+        private.
 
-        It takes a small part of the time of questions, raises nothing, and changes nothing.
+        It takes a small fraction of the time of questions, raises nothing, and changes nothing.
         """
 
     def rows_arrived(self) -> None:
-        """Take note that rows have come, changed or gone."""
-
-
-# -- words of SQL, and of what DuckDB says of it ---------------------------------------------------
-
-
-def quote(name: str) -> str:
-    """Return an SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error's text."""
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        """Record that rows have come, changed or gone."""

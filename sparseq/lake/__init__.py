@@ -1,1 +1,1 @@
-"""A store on many machines: the same step on many buckets of people (docs/lake.md)."""
+"""A store on many machines: the same step on many buckets of users (docs/lake.md)."""

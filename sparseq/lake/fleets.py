@@ -1,4 +1,4 @@
-"""Fleets that do tasks: bytes in, and bytes back in the order of the tasks."""
+"""Fleets that run tasks: bytes in, and bytes back in the order of the tasks."""
 
 from __future__ import annotations
 
@@ -10,34 +10,30 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import IO, Any, Protocol
-
-import pyarrow as pa
+from typing import IO, Protocol
 
 from sparseq.base.errors import StoreError
-from sparseq.lake.task import answer_of, done, told
-
-# -- fleets that do tasks: bytes in, and bytes back in the order of the tasks ----------------------
+from sparseq.lake.task import answer_of, done
 
 _TRIES = 3
 
 
 class Fleet(Protocol):
-    """Does tasks (`sparseq.lake.task.done`), each at least once, anywhere."""
+    """Runs tasks (`sparseq.lake.task.done`), each at least once, on any machine."""
 
     def run(self, tasks: Sequence[bytes]) -> Iterator[bytes]:
-        """Yield what comes of each task, in their order.
+        """Yield the result of each task, in their order.
 
         Raises:
-            StoreError: A task failed again and again.
+            StoreError: A task failed repeatedly.
         """
 
     def close(self) -> None:
-        """Let go of what it has."""
+        """Release its resources."""
 
 
 class Here:
-    """Does tasks in this process, one after the other."""
+    """Runs tasks in this process, one after the other."""
 
     def run(self, tasks: Sequence[bytes]) -> Iterator[bytes]:
         """See `Fleet`."""
@@ -48,13 +44,13 @@ class Here:
 
 
 class Processes:
-    """Does tasks in processes of this machine, which are started when they are needed.
+    """Runs tasks in processes of this machine, which are started on demand.
 
-    Each is `python -m sparseq.lake.worker`, and speaks over its standard input and output. One
-    that dies is replaced, and its task done again: tasks are functions of their input.
+    Each is `python -m sparseq.lake.worker`, and communicates over its standard input and output. A
+    process that dies is replaced, and its task is repeated: tasks are functions of their input.
 
     Args:
-        count: How many; by default a core each.
+        count: The number of processes; by default one per core.
     """
 
     def __init__(self, count: int | None = None) -> None:
@@ -79,7 +75,7 @@ class Processes:
         self._idle.put(worker)
 
     def _replace(self, worker: Worker) -> None:
-        """Start another first: who waits for one must never wait in vain."""
+        """Start another process first: a thread that waits for one must never wait in vain."""
         self._start()
         with self._lock:
             self.workers.remove(worker)
@@ -98,7 +94,9 @@ class Processes:
                 raise
             self._idle.put(worker)
             return answer_of(answer)
-        raise StoreError(f"a task ended its process {_TRIES} times", "is there memory enough?")
+        raise StoreError(
+            f"a task ended its process {_TRIES} times", ("check whether there is enough memory")
+        )
 
     def close(self) -> None:
         """See `Fleet`."""
@@ -112,7 +110,7 @@ class Processes:
 
 
 class Worker:
-    """A process that does one task at a time."""
+    """A process that runs one task at a time."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
@@ -122,7 +120,7 @@ class Worker:
         )
 
     def done(self, task: bytes) -> bytes:
-        """Return what comes of a task, after a byte that says how it went.
+        """Return the result of a task, after a byte with its status.
 
         Raises:
             OSError, EOFError: The process has ended.
@@ -141,7 +139,7 @@ class Worker:
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout):
             if stream is not None:
-                with contextlib.suppress(OSError):  # what it was not sent is no matter
+                with contextlib.suppress(OSError):  # unsent data do not matter
                     stream.close()
 
 
@@ -156,68 +154,3 @@ def receive(stream: IO[bytes]) -> bytes:
     size = stream.read(8)
     message = stream.read(int.from_bytes(size, "little")) if len(size) == 8 else b""
     return message if len(message) == int.from_bytes(size, "little") else b""
-
-
-# -- a fleet of Spark's executors ------------------------------------------------------------------
-
-_ANSWERS = pa.schema({"place": pa.int64(), "answer": pa.binary()})
-
-
-class SparkFleet:
-    """Does tasks in a Spark session: classic or Connect.
-
-    Every executor needs this version of sparseq, and the lake's folder under the same path.
-    A task that Spark tries again, or does twice, gives the same; Spark hands on one of them.
-
-    Args:
-        session: The session; it stays open.
-    """
-
-    def __init__(self, session: Any) -> None:
-        self._session, self._ours = session, False
-
-    @classmethod
-    def at(cls, address: str) -> SparkFleet:
-        """Return a fleet of the executors at an address; its session ends with it.
-
-        Args:
-            address: Of Spark Connect, sc://HOST; or of a classic master, spark://HOST:7077 or
-                local[*].
-
-        Raises:
-            StoreError: pyspark is not installed.
-        """
-        try:
-            from pyspark.sql import SparkSession
-        except ImportError:
-            raise StoreError(
-                "Spark needs a package that is not installed: pyspark",
-                "pip install 'pyspark[connect]'",
-            ) from None
-        builder = SparkSession.builder.appName("sparseq")
-        remote = address.startswith("sc://")
-        fleet = cls((builder.remote(address) if remote else builder.master(address)).getOrCreate())
-        fleet._ours = True
-        return fleet
-
-    def run(self, tasks: Sequence[bytes]) -> Iterator[bytes]:
-        """See `Fleet`: one job."""
-        todo = list(tasks)
-
-        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                for place in batch["id"].to_pylist():
-                    yield pa.RecordBatch.from_pydict(
-                        {"place": [place], "answer": [told(todo[place])]}, schema=_ANSWERS
-                    )
-
-        places = self._session.range(0, len(todo), 1, len(todo))
-        found = places.mapInArrow(work, "place long, answer binary").toArrow().sort_by("place")
-        if found["place"].to_pylist() != list(range(len(todo))):
-            raise StoreError("Spark has not answered each task once")
-        return map(answer_of, found["answer"].to_pylist())
-
-    def close(self) -> None:
-        """See `Fleet`."""
-        if self._ours:
-            self._session.stop()

@@ -1,6 +1,6 @@
-"""The engine of a lake: what people contribute, by tasks over buckets; only integers come back.
+"""The engine of a lake: users' contributions, by tasks over buckets; only integers come back.
 
-A person's number is the place in its bucket times the number of buckets, plus the bucket.
+A user's index is the position in its bucket times the number of buckets, plus the bucket.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ from numpy.typing import NDArray
 
 from sparseq.base.cancellation import check
 from sparseq.base.errors import StoreError
-from sparseq.engine.contributions import Cells, Contributions, Index, Reduction, Weights
-from sparseq.engine.protocol import USER, Difference, EngineFailure, SideReader
+from sparseq.engine.cells import Cells
+from sparseq.engine.contributions import Contributions
+from sparseq.engine.protocol import USER, Difference, SideReader
+from sparseq.engine.reduction import Index, Reduction
+from sparseq.engine.weighted_reduction import Weights
 from sparseq.lake.fleets import Fleet
-from sparseq.lake.task import pack_frame, plan_document, unpack_frame
-from sparseq.sql.catalog import Table
-from sparseq.sql.plan import Plan
+from sparseq.lake.task_messages import pack_frame, plan_document, unpack_frame
+from sparseq.ledger.engine_failure import EngineFailure
+from sparseq.question.catalog import Table
+from sparseq.question.plan import Plan, Query
 
 Made = TypeVar("Made")
 Arrays = list[NDArray[Any]]
@@ -31,8 +35,8 @@ class LakeEngine:
     """See `sparseq.engine.protocol.Engine`.
 
     Args:
-        fleet: Does the tasks.
-        buckets: Returns the paths of the buckets' files as they are now, in their order.
+        fleet: Runs the tasks.
+        buckets: Returns the paths of the buckets' current files, in their order.
     """
 
     def __init__(self, fleet: Fleet, buckets: Callable[[], Sequence[str]]) -> None:
@@ -43,11 +47,11 @@ class LakeEngine:
         self.version = 0
 
     def lacks(self, plan: Plan) -> str:
-        """See `Engine`: what the engine of one machine evaluates, tasks evaluate."""
+        """See `Engine`: tasks can evaluate the same plans as the engine for one machine."""
         return ""
 
     def read_ahead(self, plans: Iterable[Plan]) -> None:
-        """See `Engine`: the first of these that is asked for has all of them done in one job."""
+        """See `Engine`: the first evaluation of one of these plans runs all plans in one job."""
         self.rows_arrived()
         self._coming = {_key(plan_document(plan)): plan for plan in plans}
 
@@ -56,8 +60,8 @@ class LakeEngine:
         self._coming, self._ahead = {}, {}
         self.version += 1
 
-    def reads_long(self, plan: Plan) -> bool:
-        """See `Engine`: the tasks do it, and the stream waits."""
+    def reads_long(self, query: Query) -> bool:
+        """See `Engine`: tasks read, and the stream waits."""
         return False
 
     def beside(self) -> SideReader:
@@ -65,7 +69,7 @@ class LakeEngine:
         raise NotImplementedError
 
     def contributions(self, plan: Plan, users: int) -> Contributions:
-        """See `Engine`: one job; and another one where somebody is left out, or weighs less."""
+        """See `Engine`: one job; and another one if a user is left out, or has a smaller weight."""
         found = self._found(plan)
         count = len(self._buckets())
 
@@ -87,7 +91,7 @@ class LakeEngine:
         return Contributions(measures, pull, weigh=weigh)
 
     def _found(self, plan: Plan) -> list[Arrays]:
-        """Return what each bucket has of a plan: users, norms and totals of its measures."""
+        """Return each bucket's part of a plan: users, norms and totals of its measures."""
         document = plan_document(plan)
         key = _key(document)
         if key in self._ahead:
@@ -106,7 +110,7 @@ class LakeEngine:
         return self._ahead.pop(key)
 
     def _add(self, do: str, plan: Plan, more: dict[str, Any], inner: list[Arrays]) -> Arrays:
-        """Return sums over the buckets that have somebody, one array a measure."""
+        """Return sums over the buckets that have some of the users, one array per measure."""
         head = {"plans": [plan_document(plan)], **more}
         which = [b for b, arrays in enumerate(inner) if len(arrays[0])]
         sizes = [plan.query.groups * m.bins for m in plan.query.measures]
@@ -123,7 +127,7 @@ class LakeEngine:
         which: Sequence[int] | None = None,
         inner: Sequence[Arrays] | None = None,
     ) -> list[Arrays]:
-        """Have one task done in each of some buckets; each is counted once."""
+        """Run one task on each of some buckets; each is counted once."""
         paths = self._buckets()
         which = range(len(paths)) if which is None else which
         arrays = [[]] * len(which) if inner is None else inner
@@ -146,12 +150,12 @@ class LakeEngine:
         return [found[b] for b in which]
 
     def cells(self, plan: Plan, users: int) -> Cells:
-        """See `Engine`: one job; the cells come to the driver, which has to have room for them."""
+        """See `Engine`: one job; the cells come to the driver, which must have memory for them."""
         found = self._job("cells", {"plans": [plan_document(plan)]})
         whose, places, values = map(np.concatenate, zip(*found, strict=True))
         sizes = [len(arrays[0]) for arrays in found]
         whose = _numbers(whose, np.repeat(np.arange(len(found)), sizes), len(found))
-        order = np.argsort(whose, kind="stable")  # a bucket has a person's cells in their order
+        order = np.argsort(whose, kind="stable")  # a bucket has a user's cells in their order
         return Cells(whose[order], places[order], values[order])
 
     def by_people(
@@ -161,7 +165,7 @@ class LakeEngine:
         make: Callable[[Iterable[pa.RecordBatch]], Made],
         users: int,
     ) -> Iterator[Made]:
-        """See `Engine`: the columns come to the driver, which has to have room for them."""
+        """See `Engine`: the columns come to the driver, which must have memory for them."""
         parts, count = [], len(self._buckets())
         found = self._job("rows", {"table": table.name, "columns": list(columns)})
         for bucket, (stream,) in enumerate(found):
@@ -175,7 +179,7 @@ class LakeEngine:
     def _made(
         self, rows: pa.Table, make: Callable[[Iterable[pa.RecordBatch]], Made]
     ) -> Iterator[Made]:
-        """Yield what is made of rows; where that fails, of halves of the people."""
+        """Yield results of rows; if that fails, results of halves of the users."""
         try:
             yield make(rows.to_batches())
         except Exception as error:
@@ -190,7 +194,7 @@ class LakeEngine:
             yield from self._made(rows.slice(cut), make)
 
     def check_alone(self) -> list[Difference]:
-        """See `Engine`: rows are where tasks run, and none is read here."""
+        """See `Engine`: only tasks read rows, so the driver has nothing to compare."""
         return []
 
     def take_failures(self) -> list[EngineFailure]:
@@ -208,7 +212,7 @@ def _by_measure(arrays: Arrays) -> list[Arrays]:
 
 
 def _join(parts: Sequence[Arrays], count: int) -> Reduction:
-    """Return one measure of all buckets, in order of person."""
+    """Return one measure of all buckets, in order of user."""
     users = np.concatenate([_numbers(some[0], b, count) for b, some in enumerate(parts)])
     order = np.argsort(users, kind="stable")
     norms = np.concatenate([some[1] for some in parts])
@@ -219,6 +223,6 @@ def _join(parts: Sequence[Arrays], count: int) -> Reduction:
 
 
 def _numbers(places: NDArray[Any], bucket: Any, count: int) -> Index:
-    """Return the numbers of people by their places in a bucket, or in one each."""
+    """Return the indices of users by their positions in a bucket, or in one bucket each."""
     numbers: Index = (places.astype(np.int64) * count + bucket).astype(np.int32)
     return numbers

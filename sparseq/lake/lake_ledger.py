@@ -1,16 +1,7 @@
-"""A ledger in a lake: a fenced log of Parquet files, with what everybody has in memory.
-
-Rows of a lake's ledger: releases, charges by bucket, notes, and sums of what was spent.
-
-A person's number is its place in its bucket times the number of buckets, plus the bucket: so the
-number stays while people come to other buckets, and a task knows its people by their places alone.
-"""
+"""A ledger in a lake: a fenced log of Parquet files, with the accounts of all users in memory."""
 
 from __future__ import annotations
 
-import datetime as dt
-import json
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,293 +14,44 @@ import pyarrow.compute as pc
 from sparseq.accounting.budget import Budget
 from sparseq.base.errors import ParameterError, QueryRefused, StoreError, StoreInUse
 from sparseq.lake.fenced_log import FencedLog, LogFile, Overtaken
-from sparseq.ledger.accounts import Departures, Index, Ints, pack, pack_set, unpack, unpack_set
+from sparseq.lake.ledger_rows import (
+    KINDS,
+    KeptNotes,
+    budgets_of,
+    charge_rows,
+    departed_rows,
+    join_charges,
+    note_row,
+    parts_by_release,
+    people_of,
+    release_of,
+    release_row,
+    spent_rows,
+    table,
+    with_root,
+)
+from sparseq.ledger.accounts import Index, Ints
+from sparseq.ledger.departures import Departures
 from sparseq.ledger.lifetimes import Lifetimes
-from sparseq.ledger.notes import USER, CuratorLine, Fact, LoggedLine, Note, NoteTable, RequestId
-from sparseq.ledger.protocol import Entry, Parts, Release, RootChain, check_past
-from sparseq.ledger.purposes import DRAWS, PURPOSES, Pot, Pots, Purpose, read
-
-# -- rows of a lake's ledger: releases, charges by bucket, notes, and sums of what was spent -------
-
-RELEASES = pa.schema(
-    {
-        "release": pa.int64(),
-        "request": pa.string(),
-        "at": pa.timestamp("us"),
-        "query": pa.string(),
-        "coordinates": pa.int64(),
-        "sigma": pa.list_(pa.float64()),
-        "bound": pa.list_(pa.float64()),
-        "confidence": pa.float64(),
-        "answer": pa.binary(),
-        "pot": pa.int8(),
-        "sealed": pa.binary(),
-        "root": pa.binary(),
-    }
-)
-"""The last two are not in files of the versions that gave no roots."""
-CHARGES = pa.schema(
-    {
-        "bucket": pa.int32(),
-        "release": pa.int64(),
-        "pot": pa.int8(),
-        "users": pa.binary(),
-        "charges": pa.binary(),
-    }
-)
-DEPARTED = pa.schema({"release": pa.int64(), "users": pa.binary()})
-SPENT = pa.schema(
-    {"bucket": pa.int32(), "release": pa.int64(), "pot": pa.int8(), "charges": pa.binary()}
-)
-NOTES = pa.schema(
-    {"version": pa.int64(), "place": pa.int64(), "of": pa.string(), "note": pa.binary()}
-)
-BUCKETS = pa.schema(
-    {"bucket": pa.int32(), "file": pa.string(), "rows": pa.int64(), "budgets": pa.binary()}
-)
-KINDS = {
-    "releases": RELEASES,
-    "charges": CHARGES,
-    "departed": DEPARTED,
-    "spent": SPENT,
-    "notes": NOTES,
-    "buckets": BUCKETS,
-}
-_FACT, _CURATOR, _TABLE = "fact", "curator", "table "
-
-
-def all_columns() -> pa.Schema:
-    """Return the columns of all kinds of files together."""
-    return pa.schema({field.name: field.type for schema in KINDS.values() for field in schema})
-
-
-def bucket_row(bucket: int, file: str, rows: int, budgets: Ints) -> list[Any]:
-    """Return a bucket as a row: its file, and everybody's budget by place, in ledger units."""
-    return [bucket, file, rows, budgets.astype("<i8").tobytes()]
-
-
-def budgets_of(manifest: Sequence[dict[str, Any]]) -> Ints:
-    """Return budgets by number of all buckets' people; 0 for numbers that nobody has."""
-    parts = [np.frombuffer(row["budgets"], "<i8") for row in manifest]
-    budgets = np.zeros((max(map(len, parts), default=0), len(parts)), np.int64)
-    for bucket, part in enumerate(parts):
-        budgets[: len(part), bucket] = part
-    return budgets.ravel()
-
-
-def people_in(manifest: Sequence[dict[str, Any]]) -> Index:
-    """Return the numbers of all people of all buckets, ascending."""
-    sizes = [len(row["budgets"]) // 8 for row in manifest]
-    parts = [
-        numbers_in(b, np.arange(size, dtype=np.int32), len(sizes)) for b, size in enumerate(sizes)
-    ]
-    return np.sort(np.concatenate(parts))
-
-
-def by_bucket(users: Index, buckets: int) -> Iterator[tuple[int, Index, Any]]:
-    """Yield each bucket that some people are in: their places, and where they are in `users`."""
-    whose = users % buckets
-    for bucket in np.unique(whose).tolist():
-        at = np.flatnonzero(whose == bucket)
-        yield bucket, (users[at] // buckets).astype(np.int32), at
-
-
-def numbers_in(bucket: int, places: Index, buckets: int) -> Index:
-    """Return the numbers of people by their places in a bucket."""
-    return (places * buckets + bucket).astype(np.int32)
-
-
-def table(kind: str, rows: Sequence[Sequence[Any]]) -> pa.Table:
-    """Return rows of a kind of file."""
-    schema = KINDS[kind]
-    columns = zip(*rows, strict=True) if rows else ([] for _ in schema)
-    return pa.table(
-        [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema
-    )
-
-
-def release_row(release: Release) -> list[Any]:
-    """Return a release, with its root, as a row."""
-    request = None if release.request is None else release.request.stored
-    return [
-        release.id,
-        request,
-        release.released_at,
-        release.query,
-        release.coordinates,
-        list(release.sigma),
-        list(release.bound),
-        release.confidence,
-        release.answer,
-        int(release.pot),
-        bytes.fromhex(release.sealed),
-        bytes.fromhex(release.root),
-    ]
-
-
-def release_of(row: dict[str, Any]) -> Release:
-    """Return what `release_row` was given."""
-    request = None if row["request"] is None else RequestId.read(row["request"])
-    return Release(
-        row["release"],
-        request,
-        row["at"],
-        row["query"],
-        row["coordinates"],
-        tuple(row["sigma"]),
-        tuple(row["bound"]),
-        row["confidence"],
-        row["answer"],
-        Pot(row["pot"]),
-        (row.get("sealed") or b"").hex(),
-        (row.get("root") or b"").hex(),
-    )
-
-
-def charge_rows(entries: Iterable[Entry], buckets: int) -> list[list[Any]]:
-    """Return who pays for releases, as rows by bucket and then release."""
-    rows = [
-        [bucket, e.release.id, int(e.release.pot), pack_set(places), bytes(pack(e.charges[at]))]
-        for e in entries
-        for bucket, places, at in by_bucket(e.users, buckets)
-    ]
-    return sorted(rows, key=lambda row: (row[0], row[1]))
-
-
-def departed_rows(entries: Iterable[Entry]) -> list[list[Any]]:
-    """Return who was left out for the first time, as rows."""
-    return [[e.release.id, pack_set(e.departed)] for e in entries if len(e.departed)]
-
-
-def parts_by_release(
-    charges: Iterable[Sequence[Any]], departed: Iterable[Sequence[Any]]
-) -> dict[int, list[bytes]]:
-    """Return whom releases charged, as their roots have it, from rows.
-
-    Of each bucket in turn who of it paid, and how much; then who was left out for the first time.
-    """
-    parts = defaultdict[int, list[bytes]](list)
-    for _, release, _, users, units in sorted(charges, key=lambda row: int(row[0])):
-        parts[release] += [users, units]
-    for release, users in departed:
-        parts[release].append(users)
-    return parts
-
-
-def with_root(release: Release, chain: RootChain, parts: Parts) -> Release:
-    """Return a release with its root, which is the last of the chain then."""
-    sealed, root = chain.add(release, parts)
-    return replace(release, sealed=sealed.hex(), root=root.hex())
-
-
-def spent_rows(pots: Pots, after: int, buckets: int) -> list[list[Any]]:
-    """Return what everybody has spent after a release, as rows by bucket."""
-    return [
-        [bucket, after, int(pot), bytes(pack(accounts.spent[bucket::buckets]))]
-        for bucket in range(buckets)
-        for pot, accounts in pots.items()
-    ]
-
-
-def note_row(note: Note | LoggedLine, version: int, place: int) -> list[Any]:
-    """Return a note as a row: they are read back in order of version and place."""
-    if isinstance(note, Fact):
-        return [version, place, _FACT, json.dumps([note.key, note.value]).encode()]
-    if isinstance(note, CuratorLine):
-        return note_row(LoggedLine(now(), note.kind, note.message), version, place)
-    if isinstance(note, LoggedLine):
-        line = json.dumps([note.at.isoformat(), note.kind, note.message])
-        return [version, place, _CURATOR, line.encode()]
-    return [version, place, _TABLE + note.of.name, to_bytes(note.table)]
-
-
-def now() -> dt.datetime:
-    """Return the time, UTC."""
-    return dt.datetime.now(dt.UTC).replace(tzinfo=None)
-
-
-def to_bytes(rows: pa.Table) -> bytes:
-    """Return a table as bytes."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_table(rows)
-    return bytes(sink.getvalue())
-
-
-class KeptNotes:
-    """All notes of a ledger, in memory.
-
-    Attributes:
-        facts: The last fact under each key.
-        lines: Of the curator's log.
-        tables: Rows of each table of notes.
-    """
-
-    def __init__(self) -> None:
-        self.facts: dict[str, Any] = {}
-        self.lines: list[LoggedLine] = []
-        self.tables: dict[str, pa.Table] = {}
-
-    def copy(self) -> KeptNotes:
-        """Return notes that can be changed without these."""
-        new = KeptNotes()
-        new.facts, new.lines = dict(self.facts), list(self.lines)
-        new.tables = dict(self.tables)
-        return new
-
-    def add(self, of: str, note: bytes) -> None:
-        """Take in a row that `note_row` has made."""
-        if of == _FACT:
-            key, value = json.loads(note)
-            self.facts[key] = value
-        elif of == _CURATOR:
-            at, kind, message = json.loads(note)
-            self.lines.append(LoggedLine(dt.datetime.fromisoformat(at), kind, message))
-        else:
-            name, rows = of.removeprefix(_TABLE), pa.ipc.open_stream(note).read_all()
-            before = self.tables.get(name)
-            self.tables[name] = rows if before is None else pa.concat_tables([before, rows])
-
-    def rows(self, version: int) -> list[list[Any]]:
-        """Return all of them as rows, in place of those that they were made of."""
-        notes: list[list[Any]] = [
-            note_row(Fact(key, value), version, 0) for key, value in self.facts.items()
-        ]
-        notes += [note_row(line, version, 0) for line in self.lines]
-        notes += [
-            [version, 0, _TABLE + name, to_bytes(rows)]
-            for name, rows in self.tables.items()
-            if rows.num_rows
-        ]
-        return [[version, place, of, note] for place, (_, _, of, note) in enumerate(notes)]
-
-
-def people_of(row: dict[str, Any], buckets: int) -> Index:
-    """Return the numbers of the people in a row of charges."""
-    return numbers_in(row["bucket"], unpack_set(row["users"]), buckets)
-
-
-def join_charges(parts: list[tuple[Index, Ints]]) -> tuple[Index, Ints]:
-    """Return charges of several buckets, in order of person."""
-    if not parts:
-        return np.zeros(0, np.int32), np.zeros(0, np.int64)
-    users, charges = (np.concatenate(some) for some in zip(*parts, strict=True))
-    order = np.argsort(users, kind="stable")
-    return users[order], charges[order]
-
-
-# -- a ledger in a lake: a fenced log of Parquet files, with what everybody has in memory ----------
+from sparseq.ledger.notes import USER, CuratorLine, LoggedLine, Note, NoteTable
+from sparseq.ledger.packed_integers import unpack, unpack_set
+from sparseq.ledger.past_check import check_past
+from sparseq.ledger.pots import DRAWS, Pot, Pots
+from sparseq.ledger.purposes import PURPOSES, Purpose, read
+from sparseq.ledger.releases import Entry, Release
+from sparseq.ledger.request_id import RequestId
+from sparseq.ledger.root_chain import Parts, RootChain
 
 Names = Callable[[Iterable[int]], dict[int, Any]]
 
 
 def _of(releases: range) -> pc.Expression:
-    """Return the condition that a row is of some releases."""
+    """Return the condition that a row belongs to some releases."""
     return (pc.field("release") >= releases[0]) & (pc.field("release") <= releases[-1])
 
 
 _AT_ONCE = 64  # releases whose charges are in memory at once
-_FILES = 256  # small ones of one kind, that are left as they are
+_FILES = 256  # small files of one kind that are left as they are
 _SMALL = 1 << 20  # bytes
 
 
@@ -317,17 +59,17 @@ class LakeLedger:
     """See `sparseq.ledger.protocol.Ledger`.
 
     Args:
-        log: Where it is written.
-        buckets: That people lie in.
-        budgets: One a person, by number, in ledger units; 0 for numbers that nobody has.
-        reserves: Shares of everybody's budget, by pot.
+        log: The log of the ledger.
+        buckets: The number of buckets.
+        budgets: One per user, by index, in ledger units; 0 for unused indices.
+        reserves: The share of every budget for each pot.
         halt: See `Accounts`.
-        names: Says what people are called.
-        purposes: That the lake was made with.
-        budget: Its.
+        names: Returns the identifiers of users.
+        purposes: The purposes that were declared when the lake was made.
+        budget: The store's budget.
 
     Raises:
-        StoreError: The ledger contradicts itself.
+        StoreError: The records contradict each other.
     """
 
     def __init__(
@@ -345,7 +87,7 @@ class LakeLedger:
         self._closed = ""
         self._requests: dict[str, int] = {}
         self._where: list[LogFile] = []  # the file of each release
-        self._recent: dict[int, Release] = {}  # what this ledger has written or read ahead
+        self._recent: dict[int, Release] = {}  # releases that this ledger has written or read ahead
         self._index()
         self._reserves, self._halt, self._budget = reserves, halt, budget
         self._notes = self._read_notes()
@@ -363,7 +105,7 @@ class LakeLedger:
         last = self.read(len(self)) if len(self) else None
         self._chain = RootChain.after(last, self.fact)
 
-    # -- opening -----------------------------------------------------------------------------------
+    # Opening.
 
     def _pots(self, budgets: Ints) -> Pots:
         purposes = (*self._purposes, *read(self.fact(PURPOSES)))
@@ -373,7 +115,7 @@ class LakeLedger:
         return pots
 
     def _index(self) -> None:
-        """Know which releases there are, what they are called, and in which file each is."""
+        """Read the numbers of all releases, their names, and the file of each."""
         releases: list[tuple[int, str | None, LogFile]] = []
         for file in self._log.head.of("releases"):
             for some in self._log.rows([file], ["release", "request"]):
@@ -386,13 +128,13 @@ class LakeLedger:
         self._requests = {name: number for number, name, _ in releases if name is not None}
 
     def _restore(self) -> None:
-        """Set what everybody has spent to the last sum and the charges after it."""
+        """Set the spent amounts of all users to the last sum and the charges after it."""
         since = 0
         for row in self._rows("spent"):
             since, spent = row["release"], unpack(row["charges"])
             places = self.pots[Pot(row["pot"])].spent[row["bucket"] :: self._buckets]
             if since > len(self) or len(spent) > len(places):
-                raise StoreError("the ledger has a sum that fits no release", "restore a copy")
+                raise StoreError("the ledger has a sum that matches no release", "restore a copy")
             places[: len(spent)] = spent
         for row in self._rows("charges", pc.field("release") > since):
             self._charge(row)
@@ -419,18 +161,18 @@ class LakeLedger:
         return notes
 
     def manifest(self) -> list[dict[str, Any]]:
-        """Return the buckets that are current, in their order: see `rows.BUCKETS`."""
+        """Return the current buckets, in their order: see `BUCKETS`."""
         return manifest_of(self._log)
 
     def people_arrived(self) -> None:
-        """Open the accounts of people who have come to buckets."""
+        """Open the accounts of new users in buckets."""
         before, budgets = self.pots, budgets_of(self.manifest())
         self.pots = self._pots(budgets)
         for pot, accounts in before.items():
             self.pots[pot].spent[: len(accounts)] = accounts.spent
         self.departures.add_users(len(self.pots) - len(before))
 
-    # -- writing -----------------------------------------------------------------------------------
+    # Writing.
 
     @property
     def next_id(self) -> int:
@@ -470,7 +212,7 @@ class LakeLedger:
         self._take_notes(written["notes"])
 
     def chain(self) -> RootChain:
-        """See `Ledger`: after a commit that failed, this ledger is closed."""
+        """See `Ledger`: after a failed commit, this ledger is closed."""
         return self._chain
 
     def past(self) -> Iterator[tuple[Release, Parts]]:
@@ -484,7 +226,7 @@ class LakeLedger:
                 yield releases[number], parts[number]
 
     def _charges(self, some: range) -> dict[int, list[tuple[Index, Ints]]]:
-        """Return who paid how much for some releases, by bucket."""
+        """Return the charges of some releases, by bucket."""
         found: dict[int, list[tuple[Index, Ints]]] = {number: [] for number in some}
         for row in self._rows("charges", _of(some)):
             found[row["release"]].append((people_of(row, self._buckets), unpack(row["charges"])))
@@ -498,7 +240,7 @@ class LakeLedger:
     def _extend(
         self, written: Mapping[str, pa.Table | list[list[Any]]], old: Sequence[LogFile]
     ) -> dict[str, LogFile]:
-        """Write rows, and make them current in one commit; nothing is known if it fails."""
+        """Write rows, and make them current in one commit; if it fails, the result is unknown."""
         self._check_open()
         self._closed = "a commit failed, or was interrupted"  # until it is known to be durable
         try:
@@ -509,13 +251,13 @@ class LakeLedger:
             files = {k: self._log.put(k, table) for k, table in tables.items() if table.num_rows}
             self._log.commit(list(files.values()), old)
         except Overtaken:
-            self._closed = "another driver was first"
+            self._closed = "another driver committed first"
             self._check_open()
         except Exception as error:
             raise StoreError(
-                f"the ledger can't be written: {error}; the answer was not given, and whether it "
-                "was charged, only the lake knows",
-                "open the lake again: it is whole",
+                f"the ledger can't be written: {error}; the answer was not given, and only the "
+                "lake shows whether it was charged",
+                "open the lake again: it is complete",
             ) from None
         self._closed = ""
         return files
@@ -524,18 +266,18 @@ class LakeLedger:
         if self._closed:
             raise StoreInUse(
                 f"{self._closed}; nothing was answered or charged here since",
-                "open the lake again: it then has what the other has written",
+                "open the lake again: it then includes the other driver's commits",
             )
 
     def _with_failures(self, entry: Entry) -> list[Note]:
-        """Return what is noted with a release: also where an engine failed, for the curator."""
+        """Return the notes of a release; engine failures add lines for the curator."""
         whose = [f.user for f in entry.failed if f.user is not None]
         names = self.identifiers(whose) if whose else {}
         lines = [failure.told(entry.release.id, names) for failure in entry.failed]
         return [*entry.notes, *(CuratorLine("engine", line) for line in lines)]
 
     def fold(self, at_least: int) -> None:
-        """See `Ledger`; small files, of which there are many, become one as well."""
+        """See `Ledger`; many small files become one as well."""
         head, old = self._log.head, list[LogFile]()
         written: dict[str, Any] = {}  # tables, or rows
         if self._unfolded and self._unfolded >= at_least:
@@ -568,31 +310,31 @@ class LakeLedger:
 
     @property
     def version(self) -> int:
-        """Of the log, as this ledger has read or written it last."""
+        """The version of the log that this ledger has read or written last."""
         return self._log.head.version
 
     @property
     def behind(self) -> bool:
-        """Another driver has written since: see `FencedLog.behind`."""
+        """True if another driver has written since: see `FencedLog.behind`."""
         return self._log.behind
 
     def fence(self) -> None:
-        """Put an empty entry: whoever has read less than this ledger can't commit any more."""
+        """Write an empty entry: drivers with an earlier version can't commit any more."""
         self._extend({}, ())
 
     def trim(self) -> list[Path]:
-        """Remove the entries of the log that nobody needs: see `FencedLog.trim`."""
+        """Remove old entries of the log: see `FencedLog.trim`."""
         return self._log.trim()
 
     def orphans(self) -> list[Path]:
-        """Return the files of the log that nothing refers to: see `FencedLog.orphans`."""
+        """Return the files of the log that no commit refers to: see `FencedLog.orphans`."""
         return self._log.orphans()
 
     def audit(self) -> None:
-        """Add all charges up again, from the first release on, and make all roots again.
+        """Add all charges up again, from the first release on, and recompute all roots.
 
         Raises:
-            StoreError: It is not what the accounts or the roots say, or a file is damaged.
+            StoreError: The accounts or the roots differ, or a file is damaged.
         """
         damaged = self._log.damaged()
         if damaged:
@@ -602,17 +344,19 @@ class LakeLedger:
             again[Pot(row["pot"])][people_of(row, self._buckets)] += unpack(row["charges"])
         for pot, accounts in self.pots.items():
             if not np.array_equal(accounts.spent, again[pot]):
-                raise StoreError(f"what was spent of {pot.name.lower()} is not the sum of charges")
+                raise StoreError(
+                    f"the spent amounts of {pot.name.lower()} are not the sum of charges"
+                )
         check_past(self)
 
-    # -- reading back ------------------------------------------------------------------------------
+    # Reading.
 
     def recorded(self, request: RequestId | None, query: str) -> Release | None:
         """See `Ledger`."""
         if request is None:
             return None
         if not request.text.strip():
-            raise ParameterError("the request id is empty", "give one, or none at all")
+            raise ParameterError("the request id is empty", "give one, or leave it out")
         release = self.under(request)
         if release is not None and release.query != query:
             raise QueryRefused(
@@ -696,7 +440,7 @@ class LakeLedger:
         """The curator's log, oldest first: private."""
         return self._notes.lines
 
-    # -- notes -------------------------------------------------------------------------------------
+    # Notes.
 
     def notes(
         self, table: NoteTable, users: Index | None = None, latest: int | None = None, **equal: Any
@@ -734,7 +478,7 @@ class LakeLedger:
             raise
         finally:
             self._pending, self._laid = None, {}
-        self._log.delete(old)  # what was rewritten is erased for good
+        self._log.delete(old)  # rewritten rows are erased for good
         return done
 
     def lay_out(self, buckets: Iterable[list[Any]]) -> None:
@@ -777,10 +521,10 @@ class LakeLedger:
 
 
 def manifest_of(log: FencedLog) -> list[dict[str, Any]]:
-    """Return the buckets that are current at a log's head, in their order.
+    """Return the current buckets at a log's head, in their order.
 
     Raises:
-        StoreError: One is missing.
+        StoreError: A bucket is missing.
     """
     buckets = [row for some in log.rows(log.head.of("buckets")) for row in some.to_pylist()]
     buckets.sort(key=lambda row: int(row["bucket"]))

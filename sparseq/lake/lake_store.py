@@ -1,7 +1,7 @@
-"""A store in a lake: a folder of buckets, and a ledger that says which of them are current.
+"""A store in a lake: a folder of buckets, and a ledger that lists the current ones.
 
-    lake.json       what the store is: settings, the number of buckets, the key of hash and names
-    buckets/        small stores, read only, named by what is in them
+    lake.json       the settings, the number of buckets, the key of hash and names
+    buckets/        small stores, read only; their names contain digests of their contents
     ledger/         a Delta table (`sparseq.lake`)
 
 See docs/lake.md.
@@ -27,56 +27,53 @@ from numpy.typing import NDArray
 
 from sparseq.accounting import Budget
 from sparseq.base.errors import DataError, ParameterError, StoreError
+from sparseq.base.private import Private
 from sparseq.base.whole_files import make_durable, whole_file
-from sparseq.engine.contributions import Index, Ints
-from sparseq.lake import lake_ledger
+from sparseq.engine.reduction import Index, Ints
+from sparseq.lake import ledger_rows
+from sparseq.lake._duckdb.bucket import Bucket, bucket_at
 from sparseq.lake._duckdb.key_file import KeyFile, digest_of
-from sparseq.lake._duckdb.layout import (
-    Bucket,
-    Laid,
-    NewBuckets,
-    Shuffle,
-    bucket_at,
-    homes,
-    rewritten,
-)
+from sparseq.lake._duckdb.layout import Laid, NewBuckets, Shuffle, homes, rewritten
 from sparseq.lake.fenced_log import FencedLog, LogMark
-from sparseq.lake.fleets import Fleet, Here, Processes, SparkFleet
+from sparseq.lake.fleets import Fleet, Here, Processes
 from sparseq.lake.lake_engine import LakeEngine
 from sparseq.lake.lake_ledger import LakeLedger, manifest_of
+from sparseq.lake.spark_fleet import SparkFleet
 from sparseq.ledger._duckdb.mark import mark_at
-from sparseq.ledger._duckdb.notes import told_where_not_written
+from sparseq.ledger._duckdb.write_errors import told_where_not_written
 from sparseq.ledger.accounts import Person
 from sparseq.ledger.notes import CuratorLine, Fact, LoggedLine, Note
-from sparseq.ledger.protocol import Loss
-from sparseq.ledger.purposes import Pot, read
+from sparseq.ledger.pots import Pot
+from sparseq.ledger.protocol import ReleaseArchive
+from sparseq.ledger.purposes import read
+from sparseq.ledger.releases import Loss
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.read_schema import Schema, schema_of
-from sparseq.sql.catalog import Catalog, Table
+from sparseq.question.catalog import Catalog, Table
 from sparseq.store._duckdb.create_file import Declaration
 from sparseq.store._duckdb.file_backend import FORMAT as BUCKET_FORMAT
 from sparseq.store._duckdb.file_backend import DuckBackend
 
 FORMAT = {"lake": 1, "buckets": BUCKET_FORMAT}
 FORMAT_WITH_LINKS = {"lake": 2, "buckets": BUCKET_FORMAT}
-"""Of a lake with a file of keys, so that no version that can't tell of it opens it."""
+"""The format of a lake with a file of keys, so that versions without such files do not open it."""
 MANIFEST = "lake.json"
 _TAKEN, _REVISION, _KEYS = "taken", "revision", "keys"
 SPARK = "SPARSEQ_SPARK"
-"""In the environment: the address of Spark, such as sc://host or local[*]."""
+"""The environment variable with the address of Spark, such as sc://host or local[*]."""
 _SMALL = 1 << 20
-"""Rows of a lake that this process alone answers for as quickly as others."""
+"""Lakes with fewer rows are answered by this process alone, which is as fast."""
 
 
 class LakeBackend:
     """See `sparseq.store.backend.Backend`.
 
     Args:
-        folder: Of the lake.
-        fleet: Does its tasks; None: processes of this machine.
+        folder: The folder of the lake.
+        fleet: Runs its tasks; None: processes of this machine.
 
     Raises:
-        StoreError: There is no lake, or its ledger contradicts itself.
+        StoreError: There is no lake, or its records contradict each other.
     """
 
     def __init__(self, folder: Path, fleet: Fleet | None = None) -> None:
@@ -91,7 +88,7 @@ class LakeBackend:
         manifest = manifest_of(log)
         self._files = [row["file"] for row in manifest]
         reserves = {Pot[k.upper()]: float(v) for k, v in self.settings["reserves"].items()}
-        budgets = lake_ledger.budgets_of(manifest)
+        budgets = ledger_rows.budgets_of(manifest)
         self.ledger = LakeLedger(
             log,
             self._count,
@@ -125,12 +122,17 @@ class LakeBackend:
 
     def _names(self, users: Iterable[int]) -> dict[int, Any]:
         names_of: dict[int, Any] = {}
-        for bucket, places, _ in lake_ledger.by_bucket(np.array(list(users)), self._count):
+        for bucket, places, _ in ledger_rows.by_bucket(np.array(list(users)), self._count):
             with self._bucket(bucket) as opened:
                 names = opened.identifiers(places.tolist())
-            numbers = lake_ledger.numbers_in(bucket, places, self._count)
+            numbers = ledger_rows.numbers_in(bucket, places, self._count)
             names_of |= dict(zip(numbers.tolist(), names, strict=True))
         return dict(sorted(names_of.items()))
+
+    @property
+    def records(self) -> ReleaseArchive:
+        """See `Backend`: a ledger of a lake reads files that nobody changes."""
+        return self.ledger
 
     def public_twin(self) -> tuple[str, dict[str, pa.Table]]:
         """See `Backend`."""
@@ -140,8 +142,8 @@ class LakeBackend:
     def triplets(self, table: pa.Table, size: int) -> tuple[Index, Index, NDArray[Any]]:
         """See `Backend`: refused."""
         raise StoreError(
-            "a lake takes no contributions that were made elsewhere",
-            "docs/lake.md lists what a lake does not do",
+            "a lake does not accept contributions that were computed elsewhere",
+            "docs/lake.md lists the features that a lake lacks",
         )
 
     def numbers_of(self, identifiers: pa.Array) -> Ints:
@@ -160,58 +162,59 @@ class LakeBackend:
             numbers[at] = np.where(places < 0, -1, places * self._count + bucket)
         return numbers
 
-    def people(self) -> Index:
+    def people(self) -> Private[Index]:
         """See `Backend`."""
-        return lake_ledger.people_in(self.ledger.manifest())
+        return Private(ledger_rows.people_in(self.ledger.manifest()))
 
-    def find(self, identifier: str) -> Person | None:
+    def find(self, identifier: str) -> Private[Person | None]:
         """See `Backend`."""
         table = self.catalog.private[0]
         kind = table.column(table.user).type
         try:
             (bucket,) = homes(pa.array([identifier]), kind, self._key, self._count)
-        except ValueError:  # nobody can have it
-            return None
+        except ValueError:  # no user can have it
+            return Private(None)
         assert bucket is not None
         with self._bucket(bucket) as opened:
-            person = opened.find(identifier)
-        return person and replace(person, user=person.user * self._count + bucket)
+            person = opened.find(identifier).inside()
+        return Private(person and replace(person, user=person.user * self._count + bucket))
 
     def forget(
         self, users: Sequence[int], also: Callable[[], None], identifiers: Sequence[str] = ()
-    ) -> dict[str, int]:
-        """See `Backend`: their buckets are written anew, and what is left over is removed."""
+    ) -> Private[dict[str, int]]:
+        """See `Backend`: the users' buckets are rewritten, and leftover files are removed."""
         erased = {table.name: 0 for table in self.catalog.private}
 
         def change(places: Index) -> Callable[[DuckBackend], None]:
             def forget(backend: DuckBackend) -> None:
-                for name, rows in backend.forget(places.tolist(), lambda: None).items():
+                gone = backend.forget(places.tolist(), lambda: None).inside()
+                for name, rows in gone.items():
                     erased[name] += rows
 
             return forget
 
         if len(users):
-            parts = lake_ledger.by_bucket(np.array(users), self._count)
+            parts = ledger_rows.by_bucket(np.array(users), self._count)
             laid = [self._anew(bucket, change(places)) for bucket, places, _ in parts]
             keys = ""
             if self._is_linked():
                 with self._new_keys() as file:
-                    for name, rows in file.forget(identifiers).items():
+                    for name, rows in file.forget(identifiers).inside().items():
                         erased[name] += rows
                     keys = file.named()
             self._lay_out(laid, also, keys)
             self.sweep()
-        return erased
+        return Private(erased)
 
     def _is_linked(self) -> bool:
         return any(table.link is not None for table in self.catalog.private)
 
     def _new_keys(self) -> KeyFile:
-        """Return a file of keys that is made of the one that is current."""
+        """Return a new file of keys, made from the current one."""
         assert self.path is not None
         return KeyFile(self.path / "buckets", self._key, self.catalog, self.ledger.fact(_KEYS))
 
-    def count_rows(self, table: Table, user: int | None = None) -> int:
+    def count_rows(self, table: Table, user: int | None = None) -> Private[int]:
         """See `Backend`: all buckets are opened."""
         if user is not None:
             with self._bucket(user % self._count) as opened:
@@ -219,10 +222,19 @@ class LakeBackend:
         rows = 0
         for bucket in range(self._count):
             with self._bucket(bucket) as opened:
-                rows += opened.count_rows(table.name)
-        return rows
+                rows += opened.count_rows(table.name).inside()
+        return Private(rows)
 
-    # -- rows that come ----------------------------------------------------------------------------
+    def rows_of_each(self, table: Table) -> Private[Ints]:
+        """See `Backend`: all buckets are opened."""
+        rows, people = np.zeros(len(self.ledger.pots), np.int64), self.people().inside()
+        for bucket, places, _ in ledger_rows.by_bucket(people, self._count):
+            with self._bucket(bucket) as opened:
+                here = opened.rows_of_each(table.name, int(places.max()) + 1).inside()
+            rows[ledger_rows.numbers_in(bucket, places, self._count)] = here[places]
+        return Private(rows)
+
+    # Loading.
 
     def ingest(
         self,
@@ -233,15 +245,15 @@ class LakeBackend:
         late: bool,
         again: bool,
         since: dt.date | None = None,
-    ) -> int:
-        """See `Backend`: buckets that rows come to are written anew, and one commit says so."""
+    ) -> Private[int]:
+        """See `Backend`: buckets with new rows are rewritten, in one commit."""
         taken = self.taken()
         if once is not None and once in taken:
-            return 0
+            return Private(0)
         if once is None and not again and not table.row_key:
             raise ParameterError(
-                "a lake does not notice that a file comes twice",
-                "say once=… with a key for these rows, or again=True (--again)",
+                "a lake does not recognise repeated files",
+                "use once=… with a key for these rows, or again=True (--again)",
             )
         assert self.path is not None
         folder = self.path / "buckets"
@@ -250,6 +262,7 @@ class LakeBackend:
             self.schema(table),
             bounds=table.bounds,
             since=(table.time, since) if since else None,
+            refuse_lost=once is None,
         )
         column = self.settings["budget_column"]
         types = table.in_files
@@ -260,7 +273,8 @@ class LakeBackend:
         def load(new: Mapping[str, pa.Table], backend: DuckBackend) -> None:
             for name, some in new.items():
                 target = backend.catalog.table(name)
-                came.append(backend.ingest(target, some, None, "", late=True, again=True))
+                added = backend.ingest(target, some, None, "", late=True, again=True)
+                came.append(added.inside())
 
         try:
             names = [table.name]
@@ -285,12 +299,12 @@ class LakeBackend:
                 self.ledger.write(CuratorLine("ingest", message))
 
         self._lay_out(laid, tell, keys)
-        return sum(came)
+        return Private(sum(came))
 
     def _take_linked(
         self, shuffle: Shuffle, table: Table, rows: IncomingRows, types: Mapping[str, str]
     ) -> tuple[list[str], str]:
-        """Lay out rows that are somebody's; return of which tables, and a new file of keys."""
+        """Lay out rows that have a user; return their tables, and a new file of keys."""
         names = []
         with self._new_keys() as file:
             for led in file.take(table, rows, types):
@@ -303,18 +317,18 @@ class LakeBackend:
             return names, file.named()
 
     def _anew(self, bucket: int, change: Callable[[DuckBackend], None]) -> Laid:
-        """Write a bucket anew with a change, which a commit may make current."""
+        """Write a new version of a bucket with a change, for a commit."""
         assert self.path is not None
         with told_where_not_written("nothing was changed"):
             return rewritten(self.path / "buckets", self._key, bucket, self._files[bucket], change)
 
     def _lay_out(self, laid: Sequence[Laid], also: Callable[[], None], keys: str = "") -> None:
-        """Make buckets current, and write what else there is to write, in one commit.
+        """Make buckets current, and write the other changes, in one commit.
 
         Args:
             laid: The buckets.
             also: Writes in the same commit.
-            keys: Name of a file of keys that becomes current; "": none does.
+            keys: The name of the new file of keys; "": it does not change.
         """
 
         def work() -> None:
@@ -355,14 +369,14 @@ class LakeBackend:
         line = CuratorLine(kind, message)
         self.ledger.in_transaction(lambda: self.ledger.write(line))
 
-    def curator_log(self, last: int | None = None) -> list[LoggedLine]:
+    def curator_log(self, last: int | None = None) -> Private[list[LoggedLine]]:
         """See `Backend`."""
-        return self.ledger.lines[-last if last else None :]
+        return Private(self.ledger.lines[-last if last else None :])
 
-    # -- what nothing refers to --------------------------------------------------------------------
+    # Files without references.
 
     def orphans(self) -> list[Path]:
-        """Return the files that nothing refers to: see `FencedLog.orphans`."""
+        """Return the files that no commit refers to: see `FencedLog.orphans`."""
         assert self.path is not None
         current = {self.path / "buckets" / file for file in self._files}
         if keys := self.ledger.fact(_KEYS):
@@ -370,12 +384,12 @@ class LakeBackend:
         return [*self.ledger.orphans(), *sorted(set((self.path / "buckets").iterdir()) - current)]
 
     def sweep(self) -> list[Path]:
-        """Remove the files that nothing refers to, and old entries of the log; return them.
+        """Remove the files that no commit refers to, and old entries of the log; return them.
 
-        They are listed, and then an empty entry is committed. Who has written one of them for a
-        commit to come has read an earlier version, and can't commit any more; names are never used
-        twice. So no commit will ever refer to one. Who reads an earlier version has to open the
-        lake again.
+        They are listed, and then an empty entry is committed. A writer that wrote one of them for a
+        later commit has read an earlier version, and can't commit any more; names are never used
+        twice. So no commit will ever refer to one. Readers of an earlier version must open the lake
+        again.
 
         Raises:
             StoreInUse: Another driver was first; nothing is removed.
@@ -387,35 +401,35 @@ class LakeBackend:
         return [*gone, *self.ledger.trim()]
 
     def check_buckets(self, deep: bool) -> None:
-        """Open every bucket; `deep`: read all of each, and compare it with its name.
+        """Open every bucket; `deep`: read each completely, and compare it with its name.
 
         Raises:
-            StoreError: One is not as it was written.
+            StoreError: A bucket has changed.
         """
         assert self.path is not None
         if keys := self.ledger.fact(_KEYS):
             file = self.path / "buckets" / keys
             if not file.is_file() or (deep and keys.split("-")[1] != digest_of(file, self._key)):
-                raise StoreError(f"{keys} is damaged, or is not there", "restore a copy")
+                raise StoreError(f"{keys} is damaged or missing", "restore a copy")
         for row in self.ledger.manifest():
             path = Path(self._file(row["bucket"]))
             if deep and not path.name.split("-")[1] == digest_of(path, self._key):
                 raise StoreError(f"{path.name} is damaged", "restore a copy")
             opened = Bucket(str(path))
             people = opened.people
-            rows = sum(opened.count_rows(table.name) for table in self.catalog.private)
+            rows = sum(opened.count_rows(table.name).inside() for table in self.catalog.private)
             opened.close()
             if people != len(row["budgets"]) // 8 or rows != row["rows"]:
-                raise StoreError(f"{path.name} has other people or rows", "restore a copy")
+                raise StoreError(f"{path.name} has other users or rows", "restore a copy")
 
-    # -- the end -----------------------------------------------------------------------------------
+    # Closing.
 
     def abandon(self) -> None:
         """See `Backend`."""
         self.release()
 
     def close(self) -> None:
-        """See `Backend`: what is durable is in the ledger, and nothing is pending."""
+        """See `Backend`: the ledger has all durable data, and nothing is pending."""
 
     def release(self) -> None:
         """See `Backend`."""
@@ -428,27 +442,27 @@ def open_lake(folder: Path, fleet: Fleet | None = None) -> LakeBackend:
     """Open a lake: any number of drivers can have it open, and one at a time can commit.
 
     Args:
-        folder: Of the lake.
-        fleet: Does its tasks; None: Spark's executors, if SPARSEQ_SPARK is its address, and
+        folder: The folder of the lake.
+        fleet: Runs its tasks; None: Spark's executors, if SPARSEQ_SPARK is its address, and
             otherwise processes of this machine.
 
     Raises:
-        StoreError: There is no lake, or its ledger contradicts itself.
+        StoreError: There is no lake, or its records contradict each other.
     """
     address = os.environ.get(SPARK, "")
     return LakeBackend(folder, fleet or (SparkFleet.at(address) if address else None))
 
 
 def create_lake(folder: Path, declaration: Declaration, buckets: int) -> None:
-    """Make a lake of rows: the folder appears whole or not at all.
+    """Create a lake from rows: the folder appears complete or not at all.
 
     Args:
-        folder: Of the lake; it must not exist.
+        folder: The folder of the lake; it must not exist.
         declaration: See `sparseq.create`.
-        buckets: How many; it stays.
+        buckets: The number of buckets, which never changes.
 
     Raises:
-        StoreError: Something is there.
+        StoreError: The folder exists.
         DataError, ParameterError: See `sparseq.create`.
     """
     if not 1 <= buckets <= 100_000:
@@ -458,10 +472,10 @@ def create_lake(folder: Path, declaration: Declaration, buckets: int) -> None:
     if not folder.parent.is_dir():
         raise StoreError(f"there is no folder {folder.parent}", "make it first")
     working = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-    shutil.rmtree(working, ignore_errors=True)  # of a process of the same number that was killed
+    shutil.rmtree(working, ignore_errors=True)  # of a killed process with the same number
     try:
         with told_where_not_written(f"there is no lake at {folder}"):
-            working.mkdir(mode=0o700)  # whatever comes into it is its owner's alone
+            working.mkdir(mode=0o700)  # all new files in it belong to their owner only
             (working / "buckets").mkdir()
             _fill(working, declaration, buckets)
             os.rename(working, folder)
@@ -486,13 +500,13 @@ def _fill(folder: Path, declaration: Declaration, buckets: int) -> None:
         "schemas": {name: schema.to_dict() for name, schema in new.schemas.items()},
     }
     first.close()
-    log = FencedLog.create(folder / "ledger", key, lake_ledger.all_columns())
+    log = FencedLog.create(folder / "ledger", key, ledger_rows.all_columns())
     lines: list[Note] = [CuratorLine("ingest", message) for one in laid for message in one.told]
     facts: list[Note] = [Fact(_KEYS, new.keys)] if new.keys else []
-    notes = [lake_ledger.note_row(line, 1, place) for place, line in enumerate(facts + lines)]
-    files = [log.put("buckets", lake_ledger.table("buckets", [_row(one) for one in laid]))]
+    notes = [ledger_rows.note_row(line, 1, place) for place, line in enumerate(facts + lines)]
+    files = [log.put("buckets", ledger_rows.table("buckets", [_row(one) for one in laid]))]
     if notes:
-        files.append(log.put("notes", lake_ledger.table("notes", notes)))
+        files.append(log.put("notes", ledger_rows.table("notes", notes)))
     log.commit(files)
     if (mark := _mark_of(settings)) is not None:
         log.begin_mark(mark)
@@ -509,7 +523,7 @@ def _mark_of(settings: Mapping[str, Any]) -> LogMark | None:
 
 
 def _row(laid: Laid) -> list[Any]:
-    return lake_ledger.bucket_row(laid.bucket, laid.file, laid.rows, laid.budgets)
+    return ledger_rows.bucket_row(laid.bucket, laid.file, laid.rows, laid.budgets)
 
 
 def _read(folder: Path) -> dict[str, Any]:
@@ -521,7 +535,9 @@ def _read(folder: Path) -> dict[str, Any]:
         ) from None
     if manifest.get("format") not in (FORMAT, FORMAT_WITH_LINKS):
         raise StoreError(
-            f"lake://{folder} is of another format: {manifest.get('format')}, and not {FORMAT}",
-            "open it with the version of sparseq that made it",
+            f"lake://{folder} was made by another version of sparseq, and lakes are not upgraded:"
+            f" its format is {manifest.get('format')}, and not {FORMAT}",
+            "create the lake again from its source files, with this version; answers of both "
+            "count together. The version that made this one can still open it",
         )
     return manifest

@@ -1,4 +1,4 @@
-"""A process that does tasks: `python -m sparseq.lake.worker`, see `sparseq.lake.fleets`."""
+"""A process that runs tasks: `python -m sparseq.lake.worker`, see `sparseq.lake.fleets`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from sparseq.lake.task import told
 
 
 def main() -> None:
-    """Do tasks from standard input until it ends."""
+    """Run tasks from standard input until it ends."""
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what else is printed is no answer
+    os.dup2(2, 1)  # other output must not mix with the results
     while task := receive(sys.stdin.buffer):
         send(answers, told(task))
 

@@ -1,1 +1,1 @@
-"""The language of questions: types, functions, and what is public of an expression."""
+"""The expression language of questions: types, functions, and public facts about expressions."""

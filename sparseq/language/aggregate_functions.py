@@ -1,15 +1,17 @@
-"""Every aggregate and window function of a subquery, over one person's rows: one table.
+"""The table of all aggregate and window functions of subqueries, over one person's rows.
 
-An entry says how it is written, what it takes and gives, its SQL, and what it means. The page in
-docs and the tests of every entry (`tests/language/test_aggregate_functions.py`) are made from it.
+An entry gives a function's form in a query, its argument and result types, its SQL, and its
+meaning. The page in docs and the tests of every entry
+(`tests/language/test_aggregate_functions.py`) use this table.
 
-**Order.** Which rows come first tells of other people, so no entry's value depends on it. What is
-added up is exact: whole numbers in 128 bits, all others in DECIMAL. A value that is chosen is the
-least or the greatest of those that might be, and of values that are equal without being the same,
-as 0 and -0 are, one stands for all. Those that look at rows one by one need an order of all rows,
-which a subquery gives them (`sparseq.sql.subqueries`).
+**Order.** The order of the rows may depend on other people, so no entry's value depends on it. Sums
+are
+exact: integers in 128 bits, all others in DECIMAL. A chosen value is the least or the greatest of
+    the candidates, and values that are equal but not identical, such as 0 and -0, have one
+    representative. Functions that process rows one by one need an order of all rows, which a
+    subquery provides (`sparseq.sql.subqueries`).
 
-**Total.** As in `sparseq.language.functions`, nothing here can raise.
+**Total.** As in `sparseq.language.functions`, no entry can raise an error.
 """
 
 from __future__ import annotations
@@ -19,13 +21,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sparseq.language import types as T
-from sparseq.language.expression_tree import Term, call, cast
+from sparseq.language.casts import cast
+from sparseq.language.expression_tree import Nulls, Term, call
 from sparseq.language.types import Family, Type
 
 EXACT = "DECIMAL(27, 10)"
-"""The type of sums of what is not whole: 10^11 rows of the largest don't leave 38 digits."""
+"""The type of sums of non-integers: 10^11 rows of the largest values fit into 38 digits."""
 _SQUARED = "CASE WHEN abs({0}) < 1e100 THEN {0} + 0 END"
-"""A number that may be squared: no square of it leaves the doubles."""
+"""A number that can be squared without overflow of a double."""
 _COUNT = T.integer(0, T.INT64[1])
 Terms = Sequence[Term]
 
@@ -40,7 +43,7 @@ class Takes(StrEnum):
     CONSTANT = "constant"
 
     def allows(self, type: Type) -> bool:
-        """Tell whether an argument of a type is taken."""
+        """Tell whether an argument may have a type."""
         match self:
             case Takes.WHOLE:
                 return type.family in (Family.INTEGER, Family.BOOLEAN)
@@ -52,7 +55,7 @@ class Takes(StrEnum):
 
 
 class Use(StrEnum):
-    """The places that a function may stand in."""
+    """The places where a function may occur."""
 
     AGGREGATE = "aggregate"
     BOTH = "aggregate, or over a window"
@@ -64,20 +67,22 @@ class AggregateFunction:
     """One overload of an aggregate or of a window function.
 
     Attributes:
-        name: What it is looked up by, as DuckDB has it.
-        form: How a query writes it, with {0}, {1} for the arguments.
-        takes: What its arguments may be.
-        gives: Type of the result, or the same by the arguments.
-        sql: Its SQL, by the arguments as they were prepared; ORDER BY stands for {order}.
-        meaning: What it is; for the page.
-        use: Where it may stand.
-        prepare: Makes of each argument that is no constant what is computed with.
-        after: What becomes of the result, after FILTER and OVER.
-        distinct: It may be of values that differ.
-        ordered: It takes an ORDER BY, which it needs.
-        one_by_one: It looks at its rows one by one, in an order of all of them.
-        chooses: Its value is one of those of its first argument, or NULL.
-        counts: Its value is never below 0, and of at least one row never NULL.
+        name: The name for lookups, as DuckDB has it.
+        form: Its form in a query, with {0}, {1} for the arguments.
+        takes: The allowed kinds of its arguments.
+        gives: Type of the result, or a function that gives it for the arguments.
+        sql: Its SQL for the prepared arguments; {order} stands for ORDER BY.
+        meaning: Its description, for the docs page.
+        use: The places where it may occur.
+        prepare: Returns the prepared form of each argument that is not constant.
+        after: Returns the final form of the result, after FILTER and OVER.
+        distinct: It allows DISTINCT.
+        ordered: It requires an ORDER BY.
+        one_by_one: It processes its rows one by one, in an order of all rows.
+        chooses: Its value is a value of its first argument, or NULL.
+        counts: Its value is never negative, and over at least one row never NULL.
+        over_no_rows: Its value over no rows, as an aggregate; None: NULL.
+        keeps: It is never NULL over a row with a value.
     """
 
     name: str
@@ -94,6 +99,8 @@ class AggregateFunction:
     one_by_one: bool = False
     chooses: bool = False
     counts: bool = False
+    over_no_rows: int | None = None
+    keeps: bool = False
 
     def apply(
         self,
@@ -104,14 +111,14 @@ class AggregateFunction:
         condition: str = "",
         over: str = "",
     ) -> Term:
-        """Return the function of its arguments.
+        """Return the function applied to its arguments.
 
         Args:
-            arguments: As many as it takes.
-            distinct: Of values that differ.
-            order: SQL of what its rows are ordered by.
-            condition: SQL of its FILTER; "": there is none.
-            over: SQL of its window, in parentheses; "": it is an aggregate.
+            arguments: All its arguments.
+            distinct: Apply it to distinct values.
+            order: SQL of the order of its rows.
+            condition: SQL of its FILTER; "" if it has none.
+            over: SQL of its window, in parentheses; "" for an aggregate.
 
         Example:
             >>> from sparseq.language.expression_tree import column
@@ -130,7 +137,10 @@ class AggregateFunction:
         type = self.gives if isinstance(self.gives, Type) else self.gives(made)
         size = 1 + sum(a.size for a in made)
         name = f"{self.name} distinct" if distinct else self.name
-        return Term(type, self.after.format(sql), size=size, function=name, arguments=tuple(made))
+        of_all = self.keeps and not condition and not over
+        nulls = Nulls.NEVER if self.counts else Nulls.STRICT if of_all else Nulls.FREE
+        sql = self.after.format(sql)
+        return Term(type, sql, size=size, function=name, arguments=tuple(made), nulls=nulls)
 
 
 AGGREGATE_FUNCTIONS: list[AggregateFunction] = []
@@ -160,12 +170,15 @@ def overloads(name: str) -> list[AggregateFunction]:
     return _BY_NAME.get(name, [])
 
 
-# -- what values are made of before they are added up, compared or chosen from ---------------------
+# -- preparation of values before they are summed, compared or chosen ------------------------------
 
 
 def plain(term: Term) -> Term:
-    """Return a term whose values are the same where they are equal, as zeros and NaNs of two signs
-    are not: which of them a group shows, or a minimum, depends on the order of the rows."""
+    """Return a term with one representative of equal values, such as 0 and -0, or NaNs of both
+    signs.
+
+    Otherwise the order of the rows would decide the form that a group or a minimum shows.
+    """
     if term.type.family is not Family.DOUBLE:
         return term
     template = f"CASE WHEN isnan({{0}}) THEN CAST('nan' AS {term.type.sql}) ELSE {{0}} + 0 END"
@@ -173,7 +186,7 @@ def plain(term: Term) -> Term:
 
 
 def _exact(term: Term) -> Term:
-    """Return a number that can be added up exactly; NULL where it is none, or too large."""
+    """Return a number that can be summed exactly; NULL if it is not finite, or too large."""
     return call("exact", f"TRY_CAST({{0}} AS {EXACT})", T.DOUBLE, term)
 
 
@@ -186,7 +199,7 @@ def _first(terms: Terms) -> Type:
 _ANY, _NUMBER, _TRUTH, _CONSTANT = Takes.ANY, Takes.NUMBER, Takes.TRUTH, Takes.CONSTANT
 _IN_64_BITS = "TRY_CAST({0} AS BIGINT)"
 
-_add("count", "count(*)", (), _COUNT, "count(*)", "rows", counts=True)
+_add("count", "count(*)", (), _COUNT, "count(*)", "rows", counts=True, over_no_rows=0)
 _add(
     "count",
     "count([DISTINCT] {0})",
@@ -196,6 +209,7 @@ _add(
     "rows that have a value; DISTINCT: values",
     distinct=True,
     counts=True,
+    over_no_rows=0,
 )
 _add(
     "countif",
@@ -217,6 +231,7 @@ _add(
     "exact; NULL beyond 64 bits",
     after=_IN_64_BITS,
     distinct=True,
+    keeps=True,
 )
 _add(
     "sum",
@@ -228,6 +243,7 @@ _add(
     prepare=_exact,
     after="TRY_CAST({0} AS DOUBLE)",
     distinct=True,
+    keeps=True,
 )
 _add(
     "avg",
@@ -238,6 +254,7 @@ _add(
     "the sum by the number of values",
     prepare=lambda term: term if term.type.family is Family.INTEGER else _exact(term),
     distinct=True,
+    keeps=True,
 )
 for _name in ("bool_and", "bool_or"):
     _which = "all" if _name == "bool_and" else "any"
@@ -264,6 +281,7 @@ for _name, _which in (("min", "least"), ("max", "greatest")):
         prepare=plain,
         distinct=True,
         chooses=True,
+        keeps=True,
     )
     _pair = "CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL THEN {{'y': {1}, 'x': {0}}} END"
     _add(
@@ -294,7 +312,7 @@ _add(
     _first,
     "mode({0} ORDER BY {0})",
     "the most frequent; of several the least",
-    Use.AGGREGATE,  # a window sorts each frame anew: one person's many rows would take all the time
+    Use.AGGREGATE,  # a window sorts every frame again: too slow for a person with many rows
     prepare=plain,
     chooses=True,
 )
@@ -343,7 +361,7 @@ _add(
     _first,
     "quantile_disc({0}, {1})",
     "the value that has such a share below it",
-    Use.AGGREGATE,  # of truths a window takes a time that grows as the square of the rows
+    Use.AGGREGATE,  # a window of truth values takes time quadratic in the rows
     prepare=plain,
 )
 

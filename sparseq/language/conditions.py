@@ -1,21 +1,20 @@
-"""The sense of one condition of a WHERE: which values an expression has, or which limits.
+"""Reading of conditions: the values of an expression, above all instants, that a condition admits.
 
-One reading of a condition: the values of an expression, instants above all, that it lets pass.
+A condition gives two sets for each expression that it constrains: the values for which it may be
+true, and those for which it may be false; for all others it is NULL. The sets are exact, or too
+large: "unknown" is every value. So any saving that relies on a small set is valid for every row.
+The windows of accounts, the days and moments that a WHERE allows, answers derived from answers, and
+rows that are read ahead all use this module.
 
-A condition is read into two sets of each expression that it is about: the values with which it may
-be true, and those with which it may be false; with all others it is NULL. The sets are exact, or
-too large: "not known" is every value. So whatever is free, apart or skipped because a set is small
-is so for every row. Windows of accounts, the days and moments that a WHERE allows, answers from
-answers and rows that are read ahead all ask here.
-
-**Why it is exact.** A truncation, a year, a cast, a shift f is a function of one expression from
-places to places (`sparseq.language.value_sets`) that never falls (or never rises). The values with
-which f(x) lies in a span [a, b] are then those from the first x with f(x) >= a up to the one before
-the first with f(x) >= b + 1, where places are whole numbers and f is computed in Python's, which
-have no end. A set's inverse is that of its spans; NULL's is NULL, and what f has no value for. NOT
-swaps the two sets; AND is true in what all have in common and false in what any has; OR the other
-way round: Kleene's three-valued truth. By induction over the condition, the sets are exact if it is
-about one expression and all functions above it are known, and contain the exact sets otherwise.
+**Exactness.** A truncation, a year, a cast or a shift f is a function of one expression from places
+to places (`sparseq.language.monotone_functions`) that is monotone. For increasing f, f(x) lies in a
+span [a, b] for exactly the x from the first with f(x) >= a up to the one before the first with f(x)
+>= b + 1, if places are integers and f is computed in Python's unbounded integers. The inverse of a
+set is the union of the inverses of its spans; the inverse of NULL is NULL, and every value for
+which f is NULL. NOT swaps the two sets; AND is true on the intersection of the true sets and false
+on the union of the false sets; OR is the dual: Kleene's three-valued logic. By induction over the
+condition, the sets are exact if it constrains one expression and all functions above it are known;
+otherwise they contain the exact sets.
 """
 
 from __future__ import annotations
@@ -26,29 +25,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sparseq.language.expression_tree import Term, constant
+from sparseq.language.monotone_functions import image, step_of
 from sparseq.language.types import BOOLEAN, Family
-from sparseq.language.value_sets import (
-    DAY,
-    FINER,
-    UNITS,
-    Spans,
-    Texts,
-    Values,
-    common,
-    image,
-    is_within,
-    nothing,
-    place_of,
-    step_of,
-    union,
-)
-
-# -- one reading of a condition --------------------------------------------------------------------
+from sparseq.language.value_sets import Spans, Texts, Values, common, nothing, place_of, union
 
 
 @dataclass(frozen=True)
 class Said:
-    """The values of an expression with which a condition may be true, and may be false."""
+    """The values of an expression that allow a condition to be true, and those that allow false."""
 
     of: Term
     true: Values
@@ -57,11 +41,11 @@ class Said:
 
 @dataclass(frozen=True)
 class TruthSets:
-    """Sets of values that a condition says expressions to have.
+    """The sets of values that a condition allows for expressions.
 
     Attributes:
-        said: By their SQL. Of all others nothing is said: they may have any value.
-        exact: It is about one, and the condition is true, or false, with just these values.
+        said: The sets, by the expressions' SQL. All other expressions may have any value.
+        exact: There is one expression, and the sets are exact.
     """
 
     said: Mapping[str, Said]
@@ -82,7 +66,7 @@ FLIPPED = {
 
 
 def read(condition: Term) -> TruthSets:
-    """Return what a condition says.
+    """Return the sets of a condition.
 
     Example:
         >>> from sparseq.language.expression_tree import call, column, constant
@@ -133,7 +117,8 @@ _LOGIC = {"not", "is true", "is false", "and", "or", "between", "in", "is null",
 def values_where(conditions: Iterable[Term], of: Term) -> Values | None:
     """Return the values that an expression may have where all conditions are true.
 
-    None: its type has no order. The expression has no functions above it that are known.
+    Returns None if its type has no order. The expression must not be a known function of another
+    one.
     """
     none = nothing(of.type)
     if none is None:
@@ -143,7 +128,7 @@ def values_where(conditions: Iterable[Term], of: Term) -> Values | None:
 
 
 def values_of_any(term: Term, conditions: Sequence[Term]) -> Values | None:
-    """Return the values that any expression may have where all conditions are true; None: any."""
+    """Return the values that any expression may have where all conditions are true; None if any."""
     return image(term, lambda of: values_where(conditions, of))
 
 
@@ -153,7 +138,7 @@ def _each(reading: TruthSets, swap: Callable[[Said], tuple[Values, Values]]) -> 
 
 
 def _is(reading: TruthSets, truth: bool) -> TruthSets:
-    """Return what IS TRUE, or IS FALSE, of a condition says: of NULL too it is false."""
+    """Return the sets of IS TRUE, or IS FALSE, of a condition: for NULL it is false."""
 
     def of(s: Said) -> tuple[Values, Values]:
         true = s.true if truth else s.false
@@ -163,7 +148,7 @@ def _is(reading: TruthSets, truth: bool) -> TruthSets:
 
 
 def _flat(condition: Term) -> list[Term]:
-    """Return the parts of AND in AND, or of OR in OR."""
+    """Return the operands of nested ANDs, or of nested ORs."""
     pending, found = [condition], list[Term]()
     while pending:
         term = pending.pop()
@@ -175,7 +160,7 @@ def _flat(condition: Term) -> list[Term]:
 
 
 def _together(name: str, parts: Sequence[TruthSets], constants: Sequence[Any] = ()) -> TruthSets:
-    """Return what AND or OR of conditions and of constant truths says."""
+    """Return the sets of AND or OR over conditions and constant truth values."""
     found: dict[str, list[Said]] = {}
     for part in parts:
         for sql, said in part.said.items():
@@ -196,12 +181,12 @@ def _together(name: str, parts: Sequence[TruthSets], constants: Sequence[Any] = 
 
 
 def _compare(operator: str, subject: Term, value: Term) -> TruthSets:
-    """Return what a comparison with a constant says."""
+    """Return the sets of a comparison with a constant."""
     return _both("and", subject, [_decide(operator, subject, value)])
 
 
 def _both(name: str, subject: Term, decided: Sequence[tuple[Values, Values] | None]) -> TruthSets:
-    """Return what AND or OR of comparisons of one thing says; it is read once, however deep."""
+    """Return the sets of AND or OR over comparisons of one expression, which is bound once."""
     known = [sets for sets in decided if sets is not None]
     if not known:
         return _NOT_KNOWN
@@ -212,7 +197,7 @@ def _both(name: str, subject: Term, decided: Sequence[tuple[Values, Values] | No
 
 
 def _decide(operator: str, subject: Term, value: Term) -> tuple[Values, Values] | None:
-    """Return where a comparison is true and where false; of NULL it is neither. None: not known."""
+    """Return where a comparison is true and where false (NULL is in neither); None if unknown."""
     none = nothing(subject.type)
     written = value.is_written and value.type.stored != "FLOAT" and not subject.constant
     place = place_of(subject.type, value.value) if written else None
@@ -243,7 +228,7 @@ def _decide(operator: str, subject: Term, value: Term) -> tuple[Values, Values] 
 
 
 def _is_among(subject: Term, listed: Sequence[Term]) -> TruthSets:
-    """Return what IN says of a list: with NULL in it, it is never false."""
+    """Return the sets of IN over a list: if the list contains NULL, it is never false."""
     known = all(t.is_written and t.type.stored != "FLOAT" for t in listed) and not subject.constant
     places = [place_of(subject.type, t.value) for t in listed] if known else [None]
     found = [place for place in places if place is not None]
@@ -258,7 +243,7 @@ def _is_among(subject: Term, listed: Sequence[Term]) -> TruthSets:
 
 
 def _about(subject: Term, true: Values, false: Values) -> TruthSets:
-    """Return what a condition says of the innermost expression that decides it."""
+    """Return the sets of a condition for the innermost expression that decides it."""
     while (step := step_of(subject)) is not None:
         inner = step.inverse(true), step.inverse(false)
         if inner[0] is None or inner[1] is None:
@@ -272,165 +257,9 @@ def _about(subject: Term, true: Values, false: Values) -> TruthSets:
 
 
 def _through(said: Said, truths: Values) -> Values:
-    """Return the values with which a condition has one of some truths."""
+    """Return the values for which a condition has one of some truth values."""
     assert isinstance(truths.known, Spans)
     chosen = [said.true] if 1 in truths.known else []
     chosen += [said.false] if 0 in truths.known else []
     chosen += [said.true.either(said.false).others()] if truths.null else []
     return union([said.true.both(said.true.others()), *chosen])
-
-
-# -- stretches of time -----------------------------------------------------------------------------
-
-
-def cells(term: Term, of: Term) -> str:
-    """Return a unit of time of which each value of a term is about one alone; "": there is none.
-
-    So rows of one value are of one month, say. Each term below keeps its argument's stretch, and
-    tells which it is; what shifts a time does not, nor does a clock alone.
-
-    Args:
-        term: Any expression.
-        of: A column of dates or timestamps.
-    """
-    if term.sql == of.sql:
-        return "microsecond"
-    free = [a for a in term.arguments if not a.constant]
-    if len(free) != 1 or not free[0].type.is_time:
-        return ""
-    inner, (name, _, rest) = cells(free[0], of), term.function.partition(" ")
-    match name:
-        case "cast" if term.type.is_time:
-            own = "day" if term.type.family is Family.DATE else "microsecond"
-        case "date_trunc" if rest in UNITS:
-            own = rest
-        case "date_diff" if rest in UNITS and rest != "week":
-            own = rest
-        case "year":
-            own = "year"
-        case "last_day":
-            own = "month"
-        case "time_bucket":
-            number, unit = rest.split(" ")
-            length = UNITS[unit].length * int(number) if unit in UNITS else 0
-            own = unit if number == "1" else "day" if length and DAY % length == 0 else ""
-        case _:
-            return ""
-    if not inner or not own:
-        return ""
-    return own if is_within(inner, own) else inner if is_within(own, inner) else ""
-
-
-_PARTS = {
-    **dict.fromkeys(
-        (
-            "year",
-            "isoyear",
-            "quarter",
-            "month",
-            "week",
-            "day",
-            "dow",
-            "isodow",
-            "doy",
-            "last_day",
-            "dayname",
-            "monthname",
-        ),
-        "day",
-    ),
-    "hour": "hour",
-    "minute": "minute",
-    "second": "second",
-}
-_CODES = {
-    **dict.fromkeys("aAwdbBmyYjUWVGuxD%-", "day"),
-    **dict.fromkeys("HIp", "hour"),
-    "M": "minute",
-    "S": "second",
-}
-
-
-def fineness(term: Term, of: Term, zone: Callable[[str], str] = lambda _: "") -> str:
-    """Return the unit of a time that decides the value of a term; "": it may be finer.
-
-    Args:
-        term: An expression.
-        of: A column of timestamps in it.
-        zone: Returns the unit at whose ends alone clocks of a zone are changed, and by which they
-            differ from others; "": it is not known.
-    """
-    if not _is_in(of, term):
-        return "day"
-    if term.function == "floor" and _is_of_seconds(term.arguments[0], of):
-        return "second"
-    name, _, rest = term.function.partition(" ")
-    own = _PARTS.get(name, "")
-    match name:
-        case "cast" if rest == "to DATE":
-            own = "day"
-        case "date_trunc" | "date_diff" if rest in UNITS:
-            own = rest
-        case "time_bucket":
-            own = rest.split(" ")[1]
-        case "strftime":
-            own = _format(str(term.arguments[1].value))
-    own = "day" if own in UNITS and not is_within(own, "hour") else own
-    units = []
-    for a in term.arguments:
-        shift = "year" if _is_same(of, a) else _shift_of(a, of, zone)
-        known = shift and own in FINER["year"]
-        units.append(finest([own, shift]) if known else fineness(a, of, zone))
-    return finest(units)
-
-
-def finest(units: Sequence[str]) -> str:
-    """Return the finest of some units; "": one is not known, or there is none."""
-    return "" if "" in units else min(units, key=FINER["year"].index, default="")
-
-
-def _shift_of(term: Term, of: Term, zone: Callable[[str], str]) -> str:
-    """Return the unit whose stretches stay whole in a time plus a constant, or by another clock.
-
-    "": it is neither.
-    """
-    name, _, unit = term.function.partition(" ")
-    if name == "timezone" and _is_same(of, term.arguments[0]):
-        return zone(str(term.arguments[1].value))
-    plain = name in ("+", "-") and len(term.arguments) == 2 and term.arguments[1].constant
-    if not plain or unit not in FINER["year"] or not _is_same(of, term.arguments[0]):
-        return ""
-    return finest([unit, "day"])
-
-
-def _is_of_seconds(term: Term, of: Term) -> bool:
-    """Tell whether a term is epoch(of), divided by whole numbers or not.
-
-    Its floor never falls, is exact at whole seconds, and grows by at most 1 from one to the next.
-    So between two of them it has the value of one or the other, and after the last one within a
-    range that of it or of the range's end, whatever the divisions round.
-    """
-    while term.function == "/" and term.arguments[1].is_written:
-        by = term.arguments[1].value
-        if not isinstance(by, (int, float)) or by < 1 or by % 1:
-            return False
-        term = term.arguments[0]
-    return term.function == "epoch" and _is_same(of, term.arguments[0])
-
-
-def _is_in(of: Term, term: Term) -> bool:
-    return term.sql == of.sql or any(_is_in(of, a) for a in term.arguments)
-
-
-def _is_same(of: Term, term: Term) -> bool:
-    """Tell whether a term is a column, maybe as a timestamp."""
-    if term.function in ("cast to TIMESTAMP", "in range"):
-        return _is_same(of, term.arguments[0])
-    return term.sql == of.sql
-
-
-def _format(form: str) -> str:
-    """Return the unit of the finest code in a format such as '%Y-%m'."""
-    codes = [b[0] if b[0] != "-" else b[1:2] for b in form.split("%")[1:] if b]
-    units = [_CODES.get(code, "") for code in codes]
-    return "" if "" in units else min(units, key=FINER["year"].index, default="day")

@@ -1,9 +1,9 @@
-"""The typed tree between a parsed query and whatever evaluates it.
+"""The typed tree between a parsed query and its evaluators.
 
-A `Term` is a column, a constant, or a function of terms from the one table of functions
-(`sparseq.language.functions`). Every function has a value for every value of its arguments, NULL
-where it has none; so, by induction over the tree, has every term, and nothing an engine does with
-one can fail on a row. Casts between types are here, as they are what signatures are met by.
+A `Term` is a column, a constant, or a function of terms from the table of functions
+(`sparseq.language.functions`). Every function has a value, possibly NULL, for every value of its
+arguments; so, by induction over the tree, has every term, and an engine's evaluation of a term
+cannot fail on any row. Casts make arguments fit signatures (`sparseq.language.casts`).
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from __future__ import annotations
 import datetime as dt
 import decimal as decimals
 import uuid
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any
 
 from sparseq.base.errors import QueryRefused
 from sparseq.language import types as T
+from sparseq.language.column_id import ColumnId
 from sparseq.language.types import Family, Type
 
-# -- the typed tree between a parsed query and whatever evaluates it -------------------------------
-
 MAX_SIZE = 20_000
-"""Nodes of an expression, written out: what an engine may have to look at for one row."""
+"""The most nodes of an expanded expression, which an engine may have to evaluate for one row."""
 _EPOCH = dt.date(1970, 1, 1)
 _KINDS: dict[Family, Any] = {
     Family.DATE: dt.date,
@@ -38,22 +38,71 @@ _KINDS: dict[Family, Any] = {
 
 
 _OWN_ZONE = ("cast", "timezone")
-"""Functions that say themselves whether a time that they give is a moment, or a clock's."""
+"""Functions that themselves state whether the resulting time is a moment or a local time."""
+
+
+class Nulls(StrEnum):
+    """Rules that decide from the arguments whether a function may be NULL."""
+
+    NEVER = "never"
+    STRICT = "where one of them is"
+    FIRST_KNOWN = "where all of them are"
+    CASE = "where the result that is chosen is"
+    FREE = "may be, whatever they are"
+
+
+NULLS = {
+    "is null": Nulls.NEVER,
+    "is true": Nulls.NEVER,
+    "is false": Nulls.NEVER,
+    "IS DISTINCT FROM": Nulls.NEVER,
+    "IS NOT DISTINCT FROM": Nulls.NEVER,
+    "coalesce": Nulls.FIRST_KNOWN,
+    "greatest": Nulls.FIRST_KNOWN,
+    "least": Nulls.FIRST_KNOWN,
+    "concat": Nulls.FIRST_KNOWN,
+    "concat_ws": Nulls.FREE,
+    "case": Nulls.CASE,
+    "nullif": Nulls.FREE,
+    "any": Nulls.FREE,
+}
+"""Rules by function name; all other functions are strict."""
+_TRIED = ("TRY_", "try_")
+_PARTIAL = ("CASE WHEN", "nullif(", "list_extract")
+"""Parts of SQL that is NULL for values that a type does not hold, and for other values."""
+ARITHMETIC = ("+", "-", "*", "//", "%", "neg", "abs", "exact")
+"""Functions that use TRY_CAST because a number may exceed 64 bits or a decimal's digits; rows are
+assumed to contain no such number."""
+PLAIN = ("plain", "in range")
+"""Functions that drop values outside the calendar; rows are assumed to contain none."""
+
+
+def _has_gaps(name: str, template: str, arguments: tuple[Term, ...]) -> bool:
+    """Tell, by its SQL, whether a function may be NULL where none of its arguments is."""
+    first = name.partition(" ")[0]
+    divided = first in ("//", "%") and arguments[1].is_written and bool(arguments[1].value)
+    if name in PLAIN or divided:
+        return False
+    parts = _PARTIAL if first in ARITHMETIC else _PARTIAL + _TRIED
+    return any(part in template for part in parts)
 
 
 @dataclass(frozen=True)
 class Term:
-    """An expression over one row, total by construction.
+    """An expression over one row; it is total by construction.
 
     Attributes:
-        type: What its values are.
-        sql: DuckDB's SQL for it; it can stand anywhere, and can't raise.
-        constant: It looks at no column.
-        value: Of a constant that is written out, the value.
-        size: Nodes of the SQL.
+        type: The type of its values.
+        sql: Its DuckDB SQL, valid in any position; it cannot raise an error.
+        constant: It uses no column.
+        value: The value of a literal constant.
+        size: The number of nodes of the SQL.
         function: The name of the function, "" for columns and constants.
-        arguments: What the function is of.
-        column: Of a column of a stored table, its name there.
+        arguments: The function's arguments.
+        column: The stored column, if the term is one.
+        nulls: The rule that decides from the arguments whether it is NULL.
+        gaps: It is strict, and may also be NULL where none of its arguments is.
+        holes: For a column, tells whether it may be NULL; None means that it may.
     """
 
     type: Type
@@ -63,12 +112,72 @@ class Term:
     size: int = 1
     function: str = ""
     arguments: tuple[Term, ...] = ()
-    column: str = ""
+    column: ColumnId | None = None
+    nulls: Nulls = Nulls.FREE
+    gaps: bool = False
+    holes: Callable[[], bool] | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_written(self) -> bool:
-        """It is a constant, written out."""
+        """Tell whether it is a literal constant."""
         return self.constant and not self.function
+
+
+def may_be_null(term: Term, known: Callable[[Term], bool] = lambda _: False) -> bool:
+    """Tell whether a term may be NULL.
+
+    Args:
+        term: A term with any function of the table.
+        known: Tells whether facts that hold on every row exclude that a term is NULL.
+
+    Example:
+        >>> from sparseq.language.casts import cast
+        >>> x, zero = column("x", T.BIGINT), constant(0, T.BIGINT)
+        >>> either = call("coalesce", "coalesce({0}, {1})", T.BIGINT, x, zero)
+        >>> may_be_null(x), may_be_null(either), may_be_null(cast(zero, T.BOOLEAN))
+        (True, False, False)
+    """
+    if known(term):
+        return False
+    of = term.arguments
+    if term.holes is not None:
+        return term.holes()
+    if term.constant and not of:
+        return term.value is None
+    match term.nulls:
+        case Nulls.NEVER:
+            return False
+        case Nulls.FIRST_KNOWN:
+            return all(may_be_null(part, known) for part in of)
+        case Nulls.CASE:
+            return len(of) % 2 == 0 or any(may_be_null(r, known) for r in (*of[1::2], of[-1]))
+        case Nulls.STRICT:
+            return term.gaps or any(may_be_null(part, known) for part in of)
+    return True
+
+
+def known_where(condition: Term) -> list[Term]:
+    """Return terms that are not NULL where a condition is true.
+
+    Example:
+        >>> x, y = column("x", T.BIGINT), column("y", T.BIGINT)
+        >>> less = call("<", "({0} < {1})", T.BOOLEAN, call("abs", "abs({0})", T.BIGINT, x), y)
+        >>> [term.sql for term in known_where(less)]
+        ['(abs(x) < y)', 'abs(x)', 'x', 'y']
+    """
+    if condition.function in ("and", "is true"):
+        return [term for part in condition.arguments for term in known_where(part)]
+    return _known_parts(condition)
+
+
+def _known_parts(term: Term) -> list[Term]:
+    """Return the parts of a term that are not NULL where the term is not."""
+    parts: tuple[Term, ...] = term.arguments if term.nulls is Nulls.STRICT else ()
+    if term.function in ("and", "or"):  # one argument may decide
+        parts = ()
+    if term.function in ("between", "in"):
+        parts = parts[:1]
+    return [term, *(known for part in parts for known in _known_parts(part))]
 
 
 def column(sql: str, type: Type) -> Term:
@@ -77,15 +186,15 @@ def column(sql: str, type: Type) -> Term:
 
 
 def call(name: str, template: str, type: Type, *arguments: Term) -> Term:
-    """Return a function of terms.
+    """Return a function applied to terms.
 
     Args:
-        name: The function's.
+        name: The function's name.
         template: Its SQL with {0}, {1} … for the arguments.
-        type: Of the result.
+        type: The type of the result.
 
     Raises:
-        QueryRefused: It is too large, once it is written out.
+        QueryRefused: The expanded expression is too large.
     """
     size = 1 + sum(a.size * max(template.count(f"{{{i}}}"), 1) for i, a in enumerate(arguments))
     if size > MAX_SIZE:
@@ -96,18 +205,21 @@ def call(name: str, template: str, type: Type, *arguments: Term) -> Term:
     if type.family is Family.TIMESTAMP and name.partition(" ")[0] not in _OWN_ZONE:
         type = replace(type, zoned=type.zoned or any(a.type.zoned for a in arguments))
     constant = all(a.constant for a in arguments)
-    return bound_time(Term(type, sql, constant, None, size, name, arguments))
+    nulls = NULLS.get(name, Nulls.STRICT)
+    gaps = _has_gaps(name, template, arguments)
+    made = Term(type, sql, constant, None, size, name, arguments, nulls=nulls, gaps=gaps)
+    return bound_time(made)
 
 
 def bound_time(term: Term) -> Term:
-    """Return a date or timestamp that stays where every function of it has a value."""
+    """Return a date or timestamp clamped to the range where all its functions have values."""
     if term.type.is_time and not term.type.within(-T.SAFE_DAYS, T.SAFE_DAYS):
         return in_range(term)
     return term
 
 
 def in_range(term: Term) -> Term:
-    """Return a date or timestamp as it is from year 1 to 9999, NULL outside."""
+    """Return a date or timestamp between the years 1 and 9999, and NULL outside them."""
     if term.type.within(T.FIRST_DAY, T.LAST_DAY):
         return term
     first, last = (
@@ -121,7 +233,7 @@ def in_range(term: Term) -> Term:
 
 
 def constant(value: Any, type: Type) -> Term:
-    """Return a constant of a type, as DuckDB reads it.
+    """Return a constant of a type, in a form that DuckDB parses.
 
     Example:
         >>> import datetime as dt
@@ -134,8 +246,7 @@ def constant(value: Any, type: Type) -> Term:
     if type.family is Family.INTEGER:
         value = int(value)
         sql = str(value) if value >= 0 else f"({value})"
-        stored = "" if T.INT64[0] <= value <= T.INT64[1] else "UBIGINT"
-        return Term(Type(Family.INTEGER, value, value, stored=stored), sql, True, value)
+        return Term(T.whole(value, value), sql, True, value)
     return Term(type, _written(value, type), True, value)
 
 
@@ -146,7 +257,7 @@ def _written(value: Any, type: Type) -> str:
         case Family.TEXT:
             return "'" + str(value).replace("'", "''") + "'"
         case Family.DECIMAL:
-            return f"CAST('{decimals.Decimal(value)}' AS {type.sql})"
+            return f"CAST('{decimals.Decimal(value):f}' AS {type.sql})"
         case Family.TIMESTAMP:
             assert isinstance(value, dt.datetime)
             return f"CAST('{value.isoformat(' ')}' AS TIMESTAMP)"
@@ -161,80 +272,11 @@ def day_of(value: dt.date) -> int:
 
 
 def fits(value: Any, type: Type) -> bool:
-    """Tell whether a value that an engine gave can be written as a constant of a type."""
+    """Tell whether a value from an engine can be written as a constant of a type."""
     return isinstance(value, _KINDS.get(type.family, object))
 
 
 def all_of(conditions: Iterable[Term]) -> str:
-    """Return SQL of several conditions at once, "" if there is none."""
+    """Return SQL of the conjunction of conditions, "" if there are none."""
     parts = (c.sql for c in conditions)
     return " AND ".join(part if part.startswith("(") else f"({part})" for part in parts)
-
-
-# -- casts ---------------------------------------------------------------------------------------
-
-
-def cast(term: Term, type: Type) -> Term | None:
-    """Return a term in another type, NULL where a value does not fit; None if there is no cast.
-
-    CAST and TRY_CAST are the same here: nothing raises.
-    """
-    if term.type == type or (type.is_time and term.type.family is type.family):
-        return replace(term, type=replace(term.type, zoned=type.zoned))
-    if term.type.family is Family.NULL:
-        return constant(None, type)
-    template = _cast_template(term.type, type)
-    if template is None:
-        return None
-    result = type
-    if term.type.family is Family.INTEGER and type.family is Family.INTEGER:
-        low, high = max(term.type.low, type.low), min(term.type.high, type.high)
-        result = Type(Family.INTEGER, low, high, stored=type.stored) if low <= high else type
-    if term.type.is_time and type.is_time:
-        result = replace(type, low=term.type.low, high=term.type.high)
-    made = call(f"cast to {type.sql}", template, result, term)
-    if term.type.family is Family.TEXT and type.is_time:
-        made = in_range(replace(made, type=replace(type, low=-(10**9), high=10**9)))
-    return made
-
-
-_NUMBERS = (Family.INTEGER, Family.DECIMAL, Family.DOUBLE)
-
-
-def _cast_template(a: Type, b: Type) -> str | None:
-    """Return SQL that turns values of one type into another, total."""
-    if Family.LIST in (a.family, b.family):  # as a text it may be very long
-        return None
-    sure, tried = f"CAST({{0}} AS {b.sql})", f"TRY_CAST({{0}} AS {b.sql})"
-    if a.zoned and b.family is Family.TEXT:  # its text has an offset, by the reader's zone
-        return None
-    if b.family is Family.TEXT:
-        return sure
-    if a.family is Family.TEXT:
-        return tried
-    if b.family is Family.BOOLEAN:
-        return sure if a.family in _NUMBERS else None
-    if b.family in _NUMBERS:
-        if a.family is Family.BOOLEAN:
-            return sure if b.family is not Family.DECIMAL else tried
-        return _number_template(a, b, sure, tried)
-    if b.family is Family.TIMESTAMP and a.family is Family.DATE:
-        return sure
-    if b.family is Family.DATE and a.family is Family.TIMESTAMP:
-        return sure
-    if b.family is Family.TIME and a.family is Family.TIMESTAMP:
-        return sure
-    return None
-
-
-def _number_template(a: Type, b: Type, sure: str, tried: str) -> str | None:
-    if a.family not in _NUMBERS:
-        return None
-    if b.family is Family.DOUBLE:
-        return tried if b.stored == "FLOAT" else sure
-    if b.family is Family.INTEGER and a.family is Family.INTEGER:
-        return sure if a.within(b.low, b.high) else tried
-    if b.family is Family.DECIMAL and a.family is not Family.DOUBLE:
-        exact = T.as_decimal(a)
-        return sure if exact.digits <= b.digits and exact.scale <= b.scale else tried
-    return tried

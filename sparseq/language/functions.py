@@ -1,13 +1,14 @@
-"""Every function and operator that a query may use: one table.
+"""The table of all functions and operators that a query may use.
 
-An entry says how it is written, what it takes and gives, what it means for every value of its input
-types, and its SQL. The page in docs and the exhaustive test are made from the same table.
+An entry gives a function's form in a query, its argument and result types, its value for every
+value of its arguments, and its SQL. The page in docs and the exhaustive test use this table.
 
-**Total.** No entry's SQL can raise, whatever values its arguments have within their types: integers
-that could leave 64 bits are computed in 128 and cast back by TRY_CAST, which gives NULL; a divisor
-that could be zero becomes NULL; decimals have room for the result, or become doubles; what is added
-to a date is cut to where DuckDB has dates; doubles follow IEEE 754. `tests/language/test_total.py`
-tries every entry on extreme values, in every position, with DuckDB's statistics on and off.
+**Total.** No entry's SQL can raise an error, whatever values its arguments have within their types:
+integers that could exceed 64 bits are computed in 128 and cast back by TRY_CAST, which gives NULL;
+integers that are wider from the start stay in 128 bits, or are refused; a zero divisor becomes
+NULL; decimals have room for the result, or become doubles; the amount added to a date is clamped to
+DuckDB's range of dates; doubles follow IEEE 754. `tests/language/test_total.py` tries every entry
+on extreme values, in every position, with DuckDB's statistics on and off.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sparseq.base.errors import QueryRefused
 from sparseq.language import interval_arithmetic as I
 from sparseq.language import types as T
 from sparseq.language.text_functions import MAX_TEXT, add_text_functions
 from sparseq.language.types import Family, Type
 
 MAX_PLACE = 1_000_000
-"""Places and lengths in a text are cut to this."""
+"""Positions and lengths in a text are clamped to this."""
 _DECIMALS = "CAST(greatest(least({1}, 400), -400) AS INTEGER)"
 Types = Sequence[Type]
 B, Z, C, N, X, D, S, M, U, L = (
@@ -45,17 +47,19 @@ class Function:
     """One overload of a function.
 
     Attributes:
-        name: What it is looked up by.
-        form: How a query writes it, with {0}, {1} … for the arguments.
+        name: The name for lookups.
+        form: Its form in a query, with {0}, {1} … for the arguments.
         takes: The families of its arguments.
-        gives: Type of the result, by the types of the arguments; None: not for these.
-        sql: Its SQL, by the types of the arguments.
-        meaning: What it is for every value; for the page.
+        gives: Returns the result type for the argument types; None if they are not accepted.
+        sql: Returns its SQL for the argument types.
+        meaning: Its value for every argument, for the docs page.
         fixed: Arguments that must be constants.
-        samples: Such constants, to try it with; numbers of decimals if nothing is said.
-        rule: Its values and intervals on arrays, which hold for all overloads with as many
-            arguments; None: it has no interval.
-        short: Of FLOATs alone, or of FLOATs and exact numbers, it is a FLOAT.
+        samples: Constants for these arguments in tests; by default numbers of decimals.
+        rule: Its values and intervals on arrays, shared by all overloads with the same number of
+            arguments; None if it has no interval.
+        short: Its result is a FLOAT for FLOATs, or for FLOATs and exact numbers.
+        wide: It takes integers beyond 64 bits unchanged; other functions refuse types that exceed
+            64 bits.
     """
 
     name: str
@@ -68,6 +72,7 @@ class Function:
     samples: tuple[tuple[str, ...], ...] = (("0",), ("2",), ("-2",), ("400",), ("-400",))
     rule: I.ArrayRule | None = None
     short: bool = False
+    wide: bool = False
 
 
 FUNCTIONS: list[Function] = []
@@ -108,7 +113,11 @@ def overloads(name: str) -> list[Function]:
     return _BY_NAME.get(name, [])
 
 
-# -- whole numbers: exact, NULL beyond 64 bits -----------------------------------------------------
+# Integers are exact: up to 64 bits NULL on overflow, wider ones with all digits of the result
+
+
+def _of_64_bits(t: Types) -> bool:
+    return all(a.within(*T.INT64) for a in t)
 
 
 def _corners(a: Type, b: Type, f: Callable[[int, int], int]) -> tuple[int, int]:
@@ -129,22 +138,29 @@ def _product_span(t: Types) -> tuple[int, int]:
 
 
 def _exact(operator: str, span: Callable[[Types], tuple[int, int]]) -> Callable[[Types], str]:
-    """In 64 bits where it can't leave them, else in 128 and back."""
+    """Return SQL in 64 bits if the result fits, else in 128 and back; wider types stay in 128."""
 
     def sql(t: Types) -> str:
         low, high = span(t)
-        if T.INT64[0] <= low and high <= T.INT64[1] and all(a.within(*T.INT64) for a in t):
+        if T.INT64[0] <= low and high <= T.INT64[1] and _of_64_bits(t):
             return f"(CAST({{0}} AS BIGINT) {operator} CAST({{1}} AS BIGINT))"
         wide = f"CAST({{0}} AS HUGEINT) {operator} CAST({{1}} AS HUGEINT)"
-        return f"TRY_CAST({wide} AS BIGINT)"
+        return f"TRY_CAST({wide} AS BIGINT)" if _of_64_bits(t) else f"({wide})"
 
     return sql
 
 
 def _of_span(span: Callable[[Types], tuple[int, int]]) -> Callable[[Types], Type]:
-    return lambda t: T.integer(*span(t))
+    def type(t: Types) -> Type:
+        low, high = span(t)
+        if _of_64_bits(t):
+            return T.integer(low, high)
+        return replace(T.whole(low, high), stored="HUGEINT")
+
+    return type
 
 
+_WIDE = "with a UBIGINT or a constant beyond 64 bits, up to 38 digits"
 for _op, _span in (("+", _sum_span), ("-", _difference_span), ("*", _product_span)):
     _add(
         _op,
@@ -152,7 +168,8 @@ for _op, _span in (("+", _sum_span), ("-", _difference_span), ("*", _product_spa
         (Z, Z),
         _of_span(_span),
         _exact(_op, _span),
-        "exact; NULL beyond 64 bits",
+        f"exact; NULL beyond 64 bits; {_WIDE}",
+        wide=True,
     )
 
 
@@ -163,29 +180,43 @@ def _divisor(t: Types) -> str:
 
 def _whole_division(operator: str) -> Callable[[Types], str]:
     def sql(t: Types) -> str:
-        safe = all(a.within(*T.INT64) for a in t) and t[0].low > T.INT64[0]
+        safe = _of_64_bits(t) and t[0].low > T.INT64[0]
         kind = "BIGINT" if safe else "HUGEINT"
         text = f"(CAST({{0}} AS {kind}) {operator} CAST({_divisor(t)} AS {kind}))"
-        return text if safe else f"TRY_CAST({text} AS BIGINT)"
+        return f"TRY_CAST({text} AS BIGINT)" if _of_64_bits(t) and not safe else text
 
     return sql
+
+
+def _divided_span(t: Types) -> tuple[int, int]:
+    """Return the range of quotients: at most the dividend's magnitude, with either sign."""
+    most = max(abs(t[0].low), abs(t[0].high))
+    return (0 if t[0].low >= 0 and t[1].low >= 0 else -most), most
+
+
+def _remainder_span(t: Types) -> tuple[int, int]:
+    """Return the range of remainders: below both magnitudes, with the sign of the dividend."""
+    most = min(max(abs(t[0].low), abs(t[0].high)), max(abs(t[1].low), abs(t[1].high)))
+    return (0 if t[0].low >= 0 else -most), (0 if t[0].high <= 0 else most)
 
 
 _add(
     "//",
     "({0} // {1})",
     (Z, Z),
-    T.BIGINT,
+    lambda t: T.BIGINT if _of_64_bits(t) else _of_span(_divided_span)(t),
     _whole_division("//"),
     "division rounded towards zero; NULL where the divisor is 0",
+    wide=True,
 )
 _add(
     "%",
     "({0} % {1})",
     (Z, Z),
-    T.BIGINT,
+    lambda t: T.BIGINT if _of_64_bits(t) else _of_span(_remainder_span)(t),
     _whole_division("%"),
     "remainder, with the sign of the first; NULL where the second is 0",
+    wide=True,
 )
 
 
@@ -197,9 +228,10 @@ def _magnitude_span(t: Types) -> tuple[int, int]:
 def _one(function: str, span: Callable[[Types], tuple[int, int]]) -> Callable[[Types], str]:
     def sql(t: Types) -> str:
         low, high = span(t)
-        if T.INT64[0] <= low and high <= T.INT64[1] and t[0].within(*T.INT64):
+        if T.INT64[0] <= low and high <= T.INT64[1] and _of_64_bits(t):
             return f"{function}(CAST({{0}} AS BIGINT))"
-        return f"TRY_CAST({function}(CAST({{0}} AS HUGEINT)) AS BIGINT)"
+        wide = f"{function}(CAST({{0}} AS HUGEINT))"
+        return f"TRY_CAST({wide} AS BIGINT)" if _of_64_bits(t) else wide
 
     return sql
 
@@ -212,21 +244,24 @@ _add(
     "abs",
     "abs({0})",
     (Z,),
-    lambda t: T.integer(*_magnitude_span(t)),
+    _of_span(_magnitude_span),
     _one("abs", _magnitude_span),
     "without its sign; NULL for -2^63",
+    wide=True,
 )
 _add(
     "neg",
     "(-{0})",
     (Z,),
-    lambda t: T.integer(*_negative_span(t)),
+    _of_span(_negative_span),
     _one("-", _negative_span),
     "NULL for -2^63",
+    wide=True,
 )
-_add("sign", "sign({0})", (Z,), T.integer(-1, 1), "CAST(sign({0}) AS BIGINT)", "-1, 0 or 1")
+_SIGN = "CAST(sign({0}) AS BIGINT)", "-1, 0 or 1"
+_add("sign", "sign({0})", (Z,), T.integer(-1, 1), *_SIGN, wide=True)
 for _name in ("floor", "ceil", "trunc", "round"):
-    _add(_name, f"{_name}({{0}})", (Z,), lambda t: t[0], "{0}", "the number itself")
+    _add(_name, f"{_name}({{0}})", (Z,), lambda t: t[0], "{0}", "the number itself", wide=True)
     if _name in ("trunc", "round"):
 
         def _tens(t: Types, name: str = _name) -> str:
@@ -288,9 +323,14 @@ def _decimal_of(width: int, scale: int) -> Type | None:
     return T.decimal(width, scale) if width <= T.MAX_DIGITS else None
 
 
-def _sum_type(t: Types) -> Type | None:
+def _sum_type(t: Types) -> Type:
     scale = max(a.scale for a in t)
-    return _decimal_of(max(a.digits for a in t) + scale + 1, scale)
+    if scale == T.MAX_DIGITS:
+        raise QueryRefused(
+            f"a sum of numbers with {scale} decimals has no digit left before the point",
+            "write fewer decimals, or CAST(x AS DOUBLE)",
+        )
+    return T.decimal(min(max(a.digits for a in t) + scale + 1, T.MAX_DIGITS), scale)
 
 
 def _product_type(t: Types) -> Type | None:
@@ -298,7 +338,7 @@ def _product_type(t: Types) -> Type | None:
 
 
 def _product(t: Types) -> str:
-    """DuckDB multiplies in the width of the wider factor, if that is at most 18 digits."""
+    """Return SQL of a product; DuckDB multiplies in the wider factor's width, up to 18 digits."""
     width = t[0].width + t[1].width
     first = T.decimal(max(t[0].width, 19), t[0].scale).sql if width > 18 else t[0].sql
     kind = T.decimal(width, t[0].scale + t[1].scale).sql
@@ -306,12 +346,18 @@ def _product(t: Types) -> str:
 
 
 def _in_sum_type(operator: str, second: str = "{1}") -> Callable[[Types], str]:
+    """Return SQL in the type of the sum; values that need more digits are NULL."""
+
     def sql(t: Types) -> str:
         kind = _sum_type(t)
-        assert kind is not None
-        return (
-            f"CAST(CAST({{0}} AS {kind.sql}) {operator} CAST({second} AS {kind.sql}) AS {kind.sql})"
-        )
+        room = T.decimal(T.MAX_DIGITS - 1, kind.scale)
+        parts = [
+            f"CAST({part} AS {kind.sql})"
+            if a.digits < kind.digits
+            else f"CAST(TRY_CAST({part} AS {room.sql}) AS {kind.sql})"
+            for part, a in zip(("{0}", second), t, strict=True)
+        ]
+        return f"CAST({f' {operator} '.join(parts)} AS {kind.sql})"
 
     return sql
 
@@ -323,7 +369,7 @@ for _op in "+-":
         (C, C),
         _sum_type,
         _in_sum_type(_op),
-        "exact; as numbers where 38 digits don't hold the result",
+        "exact; NULL where 38 digits don't hold the result for sure",
     )
 _add(
     "*",
@@ -350,9 +396,10 @@ def _decimals(t: Types) -> int:
 
 
 def _to_decimals(name: str, value: str, digits: int, t: Types) -> str:
-    """Return SQL for a decimal with so many digits before its point, rounded.
+    """Return SQL for a decimal with `digits` digits before its point, rounded.
 
-    Where nothing is left of any number, DuckDB 2.0 gives 0 for NULL as well: it is not asked.
+    If every number rounds to nothing, DuckDB 2.0 gives 0 even for NULL, so DuckDB is not used
+    there.
     """
     places = _decimals(t)
     if -places > digits or (name == "trunc" and -places == digits):
@@ -360,16 +407,24 @@ def _to_decimals(name: str, value: str, digits: int, t: Types) -> str:
     return f"{name}({value}, {places})"
 
 
+def _spared(t: Types) -> tuple[str, int]:
+    """Return a decimal with one digit to spare, NULL if it has none, and its number of digits."""
+    if t[0].width < T.MAX_DIGITS:
+        return "{0}", t[0].digits
+    room = T.decimal(T.MAX_DIGITS - 1, t[0].scale)
+    return f"TRY_CAST({{0}} AS {room.sql})", room.digits
+
+
 def _rounded_type(t: Types) -> Type | None:
     scale = min(max(_decimals(t), 0), t[0].scale)
-    return _decimal_of(t[0].digits + 1 + scale, scale) if t[0].width < T.MAX_DIGITS else None
+    return None if t[0].scale == T.MAX_DIGITS else _decimal_of(_spared(t)[1] + 1 + scale, scale)
 
 
 def _round_sql(name: str) -> Callable[[Types], str]:
     def sql(t: Types) -> str:
         kind = _rounded_type(t)
         assert kind is not None
-        return f"CAST({_to_decimals(name, '{0}', t[0].digits, t)} AS {kind.sql})"
+        return f"CAST({_to_decimals(name, *_spared(t), t)} AS {kind.sql})"
 
     return sql
 
@@ -384,15 +439,19 @@ for _name in ("trunc", "round"):
         "to so many decimals, a constant, exactly",
         fixed=(1,),
     )
-_add("sign", "sign({0})", (C,), T.integer(-1, 1), "CAST(sign({0}) AS BIGINT)", "-1, 0 or 1")
+_add("sign", "sign({0})", (C,), T.integer(-1, 1), *_SIGN)
 
 
 def _whole_type(t: Types) -> Type | None:
-    return _decimal_of(t[0].digits + 1, 0) if t[0].width < T.MAX_DIGITS else None
+    return None if t[0].scale == T.MAX_DIGITS else _decimal_of(_spared(t)[1] + 1, 0)
 
 
 def _to_whole(name: str) -> Callable[[Types], str]:
-    return lambda t: f"CAST({name}({{0}}) AS DECIMAL({t[0].digits + 1}, 0))"
+    def sql(t: Types) -> str:
+        value, digits = _spared(t)
+        return f"CAST({name}({value}) AS DECIMAL({digits + 1}, 0))"
+
+    return sql
 
 
 for _name in ("floor", "ceil", "trunc", "round"):
@@ -512,12 +571,12 @@ _add("length", "length({0})", (X,), T.integer(0, 2**32), "length({0})", "in char
 
 
 def _of_places(name: str) -> Callable[[Types], str]:
-    """A function of a text and places in it, which are brought near where they can be far."""
+    """Return SQL of a function of a text and positions; large positions are clamped."""
 
     def place(i: int, type: Type) -> str:
         if type.low >= -MAX_PLACE and type.high <= MAX_PLACE:
             return f"CAST({{{i}}} AS BIGINT)"
-        near = f"greatest(least({{{i}}}, {MAX_PLACE}), -{MAX_PLACE})"  # of NULL too: a number
+        near = f"greatest(least({{{i}}}, {MAX_PLACE}), -{MAX_PLACE})"  # also a number for NULL
         return f"CASE WHEN {{{i}}} IS NOT NULL THEN CAST({near} AS BIGINT) END"
 
     def sql(t: Types) -> str:
@@ -573,7 +632,7 @@ _add(
 
 add_text_functions(_add)
 
-# -- lists: a place counts from 1, or from the end backwards ---------------------------------------
+# -- lists: positions count from 1, or backwards from the end --------------------------------------
 
 for _kind in (X, Z, N, B, D):
     _add(
@@ -839,7 +898,7 @@ _add(
     "NULL where there is no such moment",
 )
 
-# -- truths ----------------------------------------------------------------------------------------
+# -- truth values ----------------------------------------------------------------------------------
 
 for _op in ("AND", "OR"):
     _add(
@@ -874,11 +933,11 @@ FORMS = {
     "to integer": I.rising_rule(np.rint),
     "to decimal": I.rising_rule_to_digits(I.round_to),
 }
-"""Forms that SQL has beside functions: choices of any number of values, and casts."""
+"""SQL forms besides functions: choices among any number of values, and casts."""
 
 
 def rule_of(name: str, arguments: int) -> I.ArrayRule | None:
-    """Return the values and intervals of a function of so many numbers; None: it has none.
+    """Return the values and intervals of a function of `arguments` numbers; None if it has none.
 
     Example:
         >>> rule_of("abs", 1) is I.ABSOLUTE, rule_of("length", 1)

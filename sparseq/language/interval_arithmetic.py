@@ -1,14 +1,14 @@
-"""Interval arithmetic on arrays: where a function's values lie, by where its arguments do.
+"""Interval arithmetic on arrays: the range of a function's values, from its arguments' ranges.
 
-The only place where intervals are computed: bounds of columns (`sparseq.sql.bounds`), values of a
-noised answer (`sparseq.released.outputs`) and what a SELECT makes of one
-(`sparseq.sql.interval_propagation`) all ask the rules here, which the entries of the table of
+Intervals are computed only here: the bounds of columns (`sparseq.sql.bounds`), the values of a
+noised answer (`sparseq.released.outputs`) and the results of a SELECT over it
+(`sparseq.sql.interval_propagation`) all use these rules, which the entries of the table of
 functions name.
 
-**Soundness.** If every argument lies in its interval, the value of the function lies in that of the
-result, or is NULL. An end that is infinite says nothing on its side, NaN nothing at all; NaN and
-infinity are never narrowed. For a function that rises or falls in each argument alone the extremes
-are at the corners of the box.
+**Soundness.** If every argument lies in its interval, the value of the function lies in the result
+interval, or is NULL. An infinite end is no limit on its side, a NaN end no limit at all; NaN and
+infinity are never narrowed. A function that is monotone in each argument has its extremes at the
+corners of the box.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ends = tuple[Floats, Floats]
-"""The low ends and the high ends of some intervals."""
+"""The low ends and the high ends of intervals."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class ArrayRule:
     """A function of numbers on arrays.
 
     Attributes:
-        value: Its values, by the values of its arguments.
-        ends: Its intervals, by the intervals of its arguments.
+        value: Returns its values for its arguments' values.
+        ends: Returns its intervals for its arguments' intervals.
     """
 
     value: Callable[..., Floats]
@@ -39,11 +39,11 @@ class ArrayRule:
 
 
 def lies_in(rule: ArrayRule, *arguments: Ends | tuple[float, float]) -> Ends:
-    """Return where a function's values lie.
+    """Return the interval of a function's values.
 
     Args:
-        rule: The function's.
-        arguments: Where its arguments lie, arrays of one shape, or numbers.
+        rule: The function's rule.
+        arguments: The intervals of its arguments: arrays of one shape, or numbers.
 
     Example:
         >>> [float(end) for end in lies_in(TIMES, (-1.0, 2.0), (3.0, 4.0))]
@@ -57,7 +57,7 @@ def lies_in(rule: ArrayRule, *arguments: Ends | tuple[float, float]) -> Ends:
 
 
 def rising_rule(f: Callable[[Floats], Floats]) -> ArrayRule:
-    """Return the rule of a function of one number that never falls.
+    """Return the rule of an increasing function of one number.
 
     Example:
         >>> [float(end) for end in lies_in(rising_rule(np.floor), (1.5, 2.5))]
@@ -67,7 +67,7 @@ def rising_rule(f: Callable[[Floats], Floats]) -> ArrayRule:
 
 
 def lying_in(f: Callable[..., Floats], low: float, high: float) -> ArrayRule:
-    """Return the rule of a function of which two numbers say all that is used of its values.
+    """Return the rule of a function whose values always lie between two numbers.
 
     Example:
         >>> [float(end) for end in lies_in(lying_in(np.sin, -1.0, 1.0), (3.0, 9.0))]
@@ -81,7 +81,7 @@ def lying_in(f: Callable[..., Floats], low: float, high: float) -> ArrayRule:
 
 
 def rising_rule_to_digits(f: Callable[[Floats, Floats], Floats]) -> ArrayRule:
-    """Return the rule of a function that never falls, with a number of decimals beside it."""
+    """Return the rule of an increasing function with a second argument, a number of decimals."""
 
     def ends(x: Ends, digits: Ends) -> Ends:
         return f(x[0], digits[0]), f(x[1], digits[1])
@@ -90,7 +90,7 @@ def rising_rule_to_digits(f: Callable[[Floats, Floats], Floats]) -> ArrayRule:
 
 
 def round_to(x: Floats, digits: Floats | float = 0.0) -> Floats:
-    """Return numbers rounded to decimals, halves away from zero as SQL does.
+    """Return numbers rounded to decimals, halves away from zero as in SQL.
 
     Example:
         >>> round_to(np.array([2.5, -2.5, 12.34])).tolist()
@@ -104,19 +104,19 @@ def round_to(x: Floats, digits: Floats | float = 0.0) -> Floats:
 
 
 def truncate(x: Floats, digits: Floats) -> Floats:
-    """Return numbers cut to decimals."""
+    """Return numbers truncated to decimals."""
     factor = 10.0**digits
     return np.where(np.isfinite(x * factor), np.trunc(x * factor) / factor, x)
 
 
 def _corners(f: Callable[..., Floats], *arguments: Ends) -> Ends:
-    """Return the extremes of a function that rises or falls in each argument alone."""
+    """Return the extremes of a function that is monotone in each argument."""
     values = np.stack(np.broadcast_arrays(*(f(*corner) for corner in product(*arguments))))
     return values.min(axis=0), values.max(axis=0)
 
 
 def _known(value: Floats, a: Floats, b: Floats) -> Floats:
-    """Return 0 for 0 times infinity and infinity over infinity: ends, which no value takes."""
+    """Return 0 for 0 times infinity and infinity over infinity: these ends are never attained."""
     return np.where(np.isnan(value) & ~np.isnan(a) & ~np.isnan(b), 0.0, value)
 
 
@@ -131,11 +131,11 @@ def _divide(a: Floats, b: Floats) -> Floats:
 
 
 def _remainder(a: Ends, b: Ends) -> Ends:
-    """Return where remainders lie: they have the sign of the first, and are below the second."""
+    """Return the range of remainders: they have the dividend's sign, and are below the divisor."""
     most = np.nextafter(np.maximum(np.abs(b[0]), np.abs(b[1])), 0.0)
     low, high = np.maximum(-most, np.minimum(a[0], 0.0)), np.minimum(most, np.maximum(a[1], 0.0))
     turns = np.trunc(a[0] / b[0]), np.trunc(a[1] / b[0])
-    same = (b[0] == b[1]) & (turns[0] == turns[1])  # all are as far from one multiple of it
+    same = (b[0] == b[1]) & (turns[0] == turns[1])  # all have the same whole quotient
     low, high = (
         np.where(same, np.fmod(x, b[0]), end) for x, end in zip(a, (low, high), strict=True)
     )
@@ -149,7 +149,7 @@ def _absolute(x: Ends) -> Ends:
 
 
 def _power(a: Ends, b: Ends) -> Ends:
-    """Return where powers lie: of what is not negative, or to a whole exponent."""
+    """Return the range of powers: of nonnegative numbers, or with an integer exponent."""
     low, high = _corners(np.power, a, b)
     whole = (b[0] == b[1]) & (b[0] == np.trunc(b[0])) & (b[0] >= 0)
     even = whole & (b[0] % 2 == 0)
@@ -164,7 +164,7 @@ def _to_base(base: Floats, x: Floats) -> Floats:
 
 
 def _logarithm(base: Ends, x: Ends) -> Ends:
-    """Return where logarithms to a base lie that is one positive number, and not 1."""
+    """Return the range of logarithms, if the base is a single positive number other than 1."""
     low, high = _corners(_to_base, base, (np.maximum(x[0], 0.0), np.maximum(x[1], 0.0)))
     sure = (base[0] == base[1]) & (base[0] > 0) & (base[0] != 1)
     return np.where(sure, low, -np.inf), np.where(sure, high, np.inf)
@@ -192,9 +192,9 @@ EITHER = ArrayRule(
     lambda *x: x[0],
     lambda *x: (np.minimum.reduce([e[0] for e in x]), np.maximum.reduce([e[1] for e in x])),
 )
-"""Any of some values."""
+"""Choices: the value is one of the arguments."""
 
 
 def logarithm(f: Callable[[Floats], Floats]) -> ArrayRule:
-    """Return the rule of a logarithm: of what is below zero it has no value."""
+    """Return the rule of a logarithm; it has no value for negative numbers."""
     return rising_rule(lambda x: f(np.maximum(x, 0.0)))

@@ -1,7 +1,7 @@
-"""More functions of text, for the table: parts, patterns, hashes, and JSON in a text.
+"""Further functions of text, for the table: parts, patterns, hashes, and JSON in a text.
 
-Patterns, formats and paths are constants: that they can be read is seen before any row is. RE2
-takes time linear in the text, and what a replacement makes is cut.
+Patterns, formats and paths are constants, and are checked before any row is read. RE2 takes time
+linear in the text, and the results of replacements are truncated.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from sparseq.language.types import Family
 
 X, Z = Family.TEXT, Family.INTEGER
 MAX_TEXT = 1000
-"""Text that a query makes by joining is cut to so many characters."""
+"""The most characters of a text that a query builds by joining; longer texts are truncated."""
 
 
 def add_text_functions(add: Callable[..., None]) -> None:
-    """Add them to the table.
+    """Add the functions of text to the table.
 
     Args:
-        add: Takes what a `sparseq.language.functions.Function` has, in order.
+        add: Takes the fields of a `sparseq.language.functions.Function`, in order.
     """
     for name in ("reverse", "md5", "sha256"):
         add(

@@ -1,8 +1,8 @@
-"""The closed list of types that expressions have, and what each of them may hold.
+"""The closed list of expression types, with the range of values of each.
 
-A type says more than its name: integers know their range, decimals their digits, dates and times
-how far from 1970 they can lie. So it is known without a look at a row what can't overflow, and what
-could is written so that it is NULL (`sparseq.language.functions`).
+A type contains more than its name: integers have a range, decimals their digits, dates and times a
+maximum distance from 1970. So the types alone show which operations cannot overflow, and the others
+are written to give NULL (`sparseq.language.functions`).
 """
 
 from __future__ import annotations
@@ -12,13 +12,18 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from sparseq.base.errors import QueryRefused
+
 MAX_DIGITS = 38
-"""Of a DECIMAL in DuckDB."""
+"""The most digits of a DECIMAL in DuckDB."""
 INT64 = (-(2**63), 2**63 - 1)
+UINT64 = (0, 2**64 - 1)
+WIDEST = (-(10**MAX_DIGITS - 1), 10**MAX_DIGITS - 1)
+"""The integers that both a HUGEINT and a DECIMAL hold: the widest range of an expression."""
 FIRST_DAY, LAST_DAY = -719162, 2932896
-"""0001-01-01 and 9999-12-31, in days since 1970: what dates and times that are stored may be."""
+"""0001-01-01 and 9999-12-31, in days since 1970: the range of stored dates and times."""
 SAFE_DAYS = 50_000_000
-"""Days from 1970 up to which every function of dates and times has a value in DuckDB."""
+"""Days from 1970 within which every DuckDB function of dates and times has a value."""
 _WIDTHS = {
     "TINYINT": (-(2**7), 2**7 - 1),
     "SMALLINT": (-(2**15), 2**15 - 1),
@@ -27,12 +32,12 @@ _WIDTHS = {
     "UTINYINT": (0, 2**8 - 1),
     "USMALLINT": (0, 2**16 - 1),
     "UINTEGER": (0, 2**32 - 1),
-    "UBIGINT": (0, 2**64 - 1),
+    "UBIGINT": UINT64,
 }
 
 
 class Family(enum.StrEnum):
-    """The kinds of types that operators and functions tell apart."""
+    """The families of types that operators and functions distinguish."""
 
     BOOLEAN = "truth"
     INTEGER = "integer"
@@ -49,7 +54,7 @@ class Family(enum.StrEnum):
 
     @property
     def one(self) -> str:
-        """It, with its article."""
+        """The name with its article."""
         return f"{'an' if self in (Family.INTEGER, Family.ENDS) else 'a'} {self}"
 
 
@@ -59,10 +64,10 @@ class Type:
 
     Attributes:
         family: Its family.
-        low, high: Of integers, the least and the largest; of dates and timestamps, in days.
-        width, scale: Digits of a decimal, and those behind the point.
-        stored: DuckDB's name, where it is not the family's own (INTEGER, FLOAT).
-        zoned: Of timestamps: a moment, in UTC, and not what a clock shows somewhere.
+        low, high: The range of integers; of dates and timestamps, in days since 1970.
+        width, scale: A decimal's number of digits, and of digits after the point.
+        stored: DuckDB's name, if it differs from the family's (INTEGER, FLOAT).
+        zoned: For timestamps: a moment, in UTC, rather than a local time.
     """
 
     family: Family
@@ -87,19 +92,19 @@ class Type:
 
     @property
     def digits(self) -> int:
-        """Digits before the point that a number of this type can have."""
+        """The most digits before the point of a number of this type."""
         if self.family is Family.DECIMAL:
             return self.width - self.scale
         return max(len(str(abs(self.low))), len(str(abs(self.high))))
 
     @property
     def is_number(self) -> bool:
-        """Integers, decimals and doubles."""
+        """Tell whether it is an integer, decimal or double."""
         return self.family in (Family.INTEGER, Family.DECIMAL, Family.DOUBLE)
 
     @property
     def is_time(self) -> bool:
-        """Dates and timestamps."""
+        """Tell whether it is a date or timestamp."""
         return self.family in (Family.DATE, Family.TIMESTAMP)
 
     def within(self, low: int, high: int) -> bool:
@@ -127,12 +132,12 @@ TEXT = Type(Family.TEXT)
 DATE = Type(Family.DATE, FIRST_DAY, LAST_DAY)
 TIMESTAMP = Type(Family.TIMESTAMP, FIRST_DAY, LAST_DAY)
 INSTANT = replace(TIMESTAMP, zoned=True)
-"""TIMESTAMPTZ: of constants, and what is made of them; stored times are in UTC already."""
+"""TIMESTAMPTZ: for constants, and expressions over them; stored times are in UTC already."""
 TIME = Type(Family.TIME)
 UUID = Type(Family.UUID)
 NULL = Type(Family.NULL)
 ENDS = Type(Family.ENDS)
-"""The interval of a noised value: of no stored column, and of nothing that a query writes."""
+"""The interval of a noised value; no stored column has it, and no query can write it."""
 BIGINT = Type(Family.INTEGER, *INT64)
 _OTHERS = {
     "BOOLEAN": BOOLEAN,
@@ -149,7 +154,7 @@ _OTHERS = {
 
 
 def integer(low: int, high: int) -> Type:
-    """Return the type of integers from low to high, as far as 64 bits go.
+    """Return the type of integers from low to high, limited to 64 bits.
 
     Example:
         >>> integer(0, 9).sql, integer(-1, 2**80).high == 2**63 - 1
@@ -158,18 +163,39 @@ def integer(low: int, high: int) -> Type:
     return Type(Family.INTEGER, max(low, INT64[0]), min(high, INT64[1]))
 
 
+def whole(low: int, high: int) -> Type:
+    """Return the type of integers from low to high, with as many bits as they need.
+
+    Raises:
+        QueryRefused: They may have more than 38 digits.
+
+    Example:
+        >>> whole(-1, 9).sql, whole(0, 2**64 - 1).sql, whole(-1, 2**64 - 1).sql
+        ('BIGINT', 'UBIGINT', 'HUGEINT')
+    """
+    if low < WIDEST[0] or high > WIDEST[1]:
+        raise QueryRefused(
+            f"whole numbers here can have more than {MAX_DIGITS} digits",
+            "compute with CAST(x AS DOUBLE), or CAST(x AS BIGINT) where the values are small",
+        )
+    held = Type(Family.INTEGER, low, high)
+    if held.within(*INT64):
+        return held
+    return replace(held, stored="UBIGINT" if held.within(*UINT64) else "HUGEINT")
+
+
 def decimal(width: int, scale: int) -> Type:
-    """Return the type of decimals of so many digits, `scale` of them behind the point."""
+    """Return the type of decimals with `width` digits, `scale` behind the point."""
     return Type(Family.DECIMAL, width=width, scale=scale)
 
 
 def shift_type(type: Type, before: int, after: int) -> Type:
-    """Return a date's or timestamp's type when it may lie so many days earlier or later."""
+    """Return the type of a date or timestamp that may be up to this many days earlier or later."""
     return replace(type, low=type.low - before, high=type.high + after)
 
 
 def find_type(name: str) -> Type | None:
-    """Return the type that DuckDB calls so; None if it is not on the list.
+    """Return the type with this DuckDB name; None if it is not on the list.
 
     Example:
         >>> find_type("DECIMAL(10,2)").digits, find_type("INTEGER").high, find_type("INTERVAL")
@@ -186,7 +212,7 @@ def find_type(name: str) -> Type | None:
 
 
 LISTS = frozenset(f"{of}[]" for of in ("BOOLEAN", "BIGINT", "DOUBLE", "VARCHAR", "DATE"))
-"""Lists that columns have: of at most `MOST_LISTED` values each, as they are cut when they come."""
+"""Types of list columns; lists are truncated to `MOST_LISTED` values when they are loaded."""
 MOST_LISTED = 1000
 
 
@@ -196,9 +222,10 @@ def as_decimal(type: Type) -> Type:
 
 
 def common(types: Iterable[Type]) -> Type | None:
-    """Return the type that holds the values of all; None if there is none.
+    """Return the type that holds the values of all types; None if there is none.
 
-    As in DuckDB, FLOAT beside whole numbers and decimals, though it doesn't hold all of them.
+    As in DuckDB, exact numbers become a DECIMAL of 38 digits if they need more, and values with
+    more digits do not fit; FLOAT and DOUBLE do not hold all exact numbers.
 
     Example:
         >>> common([find_type("INTEGER"), decimal(4, 2)]).sql, common([TEXT, DATE])
@@ -213,7 +240,7 @@ def common(types: Iterable[Type]) -> Type | None:
     if families <= {Family.INTEGER, Family.BOOLEAN} and len(families) == 2:
         known = [integer(0, 1) if t.family is Family.BOOLEAN else t for t in known]
         families = {Family.INTEGER}
-    if families == {Family.LIST}:  # which are neither compared nor chosen from
+    if families == {Family.LIST}:  # lists are neither compared nor chosen from
         return None
     if len(families) == 1 and Family.DECIMAL not in families:
         return _together(known)
@@ -223,7 +250,7 @@ def common(types: Iterable[Type]) -> Type | None:
         exact = [as_decimal(t) for t in known]
         scale = max(t.scale for t in exact)
         width = max(t.digits for t in exact) + scale
-        return decimal(width, scale) if width <= MAX_DIGITS else DOUBLE
+        return decimal(min(width, MAX_DIGITS), scale)
     if families <= {Family.INTEGER, Family.DECIMAL, Family.DOUBLE}:
         for t in known:
             if t.family is Family.DOUBLE and t.stored != "FLOAT":
@@ -233,11 +260,13 @@ def common(types: Iterable[Type]) -> Type | None:
 
 
 def _together(types: list[Type]) -> Type:
-    """Return the type of several of one family."""
+    """Return the common type of several types of one family."""
     first = types[0]
     if all(t == first for t in types):
         return first
     low, high = min(t.low for t in types), max(t.high for t in types)
+    if first.family is Family.INTEGER:
+        return whole(low, high)
     return Type(first.family, low, high, zoned=any(t.zoned for t in types))
 
 

@@ -1,21 +1,24 @@
-"""Accounts over all windows of a person, where each window has an account of its own.
+"""Charges over all windows of a person, where each window has its own account.
 
-A person is charged for all that her windows put into a question. Where no value adds up rows of two
-windows their vectors are orthogonal, and the sum of the windows' charges c_w is what ‖Σ_w v_w‖²
-costs. Elsewhere ‖Σ_w v_w‖ ≤ Σ_w ‖v_w‖, and the charge is (Σ_w s_w)², s_w the least whole number
-with s_w² ≥ c_w. Both are whole numbers of ledger units, and never less than the true norm's price.
+A person is charged for the sum of what all of her windows contribute to a query. If no value adds
+up rows of two windows, the windows' vectors are orthogonal, and ‖Σ_w v_w‖² costs the sum of the
+windows' charges c_w. Otherwise ‖Σ_w v_w‖ ≤ Σ_w ‖v_w‖, and the charge is (Σ_w s_w)², where s_w is
+the least integer with s_w² ≥ c_w. Both are integers in ledger units, and never less than the price
+of the true norm.
 
-Who is let in, and what it costs (docs/theorems/windows.md):
+The rules for admission and charge (docs/theorems/windows.md):
 
-- *Apart*, where no value adds up two windows: windows are let in in the order of their accounts
-  until one can't be paid; from then on the person is out for good, and all that was left is
-  charged. So one window moves what others contribute at the account's end alone.
-- *Together*: all of a person's windows or none; who can't pay pays nothing.
+- *Apart*, where no value adds up two windows: windows are admitted in the order of their accounts
+  until one can't be paid; from then on the person stays out for good, and the rest of the account
+  is charged. So one window changes the contribution of others only at the account's end.
+- *Together*: all windows of a person are admitted, or none; then the person is charged nothing.
 
-Either way it is Algorithm 2 of Feldman & Zrnic (2021) over people, beside the one over windows.
+In both cases this is Algorithm 2 of Feldman & Zrnic (2021) over persons, in addition to that
+over windows.
 
-Where windows are weighted (`LifeBill`), whoever has little left for life counts for less in all of
-her windows, and the account pays for every part of an answer by the same rule.
+If windows are weighted (`LifeBill`), a person with little lifetime budget left gets a smaller
+weight in all of her windows, and the account is charged for every part of an answer by the same
+rule.
 """
 
 from __future__ import annotations
@@ -30,24 +33,25 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparseq.base.errors import ParameterError, StoreError
-from sparseq.ledger.accounts import Index, Ints, Mask, pack, pack_set, unpack, unpack_set
+from sparseq.ledger.accounts import Index, Ints, Mask
 from sparseq.ledger.notes import Note, NoteTable
+from sparseq.ledger.packed_integers import pack, pack_set, unpack, unpack_set
 
 LIFETIMES = NoteTable("lifetimes", {"release": "BIGINT", "people": "BLOB", "units": "BLOB"})
-"""Charges of people over all windows, release by release."""
+"""Charges of persons over all windows, by release."""
 MOST_UNITS = 1 << 50
-"""Of one person: sums over some thousand windows stay whole numbers of 63 bits."""
+"""The maximum for one person: sums over some thousand windows still fit in 63 bits."""
 Places = NDArray[np.signedinteger[Any]]
-_FINER = 10  # bits by which squares of roots are finer than units
+_FINER = 10  # extra bits of the squares of roots below one unit
 
 
 @dataclass(frozen=True)
 class LifetimeDues:
-    """The cost of a question to people, over all of their windows: private.
+    """Charges of one query to persons, over all of their windows: private.
 
     Attributes:
-        people: Who, ascending.
-        units: How much, in ledger units.
+        people: Indices of the persons, ascending.
+        units: The charge of each, in ledger units.
     """
 
     people: Index
@@ -55,23 +59,24 @@ class LifetimeDues:
 
     @cached_property
     def as_bytes(self) -> tuple[bytes, bytes]:
-        """People and units as bytes; empty where there are none."""
+        """Return persons and units as bytes; both are empty if nobody is charged."""
         if len(self.people) == 0:
             return b"", b""
         return bytes(pack_set(self.people)), bytes(pack(self.units))
 
     def notes(self, release: int) -> Sequence[Note]:
-        """Return what writes it, beside its release."""
+        """Return the notes that record these charges for a release."""
         people, units = self.as_bytes
         return [LIFETIMES.rows(release=release, people=people, units=units)] if people else []
 
 
 class Lifetimes:
-    """Spent of everybody over all windows, in ledger units. A person is called by a first window.
+    """Total spent by each person over all windows, in ledger units. A person's index is that of her
+    first window.
 
     Args:
-        budget: Everybody's, in ledger units.
-        people: Whose each window is, one a window.
+        budget: The lifetime budget of each person, in ledger units.
+        people: The person of each window.
 
     Raises:
         ParameterError: The budget is out of range.
@@ -96,17 +101,18 @@ class Lifetimes:
         self.add_windows(people)
 
     def add_windows(self, people: Index) -> None:
-        """Take in more windows, and whose they are."""
+        """Add windows, each with its person."""
         self.people = np.concatenate([self.people, people]).astype(np.int32)
         self.spent = np.concatenate([self.spent, np.zeros(len(people), np.int64)])
 
     def admits(self, windows: Index, charges: Ints, apart: bool) -> tuple[Mask, LifetimeDues]:
-        """Tell who can pay over all windows, and what it costs; changes nothing.
+        """Return which windows can pay within the lifetime budget, and the charges; changes
+        nothing.
 
         Args:
-            windows: Those that can pay from their own accounts, ascending.
-            charges: Of each.
-            apart: No value of the question adds up two windows of a person.
+            windows: Windows that can pay from their own accounts, ascending.
+            charges: The charge of each window.
+            apart: True if no value of the query adds up rows of two windows of a person.
         """
         if len(windows) == 0:
             return np.zeros(0, np.bool_), _find_dues(np.zeros(0, np.int32), np.zeros(0, np.int64))
@@ -122,7 +128,7 @@ class Lifetimes:
             room = left
         running = np.cumsum(cost)
         before = (running - cost)[first]
-        paid = running - before[which] <= room[which]  # a person's windows up to some one
+        paid = running - before[which] <= room[which]  # the person's windows up to this one
         last = np.append(first[1:], len(cost)) - 1
         whole = paid[last]
         total = running[last] - before
@@ -134,14 +140,14 @@ class Lifetimes:
         return active, _find_dues(people, np.where(whole, total * total * whole, 0))
 
     def charge(self, dues: LifetimeDues) -> None:
-        """Add what `admits` has let through."""
+        """Add charges that `admits` has returned."""
         self.spent[dues.people] += dues.units
 
     def restore(self, notes: pa.Table) -> None:
-        """Charge what was written (`LifetimeDues.notes`).
+        """Apply the charges that the journal holds (see `LifetimeDues.notes`).
 
         Raises:
-            StoreError: It contradicts itself.
+            StoreError: The records contradict each other.
         """
         for row in notes.to_pylist():
             people, units = unpack_set(row["people"]), unpack(row["units"])
@@ -152,15 +158,15 @@ class Lifetimes:
             raise StoreError("the ledger has an account that is overdrawn", "restore a copy")
 
     def exhaust(self) -> None:
-        """Let nobody pay any more."""
+        """Mark every lifetime budget as spent."""
         self.spent[:] = self.budget
 
 
 class LifeBill:
-    """The cost of one release's parts to people, over all of their windows: private.
+    """The charges of one release's parts to persons, over all of their windows: private.
 
     Args:
-        lifetimes: What it is paid from.
+        lifetimes: The accounts to charge.
 
     Example:
         >>> bill = LifeBill(Lifetimes(1000, np.array([0, 0, 2], np.int32)))
@@ -178,7 +184,7 @@ class LifeBill:
         self.owed = np.zeros(len(lifetimes.spent), np.int64)
 
     def of(self, windows: Index) -> LifeDues:
-        """Return what the people of some windows owe: these are what they contribute with."""
+        """Return the charges of the persons of some windows, which contribute to a part."""
         whose = self.lifetimes.people[windows]
         order = np.argsort(whose, kind="stable")
         people, first, which = np.unique(whose[order], return_index=True, return_inverse=True)
@@ -188,20 +194,20 @@ class LifeBill:
 
     @property
     def dues(self) -> LifetimeDues:
-        """Everybody's debts."""
+        """Return the charges of all persons."""
         people = np.flatnonzero(self.owed).astype(np.int32)
         return _find_dues(people, self.owed[people])
 
 
 @dataclass(frozen=True)
 class LifeDues:
-    """The debts of some people for life, for the parts of one release so far: private.
+    """The lifetime charges of some persons, for the parts of one release so far: private.
 
     Attributes:
-        bill: Where it is kept; grows.
-        people: Who, ascending.
-        places: Of each window, whose of `people` it is.
-        order, first: The windows person by person, and where each person's begin.
+        bill: The record of charges, which grows.
+        people: Indices of the persons, ascending.
+        places: For each window, the position of its person in `people`.
+        order, first: The windows sorted by person, and the start of each person's windows.
     """
 
     bill: LifeBill
@@ -217,24 +223,26 @@ class LifeDues:
         return left
 
     def shares(self, there: Mask) -> Ints:
-        """Return what each window may spend, as if all windows of its person spend as much.
+        """Return the amount each window may spend if all windows of its person spend the same.
 
-        Vectors of n windows that lie in the same direction cost n² times what one does.
+        n parallel vectors of windows cost n² times the price of one.
 
         Args:
-            there: Which windows contribute anything.
+            there: Mask of the windows that contribute.
         """
         many = np.maximum(np.bincount(self.places[there], minlength=len(self.people)), 1)
         found: Ints = (self._left // (many * many))[self.places]
         return found
 
     def admit(self, due: Ints, able: Mask, apart: bool) -> Mask:
-        """Bill a part to all who can pay for all of their windows; tell whose windows are in.
+        """Charge a part to the persons able to pay for all of their windows; return which windows
+        are in.
 
         Args:
-            due: Of each window, what the part costs it.
-            able: Which can pay it from their own accounts; of the others there is nothing.
-            apart: No value of the part adds up two windows of a person.
+            due: The charge of the part to each window.
+            able: Mask of the windows that can pay from their own accounts; the others contribute
+                nothing.
+            apart: True if no value of the part adds up rows of two windows of a person.
         """
         if len(due) == 0:
             return able
@@ -243,7 +251,7 @@ class LifeDues:
         if apart:
             whole = np.add.reduceat(cost, self.first)
             fits = whole <= left
-        else:  # roots to a 32nd of a unit, from above: 2**60 at most below a root
+        else:  # roots rounded up to a 32nd of a unit; the number below the root is at most 2**60
             roots = np.add.reduceat(root_up(cost << _FINER), self.first)
             fits = roots <= root_down(left << _FINER)
             whole = -(-((roots * fits) ** 2) >> _FINER)
@@ -257,7 +265,7 @@ def _find_dues(people: Index, units: Ints) -> LifetimeDues:
 
 
 def root_down(numbers: Ints) -> Ints:
-    """Return the whole part of square roots, of numbers up to 2**61.
+    """Return the square roots rounded down, of numbers up to 2**61.
 
     >>> root_down(np.array([0, 15, 16, 17])).tolist()
     [0, 3, 4, 4]
@@ -269,7 +277,7 @@ def root_down(numbers: Ints) -> Ints:
 
 
 def root_up(numbers: Ints) -> Ints:
-    """Return the least whole numbers whose squares are no less.
+    """Return the least integers whose squares are at least the numbers.
 
     >>> root_up(np.array([0, 15, 16, 17])).tolist()
     [0, 4, 4, 5]

@@ -1,40 +1,21 @@
-"""Notes of features beside the releases: typed, in a ledger's own transactions.
+"""Notes of features, written with the releases: typed, in a ledger's own transactions.
 
-A feature (a forecast, a watch, a run of training) says what its notes look like, once, and hands
-them over with a release; it knows no database. They are durable with the release or not at all.
-
-The name of a request in the journal: who asks, and a name that nobody else can take.
-
-An analyst may call a request by any text. What the system itself asks (a monitor's tick, the node
-of a watch, a step of training, a line of a replayed log) has a name in the asker's own namespace,
-and only code can make a `RequestId` of one: a text, wherever it comes from, is an analyst's.
-
-    RequestId.of_analyst("monday")                   analyst/monday
-    RequestId.of(Asker.WATCH, "1", "alarm")          watch//1/alarm
-
-On the right is what the journal stores. The asker is what stands before the first slash, and has
-none itself, so two askers' names are never the same, whatever their texts are.
+A feature (a forecast, a watch, a run of training) declares the columns of its notes once, and
+passes notes with a release; it needs no database. They are durable with the release or not at all.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from sparseq.base.arguments import check_text
-from sparseq.base.errors import ParameterError
-
-# -- notes of features beside the releases: typed, in a ledger's own transactions ------------------
-
 USER = "_user"
-"""The column of a note that says whom it is about."""
+"""The column of a note that holds the index of the user it is about."""
 _TYPES = {
     "VARCHAR": pa.string(),
     "BIGINT": pa.int64(),
@@ -47,12 +28,13 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class NoteTable:
-    """A table of notes, which grows by rows.
+    """A table of notes, to which rows are added.
 
     Attributes:
-        name: In the ledger.
-        columns: Of a row, each with its type, one of VARCHAR, BIGINT, INTEGER, DOUBLE, BOOLEAN and
-            BLOB; none is ever missing. A table of the same name with some of them reads these.
+        name: The table's name in the ledger.
+        columns: The columns with their types: VARCHAR, BIGINT, INTEGER, DOUBLE, BOOLEAN or BLOB. No
+            value is NULL. A table of the same name with a subset of the columns can read these
+            rows.
 
     Example:
         >>> seen = NoteTable("seen", {"tick": "BIGINT", "_user": "INTEGER"})
@@ -65,11 +47,11 @@ class NoteTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """Its columns in Arrow's types."""
+        """The schema in Arrow's types."""
         return pa.schema([pa.field(n, _TYPES[t], nullable=False) for n, t in self.columns.items()])
 
     def rows(self, **values: Any) -> NoteRows:
-        """Return rows of some values; what is one value is in each of them."""
+        """Return rows with these values; a single value is repeated in each row."""
         sizes = [len(v) for v in values.values() if isinstance(v, (list, np.ndarray))]
         size = sizes[0] if sizes else 1
         columns = []
@@ -87,7 +69,7 @@ class NoteTable:
 
 @dataclass(frozen=True)
 class NoteRows:
-    """Rows of a table of notes, to be written."""
+    """Rows to be written to a table of notes."""
 
     of: NoteTable
     table: pa.Table
@@ -95,23 +77,23 @@ class NoteRows:
 
 @dataclass(frozen=True)
 class Fact:
-    """Plain data under a key, in place of what was there before."""
+    """Plain data under a key; it replaces the former value."""
 
     key: str
     value: Any
 
 
 DIFFERENT = "different"
-"""The kind of the curator's lines about somebody whose rows give another answer alone."""
+"""The kind of the curator's log lines about a user whose rows alone change an answer's meaning."""
 
 
 @dataclass(frozen=True)
 class CuratorLine:
-    """A line of the curator's log: private.
+    """A line for the curator's log: private.
 
     Attributes:
-        kind: What it is about, one word.
-        message: In words.
+        kind: The subject, one word.
+        message: The text.
     """
 
     kind: str
@@ -120,12 +102,12 @@ class CuratorLine:
 
 @dataclass(frozen=True)
 class LoggedLine:
-    """A line as it stands in the curator's log: private.
+    """A line of the curator's log with its time: private.
 
     Attributes:
-        at: When it was written, UTC.
-        kind: What it is about, one word: "ingest", "engine", "loss" …
-        message: In words.
+        at: The time of writing, UTC.
+        kind: The subject, one word: "ingest", "engine", "loss" …
+        message: The text.
     """
 
     at: dt.datetime
@@ -134,95 +116,4 @@ class LoggedLine:
 
 
 Note = NoteRows | Fact | CuratorLine
-"""One thing that can be written with a release."""
-
-
-# -- the name of a request in the journal: who asks, and a name that nobody else can take ----------
-
-
-class Asker(StrEnum):
-    """The kind of asker: each has names of its own."""
-
-    ANALYST = "analyst"
-    MONITOR = "monitor"
-    WATCH = "watch"
-    TRAIN = "train"
-    REPLAY = "replay"
-    CLIENT = "client"  # of a server: the first part is the token's name
-
-
-@dataclass(frozen=True)
-class RequestId:
-    """The name of one request.
-
-    Attributes:
-        asker: Whose name it is.
-        text: The name, as it is shown.
-        question: What is asked, in short, where the same name may stand for several questions: a
-            series whose query was changed, a log of the same file name. Each has its own answer.
-        former: How an earlier version of sparseq spelled it, where such names can't be told from
-            analysts'. Answers of that version are still found by it (see `Journal`).
-
-    Example:
-        >>> RequestId.of_analyst("watch//1").stored, RequestId.of(Asker.WATCH, "1").stored
-        ('analyst/watch//1', 'watch//1')
-        >>> RequestId.read("analyst/watch//1") == RequestId.of_analyst("watch//1")
-        True
-    """
-
-    asker: Asker
-    text: str
-    question: str = ""
-    former: str = field(default="", compare=False, repr=False)
-
-    @classmethod
-    def of_analyst(cls, text: str) -> RequestId:
-        """Return an analyst's: any text."""
-        return cls(Asker.ANALYST, text)
-
-    @classmethod
-    def of(cls, asker: Asker, *parts: str, question: str = "", former: str = "") -> RequestId:
-        """Return the system's: parts that no other parts give the same name as.
-
-        >>> a, b = RequestId.of(Asker.TRAIN, "a/b", "c"), RequestId.of(Asker.TRAIN, "a", "b/c")
-        >>> a.text, b.text
-        ('a%2Fb/c', 'a/b/c')
-        """
-        *some, last = parts
-        text = "/".join([*(part.replace("%", "%25").replace("/", "%2F") for part in some), last])
-        return cls(asker, text, digest(question) if question else "", former)
-
-    @classmethod
-    def read(cls, stored: str) -> RequestId:
-        """Return what `stored` was made from."""
-        asker, _, rest = stored.partition("/")
-        if asker == Asker.ANALYST:
-            return cls(Asker.ANALYST, rest)
-        question, _, text = rest.partition("/")
-        return cls(Asker(asker), text, question)
-
-    @property
-    def stored(self) -> str:
-        """The text that the journal has."""
-        if self.asker is Asker.ANALYST:
-            return f"{self.asker}/{self.text}"
-        return f"{self.asker}/{self.question}/{self.text}"
-
-    def __str__(self) -> str:
-        """An analyst's as it was given; another's with its asker before it."""
-        return self.text if self.asker is Asker.ANALYST else f"{self.asker}/{self.text}"
-
-
-def requested(given: RequestId | str | None) -> RequestId | None:
-    """Return what a caller gave: a text is always an analyst's."""
-    if given is None or isinstance(given, RequestId):
-        return given
-    if not isinstance(given, str):
-        raise ParameterError(f"a request id is a {type(given).__name__}; it must be a text")
-    check_text("the request id", given)
-    return RequestId.of_analyst(given)
-
-
-def digest(question: str) -> str:
-    """Return 64 bits that stand for a text. The journal compares the text itself as well."""
-    return hashlib.sha256(question.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+"""A thing that can be written together with a release."""

@@ -1,1 +1,1 @@
-"""Files and tables in memory on their way into a store: each row is read by itself."""
+"""Readers of files, databases and tables in memory; rows are independent of each other."""

@@ -1,4 +1,4 @@
-"""Conversion of a value to a column of another type: a rule for every pair of types, total.
+"""Conversion of a value to a column of another type: a total rule for every pair of types.
 
     text to whole numbers   `7`, `+7`, `007`, `7.0` are 7; anything else (`7.5`, `1e5`) is NULL
     text to numbers         as DuckDB reads them; `nan` and `inf` are numbers; with a decimal comma
@@ -9,14 +9,9 @@
     anything to text        one spelling: whole numbers have no point, dates and times are ISO 8601
     any other pair          by way of the text
 
-A value for which there is nothing is NULL. So is a date outside of the years 1 to 9999. Every
-expression here is built of functions that give NULL and don't raise; that holds for all values
-(`tests/load/test_convert.py`), and none looks at another row.
-
-Numbers are cut to the bounds that were declared of their column, each by itself.
-
-So what a question takes from the bounds (a scale, the bins of a quantile) holds for every row. NULL
-and `nan` stay what they are. Days are not cut: bounds of days say which days a question lists.
+A value without a counterpart becomes NULL. So does a date outside of the years 1 to 9999. Every
+expression here consists of functions that return NULL and never raise; that holds for all values
+(`tests/load/test_convert.py`), and no expression reads another row.
 """
 
 from __future__ import annotations
@@ -24,18 +19,16 @@ from __future__ import annotations
 import re
 
 from sparseq.language.types import MOST_LISTED
-from sparseq.sql.catalog import INTEGER_TYPES
-
-# -- conversion of a value to a column of another type: a rule for every pair of types, total ------
+from sparseq.question.catalog import INTEGER_TYPES
 
 MOST_TEXT = 1 << 16
-"""A text has at most so many characters; the rest is cut off."""
+"""The maximum number of characters of a text; the rest is cut off."""
 _WHOLE = r"\s*[+-]?[0-9]+(\.0*)?\s*"
 COMMA = (
     r"(?i)\s*[+-]?(([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)(,[0-9]*)?|,[0-9]+|nan|inf(inity)?)"
     r"([Ee][+-]?[0-9]+)?\s*"
 )
-"""A number with a decimal comma; points stand between thousands, and nowhere else."""
+"""A number with a decimal comma; points stand only between thousands."""
 _DAY = "(000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})-[0-9]{1,2}-[0-9]{1,2}"
 _TIME = r"[ T]([01]?[0-9]|2[0-3]):[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?"
 _OFFSET = " ?(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
@@ -49,14 +42,14 @@ def expression(value: str, kind: str, target: str, format: str = "") -> str:
 
     Args:
         value: SQL of the value.
-        kind: Its DuckDB type, one of those that `tidy` leaves.
-        target: A type that is stored.
-        format: How texts in the column are written: see `schema`.
+        kind: The value's DuckDB type, one of those that `tidy` returns.
+        target: The type of the stored column.
+        format: The format of texts in the column: see `read_schema`.
 
     >>> expression("x", "VARCHAR", "VARCHAR"), expression("x", "BIGINT", "TINYINT")
     ('x', 'TRY_CAST(x AS TINYINT)')
     """
-    if target == "TIMESTAMP WITH TIME ZONE":  # in stores that were made so
+    if target == "TIMESTAMP WITH TIME ZONE":  # for columns of stores that were made with this type
         moment = expression(value, kind, "TIMESTAMP", format)
         return f"TRY_CAST(({moment}) AS TIMESTAMPTZ)"
     if kind == target:
@@ -80,7 +73,7 @@ def expression(value: str, kind: str, target: str, format: str = "") -> str:
 
 
 def to_text(value: str, kind: str) -> str:
-    """Return SQL for the one spelling of a value."""
+    """Return SQL for the canonical text of a value."""
     if kind in ("FLOAT", "DOUBLE"):
         return (
             f"CASE WHEN abs({value}) < 1e18 AND {value} = trunc({value}) "
@@ -94,7 +87,7 @@ def to_text(value: str, kind: str) -> str:
 
 
 def _list_sql(value: str, kind: str, target: str) -> str:
-    """Return SQL for a list of other values, or for its text, which is JSON."""
+    """Return SQL for a list of another type, or for its text, which is JSON."""
     if target == "VARCHAR":
         return f"left(CAST(to_json({value}) AS VARCHAR), {MOST_TEXT})"
     if not (kind.endswith("[]") and target.endswith("[]")):
@@ -104,11 +97,11 @@ def _list_sql(value: str, kind: str, target: str) -> str:
 
 
 def from_text(text: str, target: str, format: str = "") -> str:
-    """Return SQL for what a text says in a type; of a list, what JSON says."""
+    """Return SQL for the value of a text in a type; lists are parsed from JSON."""
     if target.endswith("[]"):
         json = f"CASE WHEN json_valid({text}) THEN {text} END"
         read = f"list_slice(from_json({json}, '[\"{target[:-2]}\"]'), 1, {MOST_LISTED})"
-        own = {  # one zero; no dates that are infinite, or far
+        own = {  # one zero; no infinite dates, or dates out of range
             "DOUBLE[]": "x + 0",
             "DATE[]": "CASE WHEN year(x) BETWEEN 1 AND 9999 THEN x END",
         }.get(target)
@@ -135,7 +128,7 @@ def _moment(text: str, format: str) -> str:
         f"WHEN {text} LIKE '{like}' AND {text} >= '0001' THEN try_strptime({text}, '{form}')"
         for like, form in _USUAL.items()
     )
-    # The two ways to trim are told apart, as DuckDB would else trim every value beforehand.
+    # Two different trim functions: with one, DuckDB would trim every value beforehand.
     zoned = f"epoch_us(TRY_CAST(trim({text}, ' ') AS TIMESTAMPTZ))"
     return (
         f"CASE {usual} WHEN regexp_full_match({text}, ' *{_DAY}({_TIME})? *') "
@@ -146,10 +139,10 @@ def _moment(text: str, format: str) -> str:
 
 
 def _in_range(micros: str) -> str:
-    """Return SQL for the moment of so many microseconds; none outside of the years 1 to 9999."""
+    """Return SQL for the moment of some microseconds; NULL outside of the years 1 to 9999."""
     return f"make_timestamp(CASE WHEN {micros} BETWEEN {_FIRST} AND {_LAST} THEN {micros} END)"
 
 
 def literal(text: str) -> str:
-    """Return an SQL string."""
+    """Return an SQL string literal."""
     return "'" + text.replace("'", "''") + "'"

@@ -1,8 +1,8 @@
 """Tables of other databases as sources: SQLite, DuckDB, PostgreSQL.
 
 A source is `FILE#TABLE`, `FILE#SELECT …`, or the same after `postgresql://…`; without a table, the
-only one that there is. What is read is what the curator may read there. Nothing is written, and
-nothing of an address, a name or a password is kept: neither in the store nor in what is said.
+only table of the database is read. The curator's own permissions apply. Nothing is written, and no
+address, name or password is kept, neither in the store nor in messages.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote as url_quote
@@ -20,46 +19,16 @@ from urllib.parse import unquote, urlsplit
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from sparseq.base._duckdb.connection import connect
 from sparseq.base.errors import DataError
+from sparseq.base.sql_text import quote
 from sparseq.base.texts import shown
-from sparseq.engine._duckdb.connection import connect
-from sparseq.engine.protocol import quote
-from sparseq.load.file_sources import (
-    ANY_FORM,
-    NO_TYPES,
-    ROWS,
-    ArrowSource,
-    TextColumns,
-    TextForm,
-    distinct,
-)
+from sparseq.load.file_sources import ArrowSource, TextColumns
+from sparseq.load.optional_modules import import_optional
 from sparseq.load.read_schema import MOST_DIGITS
-from sparseq.sql.catalog import KeyLink
-
-# -- readers that are optional: imported where a source needs one ----------------------------------
-
-
-def import_optional(module: str, extra: str, what: str) -> Any:
-    """Return an optional module.
-
-    Raises:
-        DataError: It is not installed; the message says how to.
-
-    >>> import_optional("json", "text", "JSON").__name__
-    'json'
-    """
-    try:
-        return import_module(module)
-    except ImportError:
-        raise DataError(
-            f"{what} needs a reader that is not installed: {module.partition('.')[0]}",
-            f"pip install 'sparseq[{extra}]'",
-        ) from None
-
-
-# -- tables of other databases as sources: SQLite, DuckDB, PostgreSQL ------------------------------
+from sparseq.load.source import NO_TYPES
+from sparseq.question.catalog import KeyLink
 
 _ROWS = 1 << 14
 _DRIVER = "adbc_driver_postgresql.dbapi"
@@ -75,15 +44,15 @@ _TEXT = ("CHAR", "CLOB", "TEXT")
 
 
 def make_select(name: str, chosen: str, tables: Iterable[str]) -> str:
-    """Return the SELECT that is meant by a table's name, a SELECT, or nothing.
+    """Return the SELECT for a table's name, a SELECT, or nothing.
 
     Args:
-        name: Of the database, to be shown.
-        chosen: What was said.
-        tables: All that there are, perhaps as `schema.table`.
+        name: The name of the database, for messages.
+        chosen: The table or SELECT that the curator gave.
+        tables: All tables of the database, perhaps as `schema.table`.
 
     Raises:
-        DataError: There is no such table, or there are several and none was named.
+        DataError: There is no such table, or there are several and none was given.
 
     >>> make_select("shop.db", "", ["visits"]), make_select("shop.db", "select 1 AS who", [])
     ('SELECT * FROM "visits"', 'select 1 AS who')
@@ -96,12 +65,14 @@ def make_select(name: str, chosen: str, tables: Iterable[str]) -> str:
     if chosen not in known:
         what = f"no table {shown(chosen)!r}" if chosen else f"{len(known)} tables: which one?"
         listed = ", ".join(map(shown, known[:20])) or "it has no table"
-        raise DataError(f"{shown(name)} has {what}", f"say {shown(name)}#TABLE, one of: {listed}")
+        raise DataError(
+            f"{shown(name)} has {what}", (f"write {shown(name)}#TABLE with one of: {listed}")
+        )
     return "SELECT * FROM " + ".".join(map(quote, chosen.split(".")))
 
 
 class SqliteTable(TextColumns):
-    """A table of SQLite: any value may be of any type there, so each is read as its text."""
+    """A table of SQLite: any value may have any type there, so all become texts."""
 
     def __init__(self, path: Path, chosen: str = "") -> None:
         self.name, self._path = path.name, path
@@ -168,7 +139,7 @@ class SqliteTable(TextColumns):
 
 
 def spell(value: Any) -> str | None:
-    """Return the text of a value: whole numbers have no point, and bytes that are no UTF-8 no text.
+    """Return the text of a value: integers have no point; bytes that are not UTF-8 have no text.
 
     >>> [spell(v) for v in (7, 7.0, 0.5, 1e300, "007", b"\\xff", None)]
     ['7', '7', '0.5', '1e+300', '007', None, None]
@@ -228,7 +199,7 @@ class DuckTable(ArrowSource):
         return [KeyLink(tuple(own), before + other, tuple(keys)) for own, other, keys in rows]
 
     def _open(self) -> duckdb.DuckDBPyConnection:
-        # a view of the file may read others: the curator named the file
+        # a view in the file may read other files; the curator chose the file
         return connect(self._path, read_only=True, enable_external_access="true")
 
     def _batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -238,7 +209,7 @@ class DuckTable(ArrowSource):
 
 
 class PostgresTable(ArrowSource):
-    """A table of PostgreSQL, or what a SELECT gives.
+    """A table of PostgreSQL, or the result of a SELECT.
 
     Args:
         address: `postgresql://…`, with `#TABLE` or `#SELECT …`.
@@ -300,7 +271,7 @@ class PostgresTable(ArrowSource):
         return _Cursor(self._driver, self._address)
 
     def raw_types(self) -> dict[str, pa.DataType]:
-        """See `Source`; numerics come as their texts."""
+        """See `Source`; numeric values come as texts."""
         return {n: t for n, t in super().raw_types().items() if n not in self.declared}
 
     def _batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -312,13 +283,13 @@ class PostgresTable(ArrowSource):
 
 
 def _regclass(table: str) -> str:
-    """Return the name of a table as PostgreSQL's `to_regclass` has it, in an SQL string."""
+    """Return the argument of PostgreSQL's `to_regclass` for a table, as an SQL string."""
     schema, _, name = table.rpartition(".")
     return f"{quote(schema or 'public')}.{quote(name)}".replace("'", "''")
 
 
 class _Cursor:
-    """A cursor in a transaction that only reads; whatever the driver raises is an `OSError`."""
+    """A cursor in a read-only transaction; it converts all errors of the driver to `OSError`."""
 
     def __init__(self, driver: Any, address: str) -> None:
         self._driver, self._address = driver, address
@@ -347,7 +318,7 @@ class _Cursor:
 
 
 def shown_address(address: str) -> str:
-    """Return what may be shown of an address: the machine and the database.
+    """Return the parts of an address that may be shown: the machine and the database.
 
     >>> shown_address("postgresql://ann:secret@db.example:5433/shop?sslmode=require")
     'postgresql://db.example/shop'
@@ -362,7 +333,7 @@ def _postgres_type(field: pa.Field) -> str:
 
 
 def _numeric_type(field: pa.Field) -> str:
-    """Return the type that a numeric is stored in, "" for any other column."""
+    """Return the stored type of a numeric column, "" for any other column."""
     if _postgres_type(field) != "numeric":
         return ""
     said = int((field.metadata or {}).get(b"POSTGRESQL:typmod", b"-1")) - 4
@@ -372,10 +343,10 @@ def _numeric_type(field: pa.Field) -> str:
 
 
 def _cast(field: pa.Field) -> str:
-    """Return SQL for a column as the driver can give it, whatever is in it.
+    """Return SQL that makes any value of a column readable for the driver.
 
-    Moments beyond what the driver can hold are far beyond what is stored: they come as a moment
-    that is not stored either.
+    Moments beyond the driver's range are far beyond the stored range: they come as a moment that is
+    not stored either.
     """
     name = quote(field.name)
     if pa.types.is_timestamp(field.type):
@@ -394,80 +365,3 @@ def _is_opaque(field: pa.Field) -> bool:
     return isinstance(field.type, pa.BaseExtensionType) and field.type.extension_name != (
         "arrow.uuid"
     )
-
-
-# -- sheets of workbooks: every cell as text, so that no cell decides how another is read ----------
-
-_MIDNIGHT = r"^(\d{4}-\d\d-\d\d) 00:00:00$"
-_NO_DAY = r"^1899-12-3[01] (\d\d:\d\d:\d\d(\.\d+)?)$"
-"""Spelling of a day, and of a time of day, by the reader: cells know moments only."""
-
-
-class SheetFile(TextColumns):
-    """One sheet: its first row names the columns.
-
-    Args:
-        path: Of the workbook.
-        sheet: Its name; "" for the first one.
-        form: Which texts are NULL, and how many rows with words are before the columns' names.
-    """
-
-    def __init__(self, path: Path, sheet: str = "", form: TextForm = ANY_FORM) -> None:
-        self._nulls = pa.array(form.nulls, pa.string())
-        reader = import_optional("fastexcel", "excel", f"the workbook {shown(path.name)}")
-        self.name = path.name
-        try:
-            book = reader.read_excel(path.read_bytes())
-            names: list[str] = book.sheet_names
-            if sheet and sheet not in names:
-                raise DataError(
-                    f"{shown(path.name)} has no sheet {shown(sheet)!r}",
-                    f"it has {', '.join(map(shown, names))}",
-                )
-            chosen = sheet or names[0]
-            cells = book.load_sheet(chosen, header_row=None, dtypes="string").to_arrow()
-        except (reader.FastExcelError, IndexError, ValueError) as error:
-            raise OSError(str(error).partition("\n")[0]) from None
-        others = [shown(n) for n in names if n != chosen]
-        names, self._cells = _below(cells, form.skip)
-        self._names, self.notes = distinct(path.name, names)
-        if others and not sheet:
-            self.notes += (
-                f"{shown(path.name)}: the sheet {shown(chosen)} was read, and not "
-                f"{', '.join(others)}",
-            )
-        self.types: dict[str, pa.DataType | None] = dict.fromkeys(
-            filter(None, self._names), pa.string()
-        )
-        if not self.types:
-            raise DataError(f"{shown(self.name)} has no header", "its first row names columns")
-
-    def batches(
-        self, columns: Sequence[str], types: Mapping[str, str] = NO_TYPES
-    ) -> Iterator[list[pa.Array]]:
-        """See `Source`."""
-        found = [self._cells.column(self._names.index(c)) for c in columns]
-        for start in range(0, self._cells.num_rows, ROWS):
-            yield [self._without_nulls(_spell(c.slice(start, ROWS))) for c in found]
-
-    def _without_nulls(self, cells: pa.Array) -> pa.Array:
-        null = pc.is_in(cells, self._nulls)
-        return pc.if_else(null, pa.scalar(None, pa.string()), cells)
-
-
-def _below(cells: pa.RecordBatch, skip: int) -> tuple[list[str], pa.RecordBatch]:
-    """Return columns' names, and the rows below them; so many rows with words are before that."""
-    for k in range(cells.num_rows):
-        names = [str(column[k].as_py() or "").strip() for column in cells.columns]
-        if any(names) and skip:
-            skip -= 1
-        elif any(names):
-            return names, cells.slice(k + 1)
-    return [], cells.slice(0, 0)
-
-
-def _spell(cells: pa.Array) -> pa.Array:
-    """Return cells as texts, days and times of day as what they are."""
-    for pattern in (_MIDNIGHT, _NO_DAY):
-        cells = pc.replace_substring_regex(cells.cast(pa.string()), pattern, r"\1")
-    return cells

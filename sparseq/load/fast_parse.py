@@ -1,9 +1,9 @@
-"""Texts written in the usual way become values in one pass: fast, and never another value.
+"""Fast conversion of texts in the usual spelling, with the same results as the general rule.
 
-`convert.from_text` says what a text is in a type, for every text. Almost all files have whole
-numbers of digits, numbers with a point and ISO 8601 dates, and Arrow reads these several times
-faster. It is asked only where it can't have another opinion: all of the texts are of the characters
-and lengths below, and it takes all of them. Else, nothing of it is used.
+`convert.from_text` defines the value of every text in a type. Almost all files have integers of
+digits, numbers with a point and ISO 8601 dates, and Arrow reads these several times faster. Arrow's
+result is used only if it must be the same: all texts have the characters and lengths below, and
+Arrow accepts them all. Otherwise it is discarded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sparseq.engine._duckdb.connection import scratch
+from sparseq.base._duckdb.connection import scratch
 from sparseq.load.convert import from_text
 from sparseq.load.tidy import in_our_years
 
@@ -25,7 +25,7 @@ _SIGNS = {
     "TIMESTAMP": b"0123456789-:T ",
 }
 FEW = 8
-"""One text of so many may be written otherwise, to be read apart from the others."""
+"""If at most one text in this number is unusual, the unusual ones are read separately."""
 _LENGTHS = {"DATE": (10,), "TIMESTAMP": (10, 19)}
 ARROW = {
     "TINYINT": pa.int8(),
@@ -40,11 +40,11 @@ ARROW = {
     "DATE": pa.date32(),
     "TIMESTAMP": pa.timestamp("us"),
 }
-"""The types that this module knows, as Arrow has them."""
+"""The types that this module handles, as Arrow types."""
 
 
 def usual(texts: pa.Array, target: str) -> pa.Array | None:
-    """Return texts in a type of `ARROW`, or None where one of them may be written otherwise.
+    """Return texts in a type of `ARROW`, or None if any may be unusual.
 
     >>> usual(pa.array(["7", None, "-12"]), "BIGINT").to_pylist()
     [7, None, -12]
@@ -64,7 +64,7 @@ def usual(texts: pa.Array, target: str) -> pa.Array | None:
 
 
 def unusual(texts: pa.Array, target: str) -> NDArray[np.bool_]:
-    """Tell which texts have other characters, or another length.
+    """Return a mask of texts with other characters, or another length.
 
     >>> unusual(pa.array(["7", "8.0", None]), "BIGINT").tolist()
     [False, True, False]
@@ -82,7 +82,7 @@ def unusual(texts: pa.Array, target: str) -> NDArray[np.bool_]:
 
 
 def iso(texts: pa.Array, format: str) -> pa.Array | None:
-    """Return days as ISO 8601 has them; None if one may not be written in a format.
+    """Return days in ISO 8601; None if any may not match the format.
 
     >>> iso(pa.array(["05/01/2024", None]), "%d/%m/%Y").to_pylist()
     ['2024-01-05', None]
@@ -113,7 +113,7 @@ def iso(texts: pa.Array, format: str) -> pa.Array | None:
 
 
 def _buffers(texts: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Return where texts end, from where the first begins, and their characters."""
+    """Return the ends of the texts, relative to the start of the first, and their characters."""
     width = np.int64 if pa.types.is_large_string(texts.type) else np.int32
     _, offsets, data = texts.buffers()
     if offsets is None or data is None or not len(texts):
@@ -123,13 +123,13 @@ def _buffers(texts: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
 
 
 class TextColumn:
-    """Texts in a column of a type: `convert.from_text`, by way of `usual` where that can."""
+    """Converts texts to a type: `convert.from_text`, or `usual` where possible."""
 
     def __init__(self, target: str, format: str) -> None:
         self._target, self._format = target, format
 
     def values(self, texts: pa.Array) -> pa.Array:
-        """Return what texts say, as an array of `ARROW`'s type; NULL for what they don't."""
+        """Return the values of texts as an array of `ARROW`'s type; NULL for invalid texts."""
         plain = iso(texts, self._format) if self._format else texts
         found = None if plain is None else usual(plain, self._target)
         if found is not None:

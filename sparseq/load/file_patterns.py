@@ -1,13 +1,13 @@
-"""Names, folders and patterns of files; and what folders' names say.
+"""Files by name, folder or pattern, and the values in folder names.
 
     visits.csv          that file, whatever signs are in its name
     exports/            all files of one kind in it, and in the folders in it
     exports/2024-*.csv  every file that fits: `*`, `?`, `[…]`, and `**` for any folders
     day=2024-01-05/     a folder of a partition: its files have a column `day` with that value
 
-Hidden files and those that begin with `_` are passed over, and so are files that are still being
-written (`*.tmp`, `*.part`) and other files that lie there; the curator is told of the latter. A
-file that two names lead to is read once. All of it is decided by names.
+The search passes over hidden files and those that begin with `_`, over files that are still being
+written (`*.tmp`, `*.part`), and over files of other kinds; a message to the curator
+lists the last. A file with two names counts once. All of this is decided by names.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ UNFINISHED = (".tmp", ".part", ".partial", ".swp", ".crdownload", "~")
 """Endings of files that are still being written."""
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 DELTA = "delta:"
-"""Beginning of the address of a Delta table."""
+"""Prefix of the address of a Delta table."""
 PARQUET = "parquet:"
-"""Beginning of the address of Parquet files."""
+"""Prefix of the address of Parquet files."""
 _PARTITION = re.compile(r"([^\W\d][\w .-]*)=(.*)", re.DOTALL)
 
 
@@ -39,9 +39,9 @@ class Found:
     """A file to read.
 
     Attributes:
-        path: Where it is.
-        values: What the names of its folders say: column to text, None for no value.
-        part: Which table or sheet of it; "" if nothing was said.
+        path: The path.
+        values: The values in the folders' names: column to text, None for no value.
+        part: The table or sheet to read; "" if none was given.
     """
 
     path: Path
@@ -51,11 +51,11 @@ class Found:
 
 @dataclass
 class Finds:
-    """Files to read, in the order in which they were named, those of a folder by their names.
+    """Files to read, in the order in which they were given; those of a folder by name.
 
     Attributes:
-        format_of: Which format a file's name says; "": none that is read.
-        notes: What was passed over, in words.
+        format_of: Returns the format for a file's name; "" for a file that can't be read.
+        notes: Messages about files that were passed over.
     """
 
     format_of: Callable[[Path], str]
@@ -64,10 +64,10 @@ class Finds:
     _names: dict[str, Path] = field(default_factory=dict)
 
     def add(self, place: Path) -> None:
-        """Find the files that are meant.
+        """Find the files that a place means.
 
         Raises:
-            DataError: There is none, or a folder has several kinds.
+            DataError: There is no file, or a folder has several kinds.
         """
         if not os.path.lexists(place):
             place = Path(str(place).removeprefix(PARQUET))
@@ -77,14 +77,16 @@ class Finds:
             self._take_folder(place)
         elif os.path.lexists(place):
             raise DataError(
-                f"{shown(place)} is no file", "it is a link that leads nowhere, or a device"
+                f"{shown(place)} is no file", "it is a link without a target, or a device"
             )
         else:
             self._take_pattern(place)
 
     def _take(self, path: Path) -> None:
         if self._names.setdefault(os.path.realpath(path), path) != path:
-            self.notes.append(f"{shown(path.name)} is another name of a file that is there already")
+            self.notes.append(
+                f"{shown(path.name)} is another name of a file that was given already"
+            )
         else:
             self.files.append(Found(path, partition(path)))
 
@@ -103,7 +105,7 @@ class Finds:
             listed = ", ".join(f"{n:,} {kind}" for kind, n in kinds.most_common())
             raise DataError(
                 f"the folder {shown(folder)} has files of several kinds: {listed}",
-                f"say which, for example '{shown(folder)}/*{chosen[0].suffix}'",
+                f"choose one, for example '{shown(folder)}/*{chosen[0].suffix}'",
             )
         if not chosen:
             raise DataError(
@@ -123,7 +125,7 @@ class Finds:
         files = [p for p in paths if p.is_file()]
         if not files and not any(p.is_dir() for p in paths):
             what = "no file fits" if glob.has_magic(str(place)) else "there is no file"
-            raise DataError(f"{what} {shown(place)!r}", "check the name, and where you are")
+            raise DataError(f"{what} {shown(place)!r}", "check the name, and the current folder")
         for path in files:
             self._take(path)
         for folder in paths if not files else ():
@@ -131,7 +133,7 @@ class Finds:
 
 
 def _within(folder: Path, above: frozenset[str]) -> Iterator[Path]:
-    """Return the files in a folder and those in it, by name; a folder within itself is left."""
+    """Return the files in a folder and its subfolders, by name; no folder twice."""
     above = above | {os.path.realpath(folder)}
     with os.scandir(folder) as entries:
         for entry in sorted(entries, key=lambda e: e.name):
@@ -144,7 +146,7 @@ def _within(folder: Path, above: frozenset[str]) -> Iterator[Path]:
 
 
 def partition(path: Path) -> dict[str, str | None]:
-    """Return what the names of a file's folders say.
+    """Return the values in the names of a file's folders.
 
     >>> partition(Path("visits/day=2024-01-05/shop=K%C3%B6ln/part-0.parquet"))
     {'day': '2024-01-05', 'shop': 'Köln'}
@@ -154,12 +156,12 @@ def partition(path: Path) -> dict[str, str | None]:
 
 
 def exists(place: str) -> bool:
-    """Tell whether a name or a pattern leads to something."""
+    """Tell whether a file matches a name or a pattern."""
     return os.path.lexists(place) or bool(glob.glob(place, recursive=True))
 
 
 def table_name(place: str | Path) -> str:
-    """Return the name of the table that a place makes, if it isn't given one.
+    """Return the default name of the table for a place.
 
     >>> table_name("data/web-log.2024.csv"), table_name("visits/day=*/*.parquet")
     ('web_log', 'visits')

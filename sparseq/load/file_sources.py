@@ -1,8 +1,8 @@
-"""Files and tables in memory as tidy Arrow arrays, in batches. Files are opened as they are.
+"""Files and tables in memory as tidy Arrow arrays, in batches; file names are used as they are.
 
-A file's frame is public: that it can be opened, what its header or schema names, that its end is
-there. Whatever is wrong with it is a `DataError` that names the file or the column. What is within
-the frame is never an error.
+A file's frame is public: that the file can be opened, the names in its header or schema, and that
+its end exists. Every error in the frame is a `DataError` that names the file or the column. The
+contents within the frame never cause an error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -24,31 +24,37 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from sparseq.base.errors import DataError
+from sparseq.base.file_formats import asked_format
 from sparseq.base.texts import shown
-from sparseq.base.whole_files import asked_format
+from sparseq.load.source import NO_TYPES, Source
 from sparseq.load.text_lines import (
     LONGEST_LINE,
     MARK,
-    UNREADABLE,
-    ByteStream,
-    Letters,
     Lines,
-    ResumedStream,
     fields_of,
     fit,
     has_spelled,
     is_regular,
-    open_text,
     restore,
     unify,
     unquote,
     unreadable,
+    without_escapes,
+)
+from sparseq.load.text_streams import (
+    UNREADABLE,
+    ByteStream,
+    Letters,
+    ResumedStream,
+    open_text,
     with_line_feeds,
 )
 from sparseq.load.tidy import tidy_type
+from sparseq.load.title_rows import MOST, header_by_names, header_by_shape, titles_note
+from sparseq.load.wrapped_source import WrappedSource
 
 SEPARATORS = (",", "\t", ";", "|")
-_ENCODING = "if it is Latin-1, say --csv encoding=latin-1; in Python csv={'encoding': 'latin-1'}"
+_ENCODING = "if it is Latin-1, use --csv encoding=latin-1; in Python csv={'encoding': 'latin-1'}"
 _OPEN_QUOTES = (
     "{}: of its first lines {:,} have a quote that is not closed, and ends with the line; if "
     "values have several lines, --csv multiline reads them"
@@ -56,107 +62,53 @@ _OPEN_QUOTES = (
 _SAID = re.compile(rb'"?sep=([ -~\t])"?\r?')
 ROWS = 1 << 17
 PART = 1 << 13  # rows that one of DuckDB's threads takes at once
+_FIRST_PART = 1 << 16  # bytes among which the header is looked for
 FIRST = 20_480
-"""So many rows of a text file are looked at to guess its types."""
-NO_TYPES: Mapping[str, str] = {}
+"""The number of rows of a text file from which its types are guessed."""
 DAMAGE = (pa.ArrowException, OSError, EOFError, UnicodeError, duckdb.Error, sqlite3.Error)
-"""Errors that damaged files raise."""
-
-
-class Source(Protocol):
-    """Rows to read.
-
-    Attributes:
-        name: Of the file, to be shown.
-        types: Each column's tidy type, None for one that nothing can be made of; all text for
-            text files. For JSON Lines: the keys that the first lines have.
-        open_ended: A column may be missing from `types` and still be there.
-        left_out: How many lines were left out so far, because they are too long or odd.
-        separator: Of the file's values, if it is text.
-        declared: What the source itself says of text columns: the types that they are stored in.
-        words: Text columns whose values are no numbers, whatever they look like.
-        not_null: Columns of which the source itself says that they have no NULL.
-        unreadable: How many lines or rows so far have bytes that are no text.
-        notes: What the curator should know about what was not read, or not as it stands.
-    """
-
-    name: str
-    open_ended: bool
-    separator: str
-    notes: tuple[str, ...]
-
-    @property
-    def declared(self) -> Mapping[str, str]:
-        """See above."""
-
-    @property
-    def left_out(self) -> int:
-        """See above."""
-
-    @property
-    def unreadable(self) -> int:
-        """See above."""
-
-    @property
-    def words(self) -> Collection[str]:
-        """See above."""
-
-    @property
-    def not_null(self) -> Collection[str]:
-        """See above."""
-
-    @property
-    def types(self) -> dict[str, pa.DataType | None]:
-        """See above."""
-
-    def raw_types(self) -> dict[str, pa.DataType]:
-        """Return the types that columns have there, but of those that are text."""
-
-    def batches(
-        self, columns: Sequence[str], types: Mapping[str, str] = NO_TYPES
-    ) -> Iterator[list[pa.Array]]:
-        """Return the columns of all rows, as they are in the file; text is tidy.
-
-        Args:
-            columns: Which, in what order.
-            types: What they become, if that is known: where it is text, a number has one spelling.
-        """
+"""Errors that readers raise for damaged files."""
 
 
 def damage_error(
     name: str, error: BaseException, hint: str = "check that the file is complete"
 ) -> DataError:
-    """Return that a file can't be read."""
+    """Return the error for an unreadable file."""
     text = str(error).strip().splitlines()
     why = shown(text[0]) if text else type(error).__name__
     return DataError(f"{shown(name)} can't be read: {why}", hint)
 
 
 class TextColumns:
-    """Base of sources of texts."""
+    """Base class of sources of texts."""
 
-    open_ended, separator, left_out, unreadable = False, "", 0, 0
+    open_ended, separator, left_out, unreadable, short, torn = False, "", 0, 0, 0, 0
     words: Collection[str] = frozenset()
     not_null: Collection[str] = frozenset()
     declared: Mapping[str, str] = NO_TYPES
     notes: tuple[str, ...] = ()
 
     def raw_types(self) -> dict[str, pa.DataType]:
-        """See `Source`: all is text."""
+        """See `Source`: all columns are text."""
         return {}
 
 
 @dataclass(frozen=True)
 class TextForm:
-    """The form of text files.
+    """The format of text files.
 
     Attributes:
-        separator: Between values; "" if nothing is known.
+        separator: The separator between values; "" if unknown.
         multiline: Values may have several lines.
-        nulls: Values that are NULL, beside the empty one.
+        nulls: Values that mean NULL, in addition to the empty value.
         encoding: See `open_text`; None: it is guessed from the first part of the file.
-        skip: Lines with words before the header.
-        first: The files are the first of a table: what is odd in their first parts is said.
+        skip: The number of lines before the header.
+        escape: The character before a quote, a separator or itself in a value; "": quotes are
+            doubled.
+        first: True if the files are the first of a table: then messages report oddities in their
+            first parts.
+        people: The columns that identify users, as files call them.
+        is_new: True if a table is made of the files: then titles before a header are found by the
+            shape of the first rows, if no name tells where the header is.
     """
 
     separator: str = ""
@@ -164,7 +116,28 @@ class TextForm:
     nulls: tuple[str, ...] = ()
     encoding: str | None = ""
     skip: int = 0
+    escape: str = ""
     first: bool = False
+    people: tuple[str, ...] = ()
+    is_new: bool = False
+
+    def header_place(
+        self, splits: Sequence[Sequence[Sequence[str]]], wanted: Collection[str]
+    ) -> int:
+        """Return the place of the header among the first rows, in each way to split them.
+
+        Args:
+            splits: The first rows, for each possible separator.
+            wanted: The columns that the file should have.
+        """
+        for rows in splits:
+            place = header_by_names(rows, self.people or wanted, wanted, self.skip)
+            if place is not None:
+                return place
+        if self.skip or not self.is_new:
+            return self.skip
+        found = [(len(rows[place]), place) for rows in splits for place in [header_by_shape(rows)]]
+        return max(found, default=(0, 0), key=lambda one: one[0])[1]
 
 
 ANY_FORM = TextForm()
@@ -172,11 +145,11 @@ Item = TypeVar("Item")
 
 
 def distinct(name: str, columns: Iterable[str]) -> tuple[list[str], tuple[str, ...]]:
-    """Return columns' names, each once in any case, and what was done to them, in words.
+    """Return unique column names in any case, and messages about the changes.
 
     Args:
-        name: Of the file, to be shown.
-        columns: As the file calls them; "" where one has no name, which is left so.
+        name: The name of the file, for messages.
+        columns: The names in the file; a column without a name has "", which stays.
 
     >>> distinct("a.csv", ["day", "Day", ""])[0]
     ['day', 'Day_2', '']
@@ -203,35 +176,54 @@ def distinct(name: str, columns: Iterable[str]) -> tuple[list[str], tuple[str, .
 
 
 class TextFile(TextColumns):
-    """Comma-separated values and the like: a header, and a line a row."""
+    """Comma-separated values and similar formats: a header, and one line per row."""
 
     def __init__(self, path: Path, wanted: Iterable[str], form: TextForm) -> None:
         self.name, self._path = path.name, path
         self._multiline, self._nulls = form.multiline, ["", *form.nulls]
         self.letters = Letters.of(path, form.skip + 1) if form.first else Letters()
         self._encoding = self.letters.encoding if form.encoding is None else form.encoding
-        self._skip = form.skip
+        self._skip, self._escape = 0, form.escape.encode()
         self.left_out, self.unreadable, self._said = 0, 0, ""
-        header, _ = self._open()
         tabs = asked_format(path)[0] == "tsv"
         among = [*form.separator, *"\t"[:tabs], *SEPARATORS]
+        self._skip = form.header_place(self._first_rows(among), set(wanted))
+        header, _ = self._open()
         self.separator = self._said or _separator(header, among, {w.lower() for w in wanted})
         if UNREADABLE in header:
             raise DataError(f"the header of {shown(self.name)} is not UTF-8", _ENCODING)
         if re.search(rb'(^|[%s])"' % self.separator.encode(), header) and header.count(b'"') % 2:
             raise DataError(
                 f"the header of {shown(self.name)} has a quote that is not closed",
-                "a header has one line: write it without line ends",
+                "a header is one line: write it without line ends",
             )
         names = [f.decode().strip() for f in fields_of(header, self.separator.encode())]
         names, self.notes = distinct(self.name, names)
+        if self._skip and self._skip != form.skip:
+            self.notes += (titles_note(self.name, self._skip),)
         if self.letters.open_quotes and not form.multiline:
             self.notes += (_OPEN_QUOTES.format(shown(self.name), self.letters.open_quotes),)
         self._names = names
         self.types: dict[str, pa.DataType | None] = dict.fromkeys(filter(None, names), pa.string())
 
+    def _first_rows(self, separators: Sequence[str]) -> list[list[list[str]]]:
+        """Return the first lines, split at each separator; those without a character are left out.
+
+        Only whole lines count, unless the file ends.
+        """
+        header, stream = self._open()
+        part = stream.read(_FIRST_PART)
+        whole = part if len(part) < _FIRST_PART else part[: part.rfind(b"\n") + 1]
+        after = [line for line in unify(whole).split(b"\n") if line and not _SAID.fullmatch(line)]
+        lines = [header, *after][: MOST + 3]
+        return [
+            [[cell.decode(errors="replace").strip() for cell in row] for row in rows]
+            for one in ([self._said] if self._said else separators)
+            for rows in [[fields_of(line, one.encode()) for line in lines]]
+        ]
+
     def _open(self) -> tuple[bytes, ByteStream]:
-        """Return the header line, and a stream of what comes after it."""
+        """Return the header line, and the stream of the rest."""
         stream, data = with_line_feeds(open_text(self._path, self._encoding)), b""
         before = self._skip
         while True:
@@ -249,7 +241,10 @@ class TextFile(TextColumns):
             if not more and line:
                 return unify(line + b"\n").strip(b"\n"), stream
             if not more or len(data) > LONGEST_LINE:
-                raise DataError(f"{shown(self.name)} has no header", "its first line names columns")
+                raise DataError(
+                    f"{shown(self.name)} has no header",
+                    ("its first line must have the columns' names"),
+                )
             data += more
 
     def batches(
@@ -257,26 +252,36 @@ class TextFile(TextColumns):
     ) -> Iterator[list[pa.Array]]:
         """See `Source`."""
         separator = self.separator.encode()
-        self.left_out = self.unreadable = 0
+        self.left_out = self.unreadable = self.short = self.torn = 0
         lines = Lines(self._open()[1], self._multiline)
         positions = [self._names.index(c) for c in columns]
         for chunk in lines:
             chunk = unify(chunk, self._multiline)
             self.unreadable += unreadable(chunk)
             if chunk.strip(b"\n"):
-                yield self._parse(chunk, separator, positions)
+                yield self._parse(chunk, separator, positions, lines.last_is_open)
             self.left_out += lines.too_long
             lines.too_long = 0
 
-    def _parse(self, chunk: bytes, separator: bytes, columns: list[int]) -> list[pa.Array]:
+    def _parse(
+        self, chunk: bytes, separator: bytes, columns: list[int], is_open: bool
+    ) -> list[pa.Array]:
         count = len(self._names)
-        with suppress(pa.ArrowInvalid):  # a line has more values or fewer
-            if b'"' not in chunk:
-                return _values(chunk, separator, count, columns, self._nulls)
-            if count > 1 and is_regular(chunk, separator):
-                return _values(chunk, separator, count, columns, self._nulls, quoted=True)
-        chunk, odd = fit(unquote(chunk, separator), separator, count)
+        if self._escape and self._escape in chunk:
+            plain = without_escapes(chunk, separator, self._escape)
+        else:
+            with suppress(pa.ArrowInvalid):  # a line has more values or fewer
+                if b'"' not in chunk:
+                    return _values(chunk, separator, count, columns, self._nulls)
+                if count > 1 and is_regular(chunk, separator):
+                    return _values(chunk, separator, count, columns, self._nulls, quoted=True)
+            plain = unquote(chunk, separator)
+        chunk, odd, short = fit(plain, separator, count)
+        if is_open and short:  # only the last line
+            self.torn += 1
+            return [pa.nulls(0, pa.string()) for _ in columns]
         self.left_out += odd
+        self.short += short
         if not chunk.strip(b"\n"):
             return [pa.nulls(0, pa.string()) for _ in columns]
         return _values(chunk, separator, count, columns, self._nulls)
@@ -290,7 +295,7 @@ def _values(
     nulls: list[str],
     quoted: bool = False,
 ) -> list[pa.Array]:
-    """Return some of the values of lines that are plain, or regular ones with quotes."""
+    """Return some of the values of plain lines, or of regular lines with quotes."""
     spelled = has_spelled(chunk)
     names = [str(k) for k in range(count)]
     table = pyarrow.csv.read_csv(
@@ -316,42 +321,43 @@ def _values(
 
 
 def one_array(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column in one piece."""
+    """Return a column as one array."""
     whole = column.combine_chunks()
     return whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)
 
 
 def _separator(header: bytes, among: Sequence[str], wanted: set[str]) -> str:
-    """Return what separates: what the wanted columns are found with, or most columns."""
+    """Return the separator with which the wanted columns are found, or else most columns."""
 
     def rank(separator: str) -> tuple[bool, int]:
         fields = fields_of(header, separator.encode())
         names = [f.decode(errors="replace").strip().lower() for f in fields]
         return bool(wanted) and wanted <= set(names), len(names)
 
-    return max(among, key=rank)  # the first of equals
+    return max(among, key=rank)  # the first of equal ranks
 
 
-class RenamedSource:
-    """A source whose columns have other names here, and of which some are not read.
+class RenamedSource(WrappedSource):
+    """A source with renamed columns, and without some of its columns.
 
     Args:
-        inner: What has the columns.
-        names: What they are called here, by their names there, in any case.
-        dropped: Names there, in lower case, of those that are not read.
+        inner: The source of the columns.
+        names: The new names by the original names, in any case.
+        dropped: Original names, in lower case, of columns that are not read.
     """
 
     def __init__(self, inner: Source, names: Mapping[str, str], dropped: Collection[str]) -> None:
         there = {name.lower(): name for name in inner.types}
         said = {old.lower(): new for old, new in names.items()}
-        own = there.keys() - said.keys()  # a file may have a column under the name that it has here
+        own = there.keys() - said.keys()  # a file may have a column with the new name already
         self._names = {o: n for o, n in said.items() if o in there or n.lower() not in own}
         self._there = {new: there.get(old, old) for old, new in self._names.items()}
         both = [new for new in self._names.values() if new.lower() in own]
-        self._inner, self._dropped = inner, {*dropped, *map(str.lower, both)}
+        super().__init__(inner)
+        self._dropped = {*dropped, *map(str.lower, both)}
         self.name, self.separator = inner.name, inner.separator
         told = (
-            f"{shown(self.name)}: of two columns {shown(n)!r} the renamed is read" for n in both
+            f"{shown(self.name)}: of two columns {shown(n)!r} the renamed one is read" for n in both
         )
         self.notes = (*inner.notes, *told)
         self.open_ended = inner.open_ended
@@ -378,16 +384,6 @@ class RenamedSource:
     def not_null(self) -> Collection[str]:
         """See `Source`."""
         return self._rename(dict.fromkeys(self._inner.not_null)).keys()
-
-    @property
-    def left_out(self) -> int:
-        """See `Source`."""
-        return self._inner.left_out
-
-    @property
-    def unreadable(self) -> int:
-        """See `Source`."""
-        return self._inner.unreadable
 
     def raw_types(self) -> dict[str, pa.DataType]:
         """See `Source`."""
@@ -419,7 +415,7 @@ class ArrowSource(TextColumns, ABC):
         )
 
     def raw_types(self) -> dict[str, pa.DataType]:
-        """Return the columns' types as they are in the file."""
+        """Return the columns' types in the file."""
         return {name: self._schema.field(self._at(name)).type for name in self.types}
 
     def _at(self, name: str) -> int:
@@ -436,11 +432,11 @@ class ArrowSource(TextColumns, ABC):
 
     @abstractmethod
     def _batches(self, columns: Sequence[str]) -> Iterable[pa.RecordBatch]:
-        """Return batches that have the columns, as they are in the file."""
+        """Return batches with the columns, with the file's values."""
 
 
 class ParquetFile(ArrowSource):
-    """Parquet."""
+    """A Parquet file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -457,7 +453,7 @@ class ParquetFile(ArrowSource):
 
 
 def _dictionary_columns(metadata: pq.FileMetaData) -> list[str]:
-    """Return the columns of texts that the file keeps as places in a dictionary."""
+    """Return the text columns that the file stores as indices into a dictionary."""
     texts = [
         k
         for k in range(metadata.num_columns)
@@ -473,7 +469,7 @@ def _dictionary_columns(metadata: pq.FileMetaData) -> list[str]:
 
 
 class ArrowFile(ArrowSource):
-    """Arrow's file format, or its stream."""
+    """A file in Arrow's file format, or in its stream format."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -496,7 +492,7 @@ class ArrowFile(ArrowSource):
 
 
 def _check(array: pa.Array) -> None:
-    """Raise `ArrowInvalid` if an array's lengths and offsets don't fit; its values may be any."""
+    """Raise `ArrowInvalid` if an array's lengths and offsets don't fit; values are not checked."""
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
         _check(array.storage)
@@ -504,7 +500,7 @@ def _check(array: pa.Array) -> None:
         _check(array.dictionary)
         codes = array.indices.cast(pa.int64())
         if pc.any(pc.greater_equal(codes, len(array.dictionary))).as_py():
-            raise pa.ArrowInvalid("a code is beyond its dictionary")
+            raise pa.ArrowInvalid("a code is outside of its dictionary")
     elif kind in _AS_BYTES:
         array.view(_AS_BYTES[kind]).validate(full=True)
     else:
@@ -524,5 +520,5 @@ _AS_BYTES = {
 def _opened(path: Path) -> Any:
     try:
         return pa.OSFile(str(path), "r")
-    except UnicodeEncodeError:  # a name that is no UTF-8
+    except UnicodeEncodeError:  # a name that is not UTF-8
         return pa.PythonFile(open(path, "rb"), "r")

@@ -1,12 +1,12 @@
-"""Key chains: tables whose rows say whom they are about by a key of another table's rows.
+"""Key chains: tables that find the user of each row by a key of another table's rows.
 
     customer.c_custkey  ←  orders.o_custkey  ←  lineitem.l_orderkey = orders.o_orderkey
 
-`--user` names a column of the first table; a link leads from each of the others, in as many steps
-as there are. All of this is public, and is decided before a row is read.
+`--user` names a column of the first table; each other table leads to it by links, in any number of
+steps. These decisions are public, and precede any reading of rows.
 
-A link to the user column itself says that the key is the person: such a table has a user column of
-another name, and needs nothing else. Every other link is followed once, when a row comes in: see
+A link to the user column itself says that the key is the user: such a table has a user column of
+another name, and needs nothing else. Every other link is followed once, when a row is loaded: see
 `sparseq.load._duckdb.linked_rows`.
 """
 
@@ -19,17 +19,17 @@ from typing import Any
 
 from sparseq.base.errors import DataError, ParameterError, did_you_mean
 from sparseq.base.texts import shown
-from sparseq.load.memory_table import composite_name, parts_of
+from sparseq.load.composite_identifier import composite_name, parts_of
 from sparseq.load.open_sources import keys_elsewhere
-from sparseq.load.read_schema import fit_name
-from sparseq.sql.catalog import INTEGER_TYPES, KeyLink
+from sparseq.load.read_schema import Declarations, fit_name
+from sparseq.question.catalog import INTEGER_TYPES, KeyLink
 
 _KEYS = frozenset(["BIGINT", "UBIGINT", "VARCHAR", "UUID", "DATE", "TIMESTAMP"])
-_ONE_PERSON = "a row has one person, found in one way"
+_ONE_PERSON = "a row belongs to one person, who is found in one way"
 
 
 def key_kind(type: str) -> str:
-    """Return the type that keys of a column's type are compared in, "" if they can't be.
+    """Return the type in which keys of a column's type are compared; "" if they can't be compared.
 
     >>> key_kind("INTEGER"), key_kind("VARCHAR"), key_kind("DOUBLE")
     ('BIGINT', 'VARCHAR', '')
@@ -40,12 +40,12 @@ def key_kind(type: str) -> str:
 
 @dataclass(frozen=True)
 class KeyChains:
-    """The column of each table that says whom its rows are about, or the link to where one does.
+    """For each table: the column of its users, or the link to a table that has one.
 
     Attributes:
-        users: By table: the column, or several with commas; "": a link is followed.
-        links: By table: what is followed.
-        named: By table: a link to the user column, so that the table has one of its own.
+        users: By table: the column, or several with commas; "": the table has a link.
+        links: By table: the link to follow.
+        named: By table: a link to the user column, so that the table has its own.
     """
 
     users: Mapping[str, str]
@@ -60,17 +60,17 @@ class KeyChains:
         tables: Iterable[str],
         public: Iterable[str] = (),
     ) -> KeyChains:
-        """Return the chains that are declared.
+        """Return the declared chains.
 
         Args:
-            user: The column that says whom a row is about: of every table without a link, or as
-                `TABLE.COL` of one.
-            links: `TABLE.COL[,COL]` to another table's.
-            tables: About people.
-            public: The others.
+            user: The column of the user's identifier: in every table without a link, or in one
+                table as `TABLE.COL`.
+            links: From `TABLE.COL[,COL]` to another table's.
+            tables: The tables about people.
+            public: The other tables.
 
         Raises:
-            ParameterError: A link names no table, leads in a circle, or to two people.
+            ParameterError: A link names no table, leads in a circle, or leads to two people.
 
         >>> chains = KeyChains.of("c_key", {"orders.o_cust": "customer.c_key",
         ...     "items.i_order": "orders.o_key"}, ["items", "customer", "orders"])
@@ -82,7 +82,7 @@ class KeyChains:
         pairs = links.items() if isinstance(links, Mapping) else [(None, None)]
         if not all(isinstance(place, str) for pair in pairs for place in pair):
             raise ParameterError(
-                f"links are {links!r}", "from TABLE.COL to TABLE.COL: {'items.o': 'orders.o'}"
+                f"links are {links!r}", "write from TABLE.COL to TABLE.COL: {'items.o': 'orders.o'}"
             )
         for child, parent in links.items():
             table, columns = _place(child, tables, public)
@@ -91,14 +91,14 @@ class KeyChains:
             if len(columns) != len(keys):
                 raise ParameterError(
                     f"--link {link.said(table)} has {len(columns)} and {len(keys)} columns",
-                    "a column of one table for each of the other",
+                    "name one column of one table for each column of the other",
                 )
             if table in declared:
                 both = f"{declared[table].said(table)} and {link.said(table)}"
                 raise ParameterError(
                     f"{table} has two links, {both}: its rows would be about two people at once "
                     "(many-to-many)",
-                    f"{_ONE_PERSON}: leave one of them out",
+                    f"{_ONE_PERSON}: remove one of them",
                 )
             declared[table] = link
         root, column = ("", user)
@@ -111,10 +111,10 @@ class KeyChains:
                 raise ParameterError(
                     f"{root} has both the user column and a link"
                     if table == root
-                    else f"nothing says whom a row of {table} is about",
+                    else f"no option says whom a row of {table} is about",
                     _ONE_PERSON
                     if table == root
-                    else f"--link {table}.COL={root}.COL, or --user COL if {table} has it too",
+                    else f"use --link {table}.COL={root}.COL, or --user COL if {table} has it, too",
                 )
         users = {t: "" if t in declared else column for t in tables}
         made = cls(users, declared, {})
@@ -126,8 +126,13 @@ class KeyChains:
                 users[table], named[table] = ",".join(link.columns), link
         return cls(users, {t: k for t, k in declared.items() if t not in named}, named)
 
+    def user_columns(self) -> list[str]:
+        """Return the columns that identify users, each once."""
+        found = (column for user in self.users.values() if user for column in _columns(user))
+        return list(dict.fromkeys(found))
+
     def order(self) -> list[str]:
-        """Return the tables, those that others lead to first."""
+        """Return the tables, each after the table that its link leads to."""
         found: list[str] = []
 
         def add(table: str) -> None:
@@ -142,17 +147,18 @@ class KeyChains:
         return found
 
     def first(self, table: str) -> str:
-        """Return the table that a table's links lead to, which has a user column."""
+        """Return the table at the end of a table's links, which has a user column."""
         while not self.users[table]:
             table = self.links[table].parent
         return table
 
     def user_name(self, table: str, types: Iterable[str]) -> str:
-        """Return what the column is called that a table's link makes: as where it leads to.
+        """Return the name of the column that a table's link makes: that of the linked table.
 
         Args:
-            table: With a link.
-            types: Its own columns. One that is called so stays; then the table stands before it.
+            table: A table with a link.
+            types: The table's own columns. If one has the name already, the table's name is put
+                before it.
         """
         first = self.first(table)
         name, own = composite_name(_columns(self.users[first])), list(types)
@@ -160,7 +166,7 @@ class KeyChains:
         return fit_name(f"{first}_{name}", own) if taken else name
 
     def ways(self) -> dict[tuple[str, ...], str]:
-        """Return the columns, some together, that say or lead to whom a row is about; and how.
+        """Return the columns, or groups of columns, that identify or lead to a user, with the link.
 
         >>> KeyChains.of("c", {"items.o": "orders.o_key"}, ["orders", "items"]).ways()
         {('c',): '', ('o',): 'orders.o_key', ('o_key',): 'orders.o_key'}
@@ -172,7 +178,8 @@ class KeyChains:
         return dict(sorted(found.items(), key=lambda way: bool(way[1])))
 
     def below(self, table: str, types: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
-        """Return the keys by which other tables' rows find those of a table, as they are spelled.
+        """Return the keys by which other tables' rows find rows of a table, in the table's
+        spelling.
 
         Raises:
             DataError: The table has no such column.
@@ -183,15 +190,15 @@ class KeyChains:
     def link_of(
         self, table: str, types: Mapping[str, str], parent: Mapping[str, str]
     ) -> KeyLink | None:
-        """Return the link of a table, as its columns are spelled; None: it has a user column.
+        """Return the link of a table in the columns' spelling; None: it has a user column.
 
         Args:
-            table: Of which.
+            table: The table.
             types: The types of its columns in files.
-            parent: Those of the table that it leads to.
+            parent: The types of the linked table's columns.
 
         Raises:
-            DataError: There is no such column, or its values can't be compared.
+            DataError: A column does not exist, or its values can't be compared.
         """
         link = self.links.get(table)
         if link is None:
@@ -206,41 +213,38 @@ class KeyChains:
                 raise DataError(
                     f"{table}.{shown(column)} is {types[column]}, and {link.parent}.{shown(key)} "
                     f"{parent[key]}: they can't be compared",
-                    "keys are whole numbers, texts, UUIDs, dates or times, of one kind on both "
-                    f"sides: --type {shown(column)}={other or 'BIGINT'}",
+                    "use whole numbers, texts, UUIDs, dates or times as keys, of the same kind "
+                    f"on both sides: --type {shown(column)}={other or 'BIGINT'}",
                 )
         return KeyLink(columns, link.parent, keys)
 
 
 @dataclass(frozen=True)
 class ForeignLinks:
-    """The declarations of a database about one of its tables.
+    """The foreign keys of one table in a database.
 
     Attributes:
-        columns: Of the table, in lower case.
-        links: `TABLE.COL` to another table's, of the tables that are read: its foreign keys.
+        columns: The columns of the table, in lower case.
+        links: From `TABLE.COL` to another table's: the foreign keys to tables of the store.
     """
 
     columns: frozenset[str]
     links: Mapping[str, str]
 
     def leading(self, user: str, tables: Iterable[str]) -> dict[str, str]:
-        """Return the links to some tables; none if the table has what says whom a row is about."""
+        """Return the links to some tables; none if the table identifies the user itself."""
         if self.columns.issuperset(map(str.lower, _columns(user))):
             return {}
         return {c: p for c, p in self.links.items() if any(_begins(p, t) for t in tables)}
 
 
-def declared_links(
-    sources: Mapping[str, Any], rename: Mapping[str, str]
-) -> dict[str, ForeignLinks]:
-    """Return what databases declare of the tables that are read from them.
+def declared_links(sources: Mapping[str, Any], read_as: Declarations) -> dict[str, ForeignLinks]:
+    """Return the foreign keys of the tables from databases.
 
     Args:
-        sources: By table: a place or several, or rows in memory.
-        rename: What columns are called here, by their names there.
+        sources: By table: one or several places, or rows in memory.
+        read_as: The declarations, which rename columns.
     """
-    names = {old.lower(): new for old, new in rename.items()}
     places = {
         tuple(str(place).split("#", 1)): table
         for table, source in sources.items()
@@ -248,20 +252,23 @@ def declared_links(
         if isinstance(place, str | Path) and "#" in str(place)
     }
 
-    def listed(columns: Iterable[str]) -> str:
-        return ",".join(names.get(column.lower(), column) for column in columns)
+    def called(table: str, columns: Iterable[str]) -> list[str]:
+        names = {old.lower(): new for old, new in read_as.of(table).rename.items()}
+        return [names.get(column.lower(), column) for column in columns]
+
+    def listed(table: str, columns: Iterable[str]) -> str:
+        return f"{table}.{','.join(called(table, columns))}"
 
     found = {}
     for (database, there), table in places.items():
         columns, keys = keys_elsewhere(f"{database}#{there}")
         links = {
-            f"{table}.{listed(key.columns)}": f"{places[database, key.parent]}.{listed(key.keys)}"
+            listed(table, key.columns): listed(places[database, key.parent], key.keys)
             for key in keys
             if places.get((database, key.parent), table) != table
         }
-        found[table] = ForeignLinks(
-            frozenset(names.get(c.lower(), c).lower() for c in columns), links
-        )
+        own = frozenset(map(str.lower, called(table, columns)))
+        found[table] = ForeignLinks(own, links)
     return found
 
 
@@ -274,7 +281,7 @@ def check_declared(
     """Check tables of databases against their foreign keys.
 
     Raises:
-        DataError: A table lacks the user column, and nobody said that a foreign key leads to it.
+        DataError: A table lacks the user column, and no link was declared for a foreign key.
         ParameterError: A public table leads to people by one.
     """
     for table, said in declared.items():
@@ -282,10 +289,10 @@ def check_declared(
             if table not in really_public and not any(_begins(parent, t) for t in public):
                 column = shown(child.partition(".")[2])
                 raise ParameterError(
-                    f"{table} is declared public, and its {column} leads to people: it refers to "
+                    f"{table} is declared public, but its {column} leads to people: it refers to "
                     f"{parent}",
                     f"load it without --public and with --link {child}={parent}; --really-public "
-                    f"{table} says that everybody may see every row",
+                    f"{table} allows everybody to see every row",
                 )
     lacking = {
         table: links
@@ -298,8 +305,9 @@ def check_declared(
             for links in lacking.values()
         ]
         raise DataError(
-            f"{table} has no column {shown(chains.users[table])!r}, which says whom a row is about",
-            "its database has foreign keys; if they lead to the person, say " + " ".join(written),
+            f"{table} has no column {shown(chains.users[table])!r}, which identifies the user of "
+            "a row",
+            "its database has foreign keys; if they lead to the person, use " + " ".join(written),
         )
 
 
@@ -315,7 +323,7 @@ def _place(text: str, tables: Iterable[str], public: Iterable[str]) -> tuple[str
     """Return the table and the columns of one side of a link.
 
     Raises:
-        ParameterError: No table about people is called so.
+        ParameterError: No table about people has this name.
     """
     table = max((t for t in tables if _begins(text, t)), key=len, default="")
     columns = tuple(c.strip() for c in text[len(table) + 1 :].split(","))
@@ -325,11 +333,11 @@ def _place(text: str, tables: Iterable[str], public: Iterable[str]) -> tuple[str
     if any(_begins(text, t) for t in public):
         raise ParameterError(
             f"{shown(said)} is a public table: no row of it is about a person",
-            f"leave the link {shown(text)} out; a public table is joined by any column",
+            f"remove the link {shown(text)}; a public table is joined by any column",
         )
     raise ParameterError(
-        f"--link {shown(text)}: no table about people is called {shown(said)!r}",
-        did_you_mean(said, tables) or "--link CHILD.COL=PARENT.COL, with the tables' names",
+        f"--link {shown(text)}: no table about people has the name {shown(said)!r}",
+        did_you_mean(said, tables) or "write --link CHILD.COL=PARENT.COL, with the tables' names",
     )
 
 
@@ -352,6 +360,6 @@ def _spell(table: str, names: Iterable[str], types: Mapping[str, str]) -> tuple[
         if name.lower() not in actual:
             raise DataError(
                 f"{table} has no column {shown(name)!r}; it has {', '.join(map(shown, types))}",
-                did_you_mean(name, types) or "--link CHILD.COL=PARENT.COL",
+                did_you_mean(name, types) or "write --link CHILD.COL=PARENT.COL",
             )
     return tuple(actual[name.lower()] for name in names)

@@ -1,4 +1,4 @@
-"""Sources that are to be read: files, folders, patterns, databases, tables in memory."""
+"""Sources to read: files, folders, patterns, databases, tables in memory."""
 
 from __future__ import annotations
 
@@ -11,46 +11,39 @@ import pyarrow as pa
 
 from sparseq.base.arguments import check_path
 from sparseq.base.errors import DataError, SparseqError
+from sparseq.base.file_formats import SUFFIXES, asked_format, suffix_of
 from sparseq.base.texts import shown
-from sparseq.base.whole_files import SUFFIXES, asked_format, suffix_of
-from sparseq.load.databases import (
-    DuckTable,
-    PostgresTable,
-    SheetFile,
-    SqliteTable,
-    import_optional,
-    shown_address,
-)
+from sparseq.load.databases import DuckTable, PostgresTable, SqliteTable, shown_address
 from sparseq.load.file_patterns import DELTA, Finds, Found
 from sparseq.load.file_sources import (
     ANY_FORM,
     DAMAGE,
-    NO_TYPES,
     ArrowFile,
     ParquetFile,
-    Source,
     TextFile,
     TextForm,
     damage_error,
 )
 from sparseq.load.json_lines import JsonFile
 from sparseq.load.memory_table import source_in_memory
-from sparseq.sql.catalog import KeyLink
-
-# -- sources that are to be read: files, folders, patterns, databases, tables in memory ------------
+from sparseq.load.optional_modules import import_optional
+from sparseq.load.source import NO_TYPES, Source
+from sparseq.load.workbook import SheetFile
+from sparseq.load.wrapped_source import WrappedSource
+from sparseq.question.catalog import KeyLink
 
 SERVERS = ("postgresql://", "postgres://")
 
 
 @dataclass(frozen=True)
 class FileKind:
-    """One kind of file that rows are read from.
+    """One kind of file that can be read.
 
     Attributes:
-        opens: Makes a source of one; of a file with several tables, of the one that is named.
-        begins: Bytes that it begins with, and the place of them; none for text.
-        suffixes: How names end, beside those of `sparseq.base.whole_files.SUFFIXES`.
-        tables: It may have several tables.
+        opens: Makes a source of a file; for a file with several tables, of the named one.
+        begins: The first bytes of such files, and their position; none for text.
+        suffixes: Endings of names, in addition to `sparseq.base.file_formats.SUFFIXES`.
+        tables: True if the file may have several tables.
     """
 
     opens: Callable[..., Source]
@@ -84,11 +77,11 @@ _CONTENTS = (
     (0, b"(\xb5/\xfd", ".zst"),
     (0, b"BZh", ".bz2"),
 )
-"""Beginnings of files that are no text, each with its format or packing."""
+"""First bytes of files that are not text, each with its format or compression."""
 
 
 def readable_format(path: Path) -> str:
-    """Return the format that a file's name says, if it is one that is read; else "".
+    """Return the format of a file by its name if it can be read; else "".
 
     Example:
         >>> [readable_format(Path(name)) for name in ("a.csv.gz", "a.xlsx", "a.md")]
@@ -100,12 +93,12 @@ def readable_format(path: Path) -> str:
 
 @dataclass
 class SourceList:
-    """Sources, and what should be known about them.
+    """Sources, and messages about them.
 
     Attributes:
-        sources: One for each file.
-        files: Those that are files, as they were found; None for a source that is none.
-        notes: What was passed over, in words: for the curator.
+        sources: One source per file.
+        files: The files as they were found; None for a source that is no file.
+        notes: Messages about files that were passed over: for the curator.
     """
 
     sources: list[Source]
@@ -114,16 +107,16 @@ class SourceList:
 
 
 def open_sources(source: Any, wanted: Iterable[str] = (), form: TextForm = ANY_FORM) -> SourceList:
-    """Return whatever rows come from as sources.
+    """Return the sources of any input of rows.
 
     Args:
-        source: A place or several (a file, a folder, a pattern, `FILE#TABLE`, `postgresql://…`,
+        source: One or several places (a file, a folder, a pattern, `FILE#TABLE`, `postgresql://…`,
             `delta:FOLDER`), or a table in memory.
         wanted: The columns that a file should have.
-        form: Of the table's text files.
+        form: The format of the table's text files.
 
     Raises:
-        DataError: Something is not there, or is of no known kind, or has no header or schema.
+        DataError: A file is missing, of an unknown kind, or has no header or schema.
     """
     rows = isinstance(source, list) and any(isinstance(row, Mapping) for row in source)
     if rows or not isinstance(source, (str, Path, list, tuple)):
@@ -136,7 +129,7 @@ def open_sources(source: Any, wanted: Iterable[str] = (), form: TextForm = ANY_F
     sources: list[Source] = []
     files: list[Found | None] = []
     for place in [source] if isinstance(source, (str, Path)) else source:
-        chosen = _chosen(place, form)
+        chosen = _chosen(place, form, wanted)
         if chosen is not None:
             sources.append(chosen[0])
             files.append(chosen[1])
@@ -153,18 +146,20 @@ def open_sources(source: Any, wanted: Iterable[str] = (), form: TextForm = ANY_F
 
 
 def _of_rows(rows: Any) -> pa.Table:
-    """Return rows that are mappings from names to values as a table; what a row lacks is NULL."""
+    """Return rows that are mappings from names to values as a table; missing values are NULL."""
     try:
         return pa.Table.from_struct_array(pa.array(rows))
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise DataError(
-            f"the rows are no table: {str(error).splitlines()[0]}",
-            "give rows that are all mappings, and a column values of one type",
+            f"the rows can't be read as a table: {str(error).splitlines()[0]}",
+            "give rows that are all mappings, and only values of one type in a column",
         ) from None
 
 
-def _chosen(place: str | Path, form: TextForm) -> tuple[Source, Found | None] | None:
-    """Return the table that a place names, of a server or of a file, with the file."""
+def _chosen(
+    place: str | Path, form: TextForm, wanted: Iterable[str] = ()
+) -> tuple[Source, Found | None] | None:
+    """Return the table that a place names, on a server or in a file, with the file."""
     text = str(place)
     check_path("the file", text)
     if text.startswith(SERVERS):
@@ -183,24 +178,24 @@ def _chosen(place: str | Path, form: TextForm) -> tuple[Source, Found | None] | 
     kind = kind_of(path)
     if not KINDS[kind].tables:
         raise DataError(f"{shown(path.name)} has no tables to choose from", f"say {shown(file)}")
-    more = (form,) if kind == "sheets" else ()
+    more = (form, wanted) if kind == "sheets" else ()
     return _read(path.name, lambda: KINDS[kind].opens(path, table, *more)), Found(path, part=table)
 
 
 def keys_elsewhere(place: str) -> tuple[set[str], list[KeyLink]]:
-    """Return the columns and foreign keys of a table of a database; none where a place is none."""
+    """Return the columns and foreign keys of a database's table; none for other places."""
     try:
         chosen = _chosen(place, ANY_FORM)
         source = chosen[0] if chosen else None
         if isinstance(source, SqliteTable | DuckTable | PostgresTable):
             return set(source.types), source.foreign_keys()
-    except (SparseqError, *DAMAGE):  # whoever reads it says so
+    except (SparseqError, *DAMAGE):  # the next read reports it
         pass
     return set(), []
 
 
 def _delta(folder: str) -> Source:
-    """Return a Delta table as it is now: not all files in its folder are of it."""
+    """Return the current state of a Delta table, which may not include all files in its folder."""
     table = import_optional("deltalake", "lake", "a Delta table").DeltaTable
     try:
         return source_in_memory(table(folder).to_pyarrow_dataset())
@@ -219,18 +214,18 @@ def source_of(path: Path, wanted: Iterable[str] = (), form: TextForm = ANY_FORM)
     """Return a file as a source.
 
     Args:
-        path: Of the file.
-        wanted: The columns that it should have.
-        form: Of the table's text files.
+        path: The path of the file.
+        wanted: The columns that the file should have.
+        form: The format of the table's text files.
 
     Raises:
-        DataError: There is no such file, or it is of no known kind, or has no header or schema.
+        DataError: The file is missing, of an unknown kind, or has no header or schema.
     """
     if not path.is_file():
         raise DataError(f"there is no file {shown(path)!r}")
     name = kind_of(path)
     kind = KINDS[name]
-    more = {"text": (wanted, form), "sheets": ("", form)}.get(name, ())
+    more = {"text": (wanted, form), "sheets": ("", form, wanted)}.get(name, ())
     return _read(path.name, lambda: kind.opens(path, *more))
 
 
@@ -242,9 +237,9 @@ def _read(name: str, open_it: Callable[[], Source]) -> Source:
 
 
 def kind_of(path: Path) -> str:
-    """Return what kind of file has such a name; raises `DataError` for none that is known.
+    """Return the kind of file for a name; raise `DataError` for an unknown one.
 
-    Where the contents begin as those of another kind do, the name is wrong.
+    If the contents begin like those of another kind, the name is wrong.
     """
     named, packed = asked_format(path)
     named = named or readable_format(path)
@@ -252,14 +247,15 @@ def kind_of(path: Path) -> str:
     if not kind or (packed and kind not in ("text", "json")):
         raise DataError(
             f"{shown(path.name)}: this kind of file is not known",
-            f"names end in {', '.join(_ENDS[:-1])} or {_ENDS[-1]}",
+            f"use a name that ends in {', '.join(_ENDS[:-1])} or {_ENDS[-1]}",
         )
     inside = _contents(path) if kind in ("text", "json", "sqlite") and not packed else ""
     if inside == "duckdb" and kind == "sqlite":
         return inside
     if inside and inside != kind:
         raise DataError(
-            f"{shown(path.name)} is not what its name says: it begins as a file of {inside} does",
+            f"{shown(path.name)} has another format than its name says: it begins like a {inside}"
+            " file",
             "rename it",
         )
     return kind
@@ -269,19 +265,20 @@ def _contents(path: Path) -> str:
     try:
         with open(path, "rb") as file:
             head = file.read(16)
-    except OSError:  # whoever reads it says so
+    except OSError:  # the next read reports it
         return ""
     return next((kind for at, mark, kind in _CONTENTS if head[at:].startswith(mark)), "")
 
 
-class PartitionFile:
-    """A file with columns that the names of its folders say: the same value in every row.
+class PartitionFile(WrappedSource):
+    """A file with additional columns from the names of its folders: the same value in every row.
 
-    What a file has as a column itself is never told by a name.
+    A column of the file itself never gets its value from a folder's name.
     """
 
     def __init__(self, inner: Source, values: Mapping[str, str | None]) -> None:
-        self._inner, self._values = inner, values
+        super().__init__(inner)
+        self._values = values
         self.name, self.separator, self.notes = inner.name, inner.separator, inner.notes
         self.open_ended, self.declared = inner.open_ended, inner.declared
         self.letters = inner.letters if isinstance(inner, TextFile) else None
@@ -301,16 +298,6 @@ class PartitionFile:
         """See `Source`."""
         return [name for name in self._inner.not_null if name not in self._values]
 
-    @property
-    def left_out(self) -> int:
-        """See `Source`."""
-        return self._inner.left_out
-
-    @property
-    def unreadable(self) -> int:
-        """See `Source`."""
-        return self._inner.unreadable
-
     def raw_types(self) -> dict[str, pa.DataType]:
         """See `Source`."""
         return {n: t for n, t in self._inner.raw_types().items() if n not in self._values}
@@ -320,7 +307,7 @@ class PartitionFile:
     ) -> Iterator[list[pa.Array]]:
         """See `Source`."""
         inside = [c for c in columns if c not in self._values]
-        if not inside:  # something that says how many rows there are
+        if not inside:  # a column that gives the number of rows
             inside = [next(iter(self._inner.types), "")]
         for arrays in self._inner.batches(inside, types):
             made = dict(zip(inside, arrays, strict=True))

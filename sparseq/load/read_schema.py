@@ -1,4 +1,4 @@
-"""The schema by which rows of a table are read: public, fixed when the table is made.
+"""The schema of a table for reading files: public, fixed when the table is created.
 
     type        of each column, one of a closed list
     format      of its texts, where it has one: `%d/%m/%Y` for dates and times, `,` for numbers with
@@ -8,27 +8,28 @@
     names       of columns that files call otherwise, dropped: columns that are not stored
     skip        lines of text files before their header
 
-The curator declares it (`create --type day=DATE:%d/%m/%Y`), or has it guessed from the first rows
-of the first files (`sniff`); what is guessed is shown, and is as public as what is
-declared. It is kept in the store and given for every file from then on, the first one included: a
-file is never guessed at again, so no row decides how another one is read.
+The curator declares it (`create --type day=DATE:%d/%m/%Y`), or it is guessed from the first rows of
+the first files (`type_guesses`); a guess is shown, and is as public as a declaration. The store
+keeps the schema and uses it for every file from then on, including the first: types are never
+guessed again, so no row affects the reading of another.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import duckdb
 
+from sparseq.base._duckdb.connection import scratch
 from sparseq.base.errors import ParameterError, did_you_mean
-from sparseq.engine._duckdb.connection import scratch
 from sparseq.language.types import LISTS
 from sparseq.load.convert import literal
-from sparseq.sql.catalog import Bound, Catalog, Table
+from sparseq.load.named_columns import check_alone, said_of_table, table_apart, time_of
+from sparseq.question.catalog import Bound, Catalog, Table
 
 TYPES = frozenset(
     [
@@ -51,7 +52,7 @@ TYPES = frozenset(
     ]
 )
 """Types that are stored, besides DECIMAL(p, s) up to `MOST_DIGITS` digits, and `LISTS`."""
-MOST_DIGITS = 18
+MOST_DIGITS = 38
 NULLS = ("NULL", r"\N")
 """Texts that databases write for NULL."""
 _SAME = {
@@ -69,22 +70,24 @@ _MOMENTS = ("TIMESTAMPTZ", "TIMESTAMPWITHTIMEZONE")
 
 @dataclass(frozen=True)
 class Schema:
-    """The way in which the rows of one table are read. Public.
+    """The schema of one table for reading files: public.
 
     Attributes:
-        types: Column to its stored type.
-        formats: Column to how its texts are written, where that is not the usual way.
-        separator: Of text files; "": the one that their header has.
-        multiline: A value between quotes may have several lines.
-        user: The columns that make the identifier of a person, where they are several.
-        window: A unit of time: the identifier is of these columns and a window of `time`.
-        time: The column that says when.
-        nulls: Values of text files, beside the empty one, that are NULL in every column.
-        encoding: Of text files, with a byte a character, such as latin-1; "": UTF-8.
-        names: What a column is called here, by its name in files.
+        types: The stored type of each column.
+        formats: The format of a column's texts, if it is not the usual one.
+        separator: The separator of text files; "": taken from their header.
+        multiline: True if a value between quotes may have several lines.
+        user: The columns that identify a user together, if there are several.
+        window: A unit of time: the identifier consists of these columns and a window of `time`.
+        time: The column of the time.
+        nulls: Values of text files that mean NULL in every column, in addition to the empty one.
+        encoding: The encoding of text files, with one byte per character, such as latin-1; "":
+            UTF-8.
+        names: A column's new name, by its name in files.
         dropped: Names in files, in lower case, of columns that are not stored.
-        skip: Lines with words before the header of text files.
-        not_null: Columns without NULL: a row that has it there, once it is read, is left out.
+        skip: The number of lines before the header of text files.
+        escape: The character before a quote, a separator or itself in a value of text files.
+        not_null: Columns without NULL: a row that has NULL there after reading is left out.
         zoned: Columns of moments: TIMESTAMPTZ. They are stored in UTC.
     """
 
@@ -102,46 +105,50 @@ class Schema:
     skip: int = 0
     not_null: frozenset[str] = frozenset()
     zoned: frozenset[str] = frozenset()
+    escape: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what the catalog doesn't say, as plain data."""
-        later = ("encoding", "names", "dropped", "skip")
+        """Return the fields that the catalog does not contain, as plain data."""
+        later = ("encoding", "names", "dropped", "skip", "escape")
         left = {"types", "not_null", "zoned", *(name for name in later if not getattr(self, name))}
         return {k: v for k, v in asdict(self).items() if k not in left}
 
     def in_files(self, name: str) -> str:
-        """Return what files call a column."""
+        """Return the name of a column in files."""
         return next((old for old, new in self.names.items() if new.lower() == name.lower()), name)
 
 
 @dataclass(frozen=True)
 class Declarations:
-    """Declarations of the curator on how text is read.
+    """The curator's declarations about the reading of text.
 
     Attributes:
-        types: Column to `TYPE`, `TYPE:FORMAT`, `TYPE NOT NULL:FORMAT`, or `NOT NULL` of a type that
-            is guessed; names in any case.
+        types: Column to `TYPE`, `TYPE:FORMAT`, `TYPE NOT NULL:FORMAT`, or `NOT NULL` for a guessed
+            type; names in any case. This and all other names of columns may be `TABLE.COL`
+            (`sparseq.load.named_columns`), until `of` picks those of one table.
         multiline: See `Schema`.
         schemas: All columns of a table, by its name.
+        tables: The names of all tables.
         only: The table has these columns, and no others.
         window, time: See `Schema`.
         nulls: See `Schema`.
         bounds: Column to its bounds: numbers, to which its values are cut, or days.
         encoding: See `Schema`; None: it is guessed from the first rows (`Letters`).
-        rename: A column's name here, by its name in files.
+        rename: A column's new name, by its name in files.
         drop: Columns that are not stored.
-        skip: See `Schema`.
-        dates: In which order dates of texts are written, "dmy" or "mdy", by the column's name, or
-            by "" for all others.
+        skip, escape: See `Schema`.
+        dates: The order of dates in texts, "dmy" or "mdy", by the column's name, or by "" for all
+            others.
 
     Raises:
-        ParameterError: A text can't stand for NULL, an encoding is not known, a column can't be
-            called so.
+        ParameterError: A text can't mean NULL, an encoding is unknown, or a column's name is
+            invalid.
     """
 
     types: Mapping[str, str] = field(default_factory=dict)
     multiline: bool = False
     schemas: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    tables: tuple[str, ...] = ()
     only: bool = False
     window: str = ""
     time: str = ""
@@ -152,34 +159,52 @@ class Declarations:
     drop: tuple[str, ...] = ()
     skip: int = 0
     dates: Mapping[str, str] = field(default_factory=dict)
+    escape: str = ""
 
     def __post_init__(self) -> None:
         _check_orders(self.dates, self.given_types())
         if self.encoding is not None:
             object.__setattr__(self, "encoding", find_encoding(self.encoding))
+        if self.escape and (len(self.escape) > 1 or self.escape not in "\\^~`$%&*#"):
+            raise ParameterError(f"{self.escape!r} can't escape", r"a backslash: --csv escape=\\")
+        if self.escape and self.multiline:
+            raise ParameterError(
+                "csv has both escape and multiline", "values with escapes have one line each"
+            )
         _check_names(self.rename)
         dropped = {name.lower() for name in self.drop}
         for name in self.rename:
             if name.lower() in dropped:
-                raise ParameterError(f"{name!r} is renamed and left out", "say one of them")
+                raise ParameterError(f"{name!r} is renamed and left out", "use one of them")
         for text in self.nulls:
             if not text or not text.isprintable() or '"' in text or text != text.strip():
                 raise ParameterError(
-                    f"{text!r} can't stand for NULL", "give a word of one line, such as NA"
+                    f"{text!r} can't mean NULL", "give a word of one line, such as NA"
                 )
 
     def of(self, table: str) -> Declarations:
-        """Return what is said of one table."""
+        """Return the declarations for one table, by the names of its columns."""
         whole = self.schemas.get(table, {})
-        return replace(self, types={**whole, **self.types}, schemas={}, only=bool(whole))
+        return replace(
+            self,
+            types={**whole, **said_of_table(self.types, table, self.tables)},
+            bounds=said_of_table(self.bounds, table, self.tables),
+            rename=said_of_table(self.rename, table, self.tables),
+            drop=tuple(said_of_table(dict.fromkeys(self.drop), table, self.tables)),
+            dates=said_of_table(self.dates, table, self.tables),
+            time=time_of(self.time, table, self.tables),
+            schemas={},
+            tables=(),
+            only=bool(whole),
+        )
 
     def order(self, column: str) -> str:
-        """Return in which order dates of a column are written; "" if it is not said."""
+        """Return the declared order of dates of a column; "" if there is none."""
         own = (order for name, order in self.dates.items() if name.lower() == column.lower())
         return next(own, self.dates.get("", ""))
 
     def has_own_order(self, column: str) -> bool:
-        """Tell whether the order is said of this column itself."""
+        """Tell whether the order is declared for this column itself."""
         return column.lower() in map(str.lower, self.dates)
 
     def numbers(self) -> dict[str, tuple[float, float]]:
@@ -191,8 +216,8 @@ class Declarations:
         }
 
     def given_types(self) -> dict[str, str]:
-        """Return what is said of columns whose types are not guessed."""
-        guessed = ("", True)  # NOT NULL, and no more
+        """Return the declarations of columns whose types are not guessed."""
+        guessed = ("", True)  # only NOT NULL
         return {n: text for n, text in self.types.items() if null_apart(n, text) != guessed}
 
     def not_null(self) -> frozenset[str]:
@@ -206,18 +231,18 @@ class Declarations:
         return frozenset(name.lower() for name, kind in kinds.items() if kind in _MOMENTS)
 
     def parsed(self) -> dict[str, tuple[str, str]]:
-        """Return type and format by the column's name in lower case; raises `ParameterError`."""
+        """Return type and format by the column's name in lower case; raise `ParameterError`."""
         said = self.types if self.only else self.given_types()
         return {name.lower(): declared_type(name, text) for name, text in said.items()}
 
 
 def find_encoding(name: str) -> str:
-    """Return an encoding of a byte a character by Python's name; "" for UTF-8.
+    """Return Python's name of an encoding with one byte per character; "" for UTF-8.
 
-    A character of more bytes could reach over the end of a line, into another row.
+    A longer character could extend over the end of a line, into another row.
 
     Raises:
-        ParameterError: It is not known, or has characters of several bytes.
+        ParameterError: The encoding is unknown, or has characters of several bytes.
 
     >>> find_encoding("Latin-1"), find_encoding("UTF-8"), find_encoding("windows-1252")
     ('iso8859-1', '', 'cp1252')
@@ -233,16 +258,17 @@ def find_encoding(name: str) -> str:
     except (LookupError, UnicodeError):
         pass
     raise ParameterError(
-        f"{name!r} is no encoding of text files here",
-        "utf-8, latin-1, cp1252, iso8859-15, …: a byte a character; UTF-16 is told by its mark",
+        f"{name!r} is not an encoding that text files can have here",
+        "use utf-8, latin-1, cp1252, iso8859-15, …: one byte per character; UTF-16 is recognised "
+        "by its mark",
     )
 
 
 def types_apart(types: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-    """Return types of single columns, and of tables of which all columns are said.
+    """Return the types of single columns, and of tables with all of their columns.
 
     Raises:
-        ParameterError: They are neither.
+        ParameterError: An entry is neither.
 
     >>> types_apart({"who": "BIGINT", "visits": {"day": "DATE"}})
     ({'who': 'BIGINT'}, {'visits': {'day': 'DATE'}})
@@ -253,21 +279,22 @@ def types_apart(types: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, dic
         for name, text in columns.items():
             if not isinstance(text, str):
                 raise ParameterError(
-                    f"the type of {name} is {text!r}", "a column has a type: 'DATE:%d/%m/%Y'"
+                    f"the type of {name} is {text!r}",
+                    ("give a type for each column: 'DATE:%d/%m/%Y'"),
                 )
     return single, found
 
 
 def text_files(csv: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how text files are read, as `Declarations` has it.
+    """Return the options of text files, as arguments of `Declarations`.
 
     Raises:
-        ParameterError: It has another word.
+        ParameterError: There is an unknown option.
 
     >>> text_files({"null": "NA", "skip": 2})
-    {'multiline': False, 'nulls': ('NA',), 'encoding': None, 'skip': 2}
+    {'multiline': False, 'nulls': ('NA',), 'encoding': None, 'skip': 2, 'escape': ''}
     """
-    known = ("encoding", "null", "multiline", "skip")
+    known = ("encoding", "null", "multiline", "skip", "escape")
     for word in csv:
         if word not in known:
             raise ParameterError(
@@ -280,13 +307,14 @@ def text_files(csv: Mapping[str, Any]) -> dict[str, Any]:
         "nulls": NULLS if nulls is None else tuple(nulls),
         "encoding": csv.get("encoding"),
         "skip": _whole(csv.get("skip", 0)),
+        "escape": str(csv.get("escape", "")),
     }
 
 
 def _whole(lines: Any) -> int:
     if re.fullmatch(r"[0-9]{1,4}", str(lines)) and not isinstance(lines, bool):
         return int(lines)
-    raise ParameterError(f"csv skip is {lines!r}", "how many lines stand before the header: 2")
+    raise ParameterError(f"csv skip is {lines!r}", "give the number of lines before the header: 2")
 
 
 NAME = re.compile(r"(?!_user)[^\W\d][\w .-]*", re.IGNORECASE)
@@ -294,7 +322,7 @@ NAME = re.compile(r"(?!_user)[^\W\d][\w .-]*", re.IGNORECASE)
 
 
 def fit_name(column: str, taken: Collection[str]) -> str:
-    """Return a name that a column can have, made of the one that a file has, and not taken.
+    """Return a valid and unused column name, made from that in a file.
 
     >>> fit_name("Cost (EUR)", ()), fit_name("2024", ()), fit_name("a/b", ["a_b"])
     ('Cost_EUR', '_2024', 'a_b_2')
@@ -310,25 +338,49 @@ def fit_name(column: str, taken: Collection[str]) -> str:
     return found
 
 
-def check_named(schemas: Iterable[Schema], declared: Declarations) -> None:
-    """Check that each column that is renamed, not stored, or has dates, is in some table.
+def check_named(
+    schemas: Mapping[str, Schema],
+    declared: Declarations,
+    public: Collection[str] = (),
+    shared: Collection[str] = (),
+) -> None:
+    """Check that each column in an option is in exactly one table.
+
+    Args:
+        schemas: The schemas by table.
+        declared: The options.
+        public: The tables that are not about people.
+        shared: The columns of users and of times: every table about people has them, and an option
+            that names one is about all of these tables.
 
     Raises:
-        ParameterError: One is in none.
+        ParameterError: A column is in no table, or a bare name is in several.
     """
-    schemas = list(schemas)
-    there = {n.lower() for schema in schemas for n in (*schema.names, *schema.dropped)}
-    here = {n.lower() for schema in schemas for n in schema.types}
-    for name in (*declared.rename, *declared.drop):
-        if name.lower() not in there:
-            raise ParameterError(f"no table has a column {name!r}", "check --rename and --drop")
-    for name in filter(None, declared.dates):
-        if name.lower() not in here:
-            raise ParameterError(f"no table has a column {name!r}", "check --dates")
+    apart, everywhere = declared.tables, {name.lower() for name in shared}
+    options: tuple[tuple[str, Collection[str], Mapping[str, set[str]]], ...] = (
+        ("--type", declared.types, {t: {*s.types} for t, s in schemas.items()}),
+        ("--dates", [*filter(None, declared.dates)], {t: {*s.types} for t, s in schemas.items()}),
+        ("--rename", declared.rename, {t: {*s.names} for t, s in schemas.items()}),
+        ("--drop", declared.drop, {t: {*s.dropped} for t, s in schemas.items()}),
+    )
+    for option, names, columns in options:
+        for written in names:
+            table, name = table_apart(written, apart)
+            having = [
+                t
+                for t, there in columns.items()
+                if table in ("", t) and name.lower() in map(str.lower, there)
+            ]
+            if not having:
+                raise ParameterError(f"no table has a column {written!r}", f"check {option}")
+            if everywhere & {name.lower(), declared.rename.get(written, name).lower()}:
+                about = [t for t in having if t not in public]
+                having = [*about[:1], *(t for t in having if t in public)]
+            check_alone(option, written, having)
 
 
 def order_of_dates(dates: str | Mapping[str, str]) -> dict[str, str]:
-    """Return the order of dates by column, as `Declarations` has it.
+    """Return the order of dates by column, as an argument of `Declarations`.
 
     >>> order_of_dates("dmy"), order_of_dates({"day": "mdy"})
     ({'': 'dmy'}, {'day': 'mdy'})
@@ -340,19 +392,20 @@ def _check_orders(dates: Mapping[str, str], types: Mapping[str, str]) -> None:
     typed = {name.lower() for name in types}
     for name, order in dates.items():
         if not isinstance(name, str):
-            raise ParameterError(f"dates: {name!r} is no name of a column", "dates={'day': 'dmy'}")
+            raise ParameterError(f"dates: {name!r} is not a column's name", "dates={'day': 'dmy'}")
         if order not in ORDERS:
             raise ParameterError(
-                f"dates is {order!r}", "dmy (the day comes first) or mdy (the month comes first)"
+                f"dates is {order!r}",
+                ("use dmy (the day comes first) or mdy (the month comes first)"),
             )
         if name.lower() in typed:
             raise ParameterError(
-                f"both --type and --dates say how {name} is read", "say one of them"
+                f"both --type and --dates set the format of {name}", "use one of them"
             )
 
 
 ORDERS = ("dmy", "mdy")
-"""In which order dates can be written whose year is last."""
+"""The possible orders of dates whose year is last."""
 
 
 def _check_names(rename: Mapping[str, str]) -> None:
@@ -367,10 +420,10 @@ _NOT_NULL = re.compile(r"(?:^|\s+)NOT\s+NULL\s*$", re.IGNORECASE)
 
 
 def null_apart(column: str, text: str) -> tuple[str, bool]:
-    """Return a declaration without its NOT NULL, and whether it has one.
+    """Return a declaration without its NOT NULL, and whether it had one.
 
     Raises:
-        ParameterError: It comes after a format, of which it would be a part.
+        ParameterError: It comes after a format, and would belong to the format.
 
     >>> null_apart("day", "DATE NOT NULL:%d/%m/%Y"), null_apart("ward", "not null")
     (('DATE:%d/%m/%Y', True), ('', True))
@@ -380,16 +433,16 @@ def null_apart(column: str, text: str) -> tuple[str, bool]:
         format = _NOT_NULL.sub("", format)
         raise ParameterError(
             f"the type of {column} is {text!r}",
-            f"NOT NULL comes before a format: '{kind} NOT NULL:{format}'",
+            f"write NOT NULL before a format: '{kind} NOT NULL:{format}'",
         )
     return _NOT_NULL.sub("", kind.strip()) + colon + format, bool(_NOT_NULL.search(kind))
 
 
 def declared_type(column: str, text: str) -> tuple[str, str]:
-    """Return type and format of a declaration; that it is NOT NULL is another matter.
+    """Return type and format of a declaration without NOT NULL.
 
     Raises:
-        ParameterError: No such type can be stored, or the format is none.
+        ParameterError: The type can't be stored, or the format is invalid.
 
     >>> declared_type("day", "date:%d/%m/%Y"), declared_type("price", "DECIMAL(9,2):,")
     (('DATE', '%d/%m/%Y'), ('DECIMAL(9,2)', ','))
@@ -399,8 +452,8 @@ def declared_type(column: str, text: str) -> tuple[str, str]:
     if kind not in TYPES | LISTS and not _is_decimal(kind):
         raise ParameterError(
             f"the type of {column} is {kind or 'empty'}",
-            f"one of {', '.join(sorted(TYPES))}, DECIMAL(digits,scale) up to {MOST_DIGITS} digits, "
-            f"or a list: {', '.join(sorted(LISTS))}",
+            f"use one of {', '.join(sorted(TYPES))}, DECIMAL(digits,scale) up to {MOST_DIGITS} "
+            f"digits, or a list: {', '.join(sorted(LISTS))}",
         )
     if format:
         _check_format(column, kind, format)
@@ -440,9 +493,9 @@ def schema_of(table: Table, kept: Mapping[str, Any] | None) -> Schema:
     """Return the schema of a stored table.
 
     Args:
-        table: Of the catalog; it has the types.
-        kept: What `Schema.to_dict` returned; None for a table that was made before it was kept,
-            which is then read as the usual formats are.
+        table: The table in the catalog, with the types.
+        kept: The result of `Schema.to_dict`; None for a table of an earlier version, which is then
+            read in the usual formats.
     """
     types = table.in_files
     said = dict(kept or {})
@@ -456,5 +509,5 @@ def schema_of(table: Table, kept: Mapping[str, Any] | None) -> Schema:
 
 
 def schema_of_existing(catalog: Catalog) -> dict[str, Schema]:
-    """Return the schemas of private tables made without one: types as stored."""
+    """Return the schemas of private tables of an earlier version: types as stored."""
     return {table.name: schema_of(table, None) for table in catalog.private}

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sparseq.base.import_names import lazy
+from sparseq.base.lazy_names import lazy
 
 if TYPE_CHECKING:
     from sparseq.mechanisms.entropy import SYSTEM_ENTROPY, Entropy, OSEntropy, SeededEntropy

@@ -2,8 +2,8 @@
 
 Privacy rests on bytes that nobody can predict: `SYSTEM_ENTROPY`, the operating system's generator,
 is the default everywhere. `SeededEntropy` makes tests and simulations repeatable and gives **no
-privacy at all**: who knows the seed can subtract the noise. Its `seeded` attribute is True, so that
-whatever uses it can say so.
+privacy at all**: anyone with the seed can subtract the noise. Its `seeded` attribute is True, so
+that its users can report it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class SeededEntropy:
     """A repeatable stream of bytes for tests and simulations only: its noise is not private.
 
     The bytes are those of NumPy's SFC64 bit generator, whose stream NumPy keeps the same across
-    versions and platforms. How the stream is cut into calls makes no difference.
+    versions and platforms. The stream does not depend on the sizes of the calls.
 
     Raises `ParameterError` when `seed` is not an integer of at least 0.
 
@@ -72,9 +72,9 @@ class SeededEntropy:
 
 
 def for_release(seed: int, release: int, part: str = "") -> SeededEntropy:
-    """Return the bytes that a seeded store has for one release; for simulations of it as well.
+    """Return the bytes of a seeded store for one release; for simulations of the store as well.
 
-    A release of several noised parts has a stream of its own for each.
+    A release with several noised parts has one stream for each.
 
     >>> for_release(1, 2)(4) == for_release(1, 2)(4) != for_release(1, 3)(4)
     True

@@ -1,6 +1,6 @@
 """The Gaussian rounded to the lattice, floor(sigma*Z + 1/2) with Z ~ N(0, 1), sampled exactly.
 
-*Exactly* means: were the entropy uniform, each integer k would come with just the probability
+*Exactly* means: if the entropy is uniform, each integer k has exactly the probability
 P(k - 1/2 <= sigma*Z < k + 1/2), sigma being the real number that the float stands for. No
 approximation, no truncated tail. The answer depends on the entropy alone, not on the platform.
 
@@ -34,12 +34,12 @@ with r_1 = 4 and r_n = 64 otherwise. On every segment this is at most e (2.5 X +
 by sigma rounds once more: |computed - sigma*x| <= e (3.5 computed + 0.125 sigma), up to terms of
 order e^2. The code uses 3.75 and 0.25.
 
-*Proven*, above and beside the code, given IEEE 754 binary64 with rounding to nearest: the bound's
-terms, and the exact path. *Certified* in the tests, by interval arithmetic and for every segment:
-the table's entries and the bound 2.5 X + 0.125. *Trusted:*
-in the certificate, mpmath's interval arithmetic.
+*Proven*, above and in comments of the code, given IEEE 754 binary64 with rounding to nearest: the
+bound's terms, and the exact path. *Certified* in the tests, by interval arithmetic and for every
+segment: the table's entries and the bound 2.5 X + 0.125. *Trusted:* in the certificate, mpmath's
+interval arithmetic.
 
-Running time depends on the noise drawn: this is no constant-time sampler.
+The running time depends on the drawn noise: this is not a constant-time sampler.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _DEGREE = 8
 _OCTAVES = 14  # the table covers 2^-15 <= u < 1/2; one draw in 16,384 lies below
 _NORMAL = statistics.NormalDist()
 _SPLIT = 5  # each octave of u is cut into 2^5 segments
-_CHUNK = 1 << 14  # draws worked on at once: what fits in a core's cache
+_CHUNK = 1 << 14  # draws per block, which fits in a core's cache
 
 _WORD = np.dtype("<i8")
 _MANTISSA = np.int64(2**63 - 1)
@@ -125,9 +125,6 @@ def _sigma_error(sigma: float) -> ParameterError:
         f"sigma is {sigma} lattice steps; it must be from {MIN_SIGMA} to 2^44",
         hint="choose a finer or a coarser granularity, so that sigma fits the lattice",
     )
-
-
-# The fast path ---------------------------------------------------------------------------------
 
 
 def _draw(
@@ -223,9 +220,6 @@ def _derivative_polynomials(degree: int) -> list[list[int]]:
             raised[power - 1] += power * a
         polynomials.append(raised)
     return polynomials
-
-
-# The exact path --------------------------------------------------------------------------------
 
 
 def _decide(m: int, sigma: float, y: float, margin: float, entropy: Entropy) -> int:

@@ -1,7 +1,7 @@
 """The discrete Laplace distribution, P(k) = tanh(1/2b) e^(-|k|/b) on the integers, sampled exactly.
 
-*Exactly* means: were the entropy uniform, each integer would come with just that probability, b
-being the real number that the float stands for. No float takes part in a draw.
+*Exactly* means: if the entropy is uniform, each integer has exactly that probability, b being the
+real number that the float stands for. No float takes part in a draw.
 
 How. With r = e^(-1/b), a geometric G, P(G = k) = (1 - r) r^k, has independent binary digits below
 any 2^m: digit i is 1 with probability 1/(1 + e^(2^i/b)), because r^k is the product of r^(2^i) over
@@ -17,7 +17,7 @@ arithmetic with certain bounds (`exp_minus`); p is irrational, so the comparison
 Sources: Ghosh, Roughgarden & Sundararajan (2009) for the geometric mechanism; Canonne, Kamath &
 Steinke (2020) for exact sampling by rejection, which this replaces by digits.
 
-Running time depends on the noise drawn: this is no constant-time sampler.
+The running time depends on the drawn noise: this is not a constant-time sampler.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def discrete_laplace(
 
     Args:
         scale: b, in lattice steps, from 2^-6 to 2^40.
-        size: How many, at least 0.
+        size: Number of draws, at least 0.
         entropy: The result is private only when it is unpredictable, as the default is.
 
     Returns:
@@ -77,7 +77,7 @@ def laplace_rdp(order: float, scale: float, shift: int) -> float:
     Args:
         order: alpha > 1.
         scale: b, see `discrete_laplace`.
-        shift: D >= 0, by how much one user changes the integer that the noise is added to.
+        shift: D >= 0, the most that one user changes the integer to which the noise is added.
 
     Returns:
         D_alpha(L || L + D), the same in both directions by symmetry; never above D/b (pure DP) nor
@@ -86,7 +86,7 @@ def laplace_rdp(order: float, scale: float, shift: int) -> float:
     Raises:
         ParameterError: A number is out of its range.
 
-    Proof. Sum P(k)^alpha P(k + D)^(1-alpha) over k >= 0, over k <= -D, and over what is between;
+    Proof. Sum P(k)^alpha P(k + D)^(1-alpha) over k >= 0, over k <= -D, and over the k in between;
     with r = e^(-1/b) the parts are r^((1-alpha)D)/(1+r), r^(alpha D)/(1+r) and (1-r)/(1+r)
     r^((1-alpha)D) (R - R^D)/(1-R), R = r^(2 alpha - 1). The sum increases with D.
 
@@ -131,7 +131,7 @@ def laplace_pair_tail(scale: float, least: NDArray[np.int64]) -> NDArray[np.floa
     """Return P(Z + L >= s) for each s, Z and L being two independent draws of one scale.
 
     Proof: with r = e^(-1/b), P(Z + L = s) = ((1-r)/(1+r))² r^s (s + a), a = 1 + 2 r²/(1-r²), for
-    s >= 0; the tail is the sum of that. Below 0 it is 1 at most, which is what is returned.
+    s >= 0; the tail is the sum of that. Below 0 it is at most 1, and 1 is returned.
 
     Args:
         scale: b, from MIN_SCALE to MAX_SCALE.
@@ -175,7 +175,7 @@ class _Coin:
 
 @lru_cache(maxsize=64)
 def _coins(scale: float) -> list[_Coin]:
-    """One coin for each digit of a geometric below 2^m >= 64 scale, and one for what is above."""
+    """One coin for each digit of a geometric below 2^m >= 64 scale, and one for the part above."""
     exact = Fraction(scale)
     m = max(0, math.ceil(64 * exact) - 1).bit_length()
     return [*(_Coin(2**i / exact, True) for i in range(m)), _Coin(2**m / exact, False)]

@@ -1,10 +1,10 @@
-"""Quantiles of one number a user (a squared norm, say, to choose norm_budget), under zCDP.
+"""Quantiles of one number per user (a squared norm, say, to choose norm_budget), under zCDP.
 
 See docs/theorems/quantile.md.
 
-Bins are declared. Each user falls in one. Running over the bins, a tree counter
-(`sparseq.mechanisms.tree_counter`) noises how many users lie at or below each edge; every quantile
-is read off these ranks, for one price.
+The caller declares bins. Each user falls in one. Running over the bins, a tree counter
+(`sparseq.mechanisms.tree_counter`) noises the number of users at or below each edge; every quantile
+follows from these ranks, for one price.
 
 **Price** (add/remove one user). A user in bin k adds 1 to `count_nodes(k)` nodes, at most
 floor(log2 bins) + 1, and pays rho = nodes / (2 sigma²) (Feldman & Zrnic 2021, Example 2.6, once a
@@ -44,7 +44,7 @@ class Quantiles:
     Args:
         edges: Ascending, finite, public. Bin k holds values above edge k-1 and at most edge k; the
             bin after the last edge holds the rest.
-        sigma: Of each node's noise, in users.
+        sigma: Standard deviation of each node's noise, in users.
 
     Raises:
         ParameterError: The edges don't ascend, or sigma is out of its range.
@@ -77,16 +77,16 @@ class Quantiles:
 
     @property
     def bins(self) -> int:
-        """One more than there are edges."""
+        """Number of bins: one more than edges."""
         return len(self.edges) + 1
 
     @property
     def rho(self) -> Fraction:
-        """zCDP for the user who pays most: (floor(log2 bins) + 1) / (2 sigma²), exact."""
+        """zCDP for the user with the highest charge: (floor(log2 bins) + 1) / (2 sigma²), exact."""
         return Fraction(self.bins.bit_length()) / (2 * Fraction(self.sigma) ** 2)
 
     def place(self, values: NDArray[np.float64]) -> Ints:
-        """Return each value's bin, 0 … bins - 1; -1 for NaN, which counts for nothing."""
+        """Return each value's bin, 0 … bins - 1; -1 for NaN, which does not count."""
         values = np.asarray(values, np.float64)
         place = np.searchsorted(np.asarray(self.edges), values, side="left")
         return np.where(np.isnan(values), -1, place).astype(np.int64)
@@ -101,7 +101,7 @@ class Quantiles:
         """Noise the ranks of all edges.
 
         Args:
-            bins: One a user, from `place`; the caller has charged `norms(bins)`.
+            bins: One per user, from `place`; the caller has charged `norms(bins)`.
             entropy: Private only when unpredictable, as the default is.
         """
         bins = self._check(bins)
@@ -120,13 +120,13 @@ class Quantiles:
 
 @dataclass(frozen=True)
 class Ranks:
-    """Released ranks: how many users lie at or below each edge, noised and made monotone."""
+    """Released ranks: the numbers of users at or below each edge, noised and made monotone."""
 
     query: Quantiles
     cumulative: tuple[int, ...]
 
     def quantile(self, q: float) -> float:
-        """Return the first edge that, by the noised ranks, a share q of the users is at or below.
+        """Return the first edge with a share q of the users at or below it, by the noised ranks.
 
         Infinity when it lies beyond the last edge. Free: any number of quantiles for one release.
 

@@ -6,17 +6,17 @@ With ratio lambda = e^epsilon a rational >= 1 and K categories, a user answers w
 with probability t = lambda/(lambda + K - 1) and with each other one with o = 1/(lambda + K - 1). A
 draw is one uniform integer below a whole number, by rejection from entropy bytes: exact.
 
-**Price.** For any two users' data the chance of any answer differs by a factor of at most t/o =
-lambda: epsilon = ln(lambda), pure, in the local model. For add/remove, a user who is not there
-answers with a uniformly random category, chance 1/K, and o <= 1/K <= t: the same epsilon holds. So
+**Price.** For any two users' data the probability of any answer differs by a factor of at most t/o
+= lambda: epsilon = ln(lambda), pure, in the local model. For add/remove, an absent user answers
+with a uniformly random category, probability 1/K, and o <= 1/K <= t: the same epsilon holds. So
 does epsilon²/2-zCDP (Bun & Steinke 2016), and, between two users' data,
     rdp(a) = ln(t^a o^(1-a) + o^a t^(1-a) + (K-2) o) / (a-1)
 (the definition of the Rényi divergence; Mironov 2017 for K = 2). By convexity in
 the second argument a uniform answer is no further than that.
 
 **Estimate.** Of n answers, c_j are j. n_j = (c_j - n o)/(t - o) is unbiased for the number of users
-of category j, with variance (n_j t (1-t) + (n - n_j) o (1-o))/(t - o)². A user who is not there
-adds 1/K to every category's estimate. Error bound: Hoeffding, and a union over categories.
+of category j, with variance (n_j t (1-t) + (n - n_j) o (1-o))/(t - o)². An absent user adds 1/K to
+every category's estimate. Error bound: Hoeffding, and a union bound over categories.
 
 Sources: Warner (1965); Kairouz, Bonawitz & Ramage (2016) for K categories.
 """
@@ -44,7 +44,7 @@ _RATIO_BITS = 32
 
 @dataclass(frozen=True, slots=True)
 class RandomizedResponse:
-    """Randomised response of a rational ratio.
+    """Randomised response with a rational ratio.
 
     Args:
         ratio: lambda = e^epsilon, a Fraction or an integer, 1 to 2^29; its denominator is at most
@@ -96,12 +96,12 @@ class RandomizedResponse:
 
     @property
     def truth(self) -> Fraction:
-        """t, the chance of one's own category."""
+        """t, the probability of the user's own category."""
         return self.ratio / (self.ratio + self.categories - 1)
 
     @property
     def lie(self) -> Fraction:
-        """o, the chance of each other category."""
+        """o, the probability of each other category."""
         return 1 / (self.ratio + self.categories - 1)
 
     @property
@@ -129,15 +129,14 @@ class RandomizedResponse:
         return min(by_order, self.epsilon, order * self.rho)
 
     def respond(self, values: Ints, entropy: Entropy = SYSTEM_ENTROPY) -> Ints:
-        """Return one answer a user.
+        """Return one answer per user.
 
         Args:
-            values: Each user's category, 0 … K-1; -1 for a user who is not there, whose answer is
-                uniform.
+            values: Each user's category, 0 … K-1; -1 for an absent user, whose answer is uniform.
             entropy: Private only when unpredictable, as the default is.
 
         Raises:
-            ParameterError: A value is no category. (A client checks its own value.)
+            ParameterError: A value is not a category. (A client checks its own value.)
         """
         values = whole_numbers("a value", values, -1, self.categories - 1)
         own, unit = self.ratio.numerator, self.ratio.denominator
@@ -149,10 +148,10 @@ class RandomizedResponse:
         return answers
 
     def estimate(self, answers: Ints) -> NDArray[np.float64]:
-        """Return the unbiased estimate of how many users have each category, shape (K,).
+        """Return the unbiased estimate of the number of users with each category, shape (K,).
 
         Raises:
-            ParameterError: An answer is no category, or the ratio is 1.
+            ParameterError: An answer is not a category, or the ratio is 1.
         """
         answers = whole_numbers("an answer", answers, 0, self.categories - 1)
         counts = np.bincount(answers, minlength=self.categories)
@@ -169,7 +168,7 @@ class RandomizedResponse:
         return (mine * t * (1 - t) + (users - mine) * o * (1 - o)) / (t - o) ** 2
 
     def bound(self, users: int, beta: float) -> float:
-        """Return ±m that all K estimates keep to with probability at least 1 - beta."""
+        """Return ±m that contains the errors of all K estimates with probability 1 - beta."""
         users = count("users", users, 1)
         beta = in_range("beta", beta, 0.0, 1.0, open_low=True)
         self._check_ratio()
@@ -193,7 +192,7 @@ def uniform_below(limit: int, size: int, entropy: Entropy = SYSTEM_ENTROPY) -> I
     """
     limit = count("limit", limit, 1, 2**62)
     size = count("size", size, 0)
-    usable = np.uint64(2**64 - 1 - 2**64 % limit)  # words up to it are evenly spread over limit
+    usable = np.uint64(2**64 - 1 - 2**64 % limit)  # words up to it are a multiple of limit
     out = np.empty(size, np.int64)
     missing = np.arange(size)
     while len(missing):

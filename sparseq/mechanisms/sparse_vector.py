@@ -3,28 +3,29 @@
 See docs/theorems/sparse-vector.md.
 
 A stream of adaptively chosen queries with integer values f_1, f_2, … is compared with a threshold
-T: the answer to f_t is 1 if f_t + nu_t >= T + z, with z drawn once and nu_t anew each time. After
-`positives` answers of 1 it halts. Privacy is paid for z and for the answers of 1; answers of 0 are
-free (Laplace) or nearly so (Gaussian). Values and noise are integers, drawn exactly.
+T: the answer to f_t is 1 if f_t + nu_t >= T + z, with z drawn once and a new nu_t each time. After
+`positives` answers of 1 it halts. z and the answers of 1 have a privacy cost; answers of 0 are free
+(Laplace) or nearly free (Gaussian). Values and noise are integers, drawn exactly.
 
-**Neighbours**: add/remove one user, who changes every f_t by at most D, the `sensitivity`; whoever
-computes f_t sees to that, by clamping each user's value to [-D, D]. With `one_sided` they are
-clamped to [0, D], so that removing a user moves all f_t the same way (Lyu, Su & Li 2017, "monotonic
-queries"); that halves what an answer of 1 costs.
+**Neighbours**: add/remove one user, who changes every f_t by at most D, the `sensitivity`; the
+caller ensures this by clamping each user's value to [-D, D]. With `one_sided` they are clamped to
+[0, D], so that removing a user moves all f_t the same way (Lyu, Su & Li 2017, "monotonic queries");
+that halves the cost of an answer of 1.
 
 **Proof of both prices.** Let w = D if one_sided, else 2D. Fix the answers o; given z, P(o | z) is a
 product over t. Substitute z -> z + D in Q, the run without (or with) the user: for every t the
-chance of a 0 given z is then at least P's, and the thresholds that nu_t has to reach differ by some
-w' in [0, w]. (one_sided and f' <= f: no substitution is needed, so the first factor below is 1.)
+probability of a 0 given z is then at least P's, and the thresholds that nu_t must reach differ by
+some w' in [0, w]. (one_sided and f' <= f: no substitution is needed, so the first factor below is
+1.)
 
 *Laplace.* p(z) <= e^(D/b1) p(z + D), each 0 is no less likely under Q, each 1 at most e^(w/b2)
 times less likely: epsilon = D/b1 + c w/b2, c = positives, whatever the number of queries (Dwork &
 Roth 2014 for c = 1; Lyu et al. 2017 for one z and several 1s).
 
 *Entering* (Laplace, c = 1). Every user's value is 0 up to some query and D from then on, as in a
-count of those who have left. Then epsilon = max(D/b1, D/b2), and a user loses it only from the
-query on that it enters at. In symbols, x_t in {0, D} is what the user adds, F and G = 1 - F are the
-chances of 0 and 1, o = 0…0 or 0…01, k its length:
+count of users who have left. Then epsilon = max(D/b1, D/b2), and the user's loss starts at the
+query at which the user enters. In symbols, x_t in {0, D} is the user's value, F and G = 1 - F are
+the probabilities of 0 and 1, o = 0…0 or 0…01, k its length:
     P(o) = sum_z p(z) prod_t F(T_t + z - f_t - x_t) [G(T_k + z - f_k - x_k)]   with the user,
     Q(o) = sum_z p(z) prod_t F(T_t + z - f_t) [G(T_k + z - f_k)]               without.
 P <= e^(D/b2) Q: F does not fall, and G(s - D) <= e^(D/b2) G(s). Q <= e^(D/b1) P: if the user has
@@ -70,7 +71,7 @@ _TRUST = 2.0**-40  # relative error granted to log_ndtr
 
 
 class Design(Protocol):
-    """The noise of a sparse vector, and its end: all that prices it."""
+    """The noise of a sparse vector, and its end: everything that its price depends on."""
 
     @property
     def positives(self) -> int: ...
@@ -90,7 +91,7 @@ class LaplaceSparseVector:
     Args:
         sensitivity: D, an integer from 0 to 2^31.
         threshold_scale, query_scale: b1 of z and b2 of each nu_t, in lattice steps.
-        positives: c, how many answers of 1 there may be.
+        positives: c, the largest number of answers of 1.
         one_sided: Every user's values have one sign, see the module.
         entering: Every user's value is 0 at first and D from some query on; for c = 1.
 
@@ -121,7 +122,7 @@ class LaplaceSparseVector:
 
     @property
     def queries(self) -> None:
-        """Most queries that there may be: no limit."""
+        """Largest number of queries: no limit."""
         return None
 
     @property
@@ -144,7 +145,7 @@ class LaplaceSparseVector:
         return _up(min(by_order, float(self.epsilon), order * float(self.rho)))
 
     def for_user(self, largest: int) -> LaplaceSparseVector:
-        """Return the same run as a user sees it whose values never exceed `largest` <= D.
+        """Return the same run for a user whose values never exceed `largest` <= D.
 
         Its price is the user's own (individual RDP, Feldman & Zrnic 2021, Definition 2.5), as
         private as the user's values are.
@@ -179,7 +180,7 @@ class GaussianSparseVector:
 
     Args:
         sensitivity: D, an integer from 0 to 2^31.
-        threshold_sigma, query_sigma: Of z and of each nu_t, in lattice steps.
+        threshold_sigma, query_sigma: Standard deviations of z and of each nu_t, in lattice steps.
         queries: K, after which the run is over.
         positives, one_sided: See `LaplaceSparseVector`.
 
@@ -217,7 +218,7 @@ class GaussianSparseVector:
         return _up(min(threshold + self.positives * stage, released))
 
     def for_user(self, largest: int) -> GaussianSparseVector:
-        """Return the same run as a user sees it, see `LaplaceSparseVector.for_user`."""
+        """Return the same run for one user, see `LaplaceSparseVector.for_user`."""
         return replace(self, sensitivity=count("largest", largest, 0, self.sensitivity))
 
     def margin(self, beta: float) -> float:
@@ -244,7 +245,7 @@ class AboveThreshold:
         design: The noise, and its price.
         threshold: T, public, an integer in lattice steps.
         entropy: Private only when unpredictable, as the default is.
-        noise: z, to go on with a run whose z was drawn before.
+        noise: z, to continue a run whose z was drawn before.
 
     Attributes:
         noise: z: secret.
@@ -275,7 +276,7 @@ class AboveThreshold:
 
     @property
     def halted(self) -> bool:
-        """The run is over; public, as it follows from the answers."""
+        """True if the run is over; public, as it follows from the answers."""
         over = self.design.queries is not None and self.asked >= self.design.queries
         return over or self.found >= self.design.positives
 
@@ -287,22 +288,19 @@ class AboveThreshold:
 
         Raises:
             QueryRefused: The run is over.
-            ParameterError: The value is no integer.
+            ParameterError: The value is not an integer.
         """
         if not isinstance(value, Integral):
             raise ParameterError(f"value is {value!r}; it must be a whole number of lattice steps")
         if self.halted:
             raise QueryRefused(
                 f"the sparse vector has halted after {self.asked} queries, {self.found} above",
-                "start another; it is charged anew",
+                "start another; it is charged again",
             )
         self.asked += 1
         above = int(value) + self.design.query_noise(self._entropy) >= self._threshold
         self.found += above
         return above
-
-
-# The price --------------------------------------------------------------------------------------
 
 
 def _check(design: LaplaceSparseVector | GaussianSparseVector) -> None:
@@ -358,7 +356,7 @@ def _log_game(order: float, shift: float, queries: int) -> float:
     value, left_over = 1.0, queries
     while left_over and value < 1e300:
         gain = max(float(np.max(b_all - missing_all * value)), 0.0) * (1 + 2**-20)
-        few = (value - 1) / 64  # of growth at once: the gain is then still about the same
+        few = (value - 1) / 64  # growth per step: the gain then stays about the same
         steps = max(1, int(few / gain)) if gain * left_over > few else left_over
         value += steps * gain
         left_over -= steps

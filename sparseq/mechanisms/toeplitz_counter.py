@@ -7,10 +7,10 @@ and Toeplitz, with c_0 = 1, c_k = c_{k-1} (2k-1)/(2k) down its diagonals. Tick t
 declared) releases one row, (C x)_t plus exact Gaussian noise z_t. The prefix sums are C (C x + z) =
 A x + C z: post-processing of the rows.
 
-**Lattice.** C itself has no integers. In its place stands K, whose diagonals are a_k = round(c_k ·
-2^13): for integer x a row (K x)_t is an exact integer, and its price is exact. Nothing is lost by
-it: the rows are decoded with D = A K^-1, which is lower triangular and Toeplitz too, so that D (K x
-+ z) = A x + D z. Only D is in floating point, and D touches released numbers alone.
+**Lattice.** C has no integer entries. It is replaced by K, whose diagonals are a_k = round(c_k ·
+2^13): for integer x a row (K x)_t is an exact integer, and its price is exact. This loses nothing:
+the rows are decoded with D = A K^-1, which is lower triangular and Toeplitz too, so that D (K x
++ z) = A x + D z. Only D is in floating point, and D is applied to released numbers alone.
 
 **Price** (add/remove one user). Each tick is an ordinary linear query, q_t(X_i) = a_(t-s) · x for a
 user who contributes once, x at tick s; so Algorithm 2 covers it with no new theorem. At tick t the
@@ -23,12 +23,13 @@ the squares of the sums, tick by tick.
 + d_(t-1)²), and at most (|d_0| + … + |d_(t-1)|)/2 for the rounding of the noise. All prefixes at
 once: Šidák's inequality, as the Gaussians are jointly normal.
 
-Against the binary tree (`sparseq.mechanisms.tree_counter`): a year of days at the same worst-case
-charge has 2.9² in place of 72 times the variance of one row. Memory is O(d T), not O(d log T).
+Compared with the binary tree (`sparseq.mechanisms.tree_counter`): a year of days at the same
+worst-case charge has 2.9² instead of 72 times the variance of one row. Memory is O(d T), not
+O(d log T).
 
-Sources: Fichtenberger, Henzinger & Upadhyay, "Constant matters" (2023), who have C and its bound;
-Henzinger, Upadhyay & Upadhyay (2023); Denisov, McMahan, Rush, Smith & Thakurta (2022), that rows
-may be chosen adaptively (here that is Algorithm 2's own claim).
+Sources: Fichtenberger, Henzinger & Upadhyay, "Constant matters" (2023), for C and its bound;
+Henzinger, Upadhyay & Upadhyay (2023); Denisov, McMahan, Rush, Smith & Thakurta (2022), for
+adaptively chosen rows (here that is Algorithm 2's own claim).
 """
 
 from __future__ import annotations
@@ -51,15 +52,15 @@ Floats = NDArray[np.float64]
 BITS = 13
 """Coefficients are whole multiples of 2^-13: a_0 = 2^13 steps of a row to one step of x."""
 MAX_HORIZON = 2**14
-"""Beyond, diagonals would be too few steps to keep the noise near its least."""
-_MOST = 2**32  # of one increment: T of them, at the largest coefficient, stay below 2^60
+"""For longer horizons, diagonals would have too few steps to keep the noise near its minimum."""
+_MOST = 2**32  # largest increment: T of them, at the largest coefficient, stay below 2^60
 
 
 @lru_cache(maxsize=16)
 def coefficients(horizon: int) -> Ints:
     """Return a_0, …, a_(T-1), the diagonals of K, in units of 2^-13.
 
-    Public and the same on every machine: each is one rounded product from the last.
+    Public and the same on every machine: each is one rounded product from the previous one.
 
     Example:
         >>> coefficients(5).tolist()
@@ -74,9 +75,9 @@ def coefficients(horizon: int) -> Ints:
 
 @lru_cache(maxsize=16)
 def column_norms(horizon: int) -> Ints:
-    """Return the squared norm of K's columns 1..T, exact: what a unit at tick s costs in all.
+    """Return the squared norm of K's columns 1..T, exact: the total cost of a unit at tick s.
 
-    In squared steps of a row, so that sigma in steps of a row prices it.
+    It is in squared steps of a row, like sigma in steps of a row.
 
     Example:
         >>> (column_norms(3) / 2**26).tolist()
@@ -115,7 +116,7 @@ class ToeplitzCounter:
     """Prefix sums of a stream of integer vectors, noised; see the module for price and error.
 
     Args:
-        horizon: T, how many ticks it serves, 1 to 2^14; public.
+        horizon: T, the number of ticks, 1 to 2^14; public.
         sigma: Standard deviation of each row's noise, in steps of a row (2^-13 of a step of x).
         coordinates: d, the length of each vector.
         entropy: Private only when unpredictable, as the default is.
@@ -139,15 +140,15 @@ class ToeplitzCounter:
         self.sigma = in_range("sigma", sigma, MIN_SIGMA, MAX_SIGMA)
         self.coordinates = count("coordinates", coordinates, 1, 2**31)
         self.tick = 0
-        self._added: list[Ints] = []  # exact increments that came by `add`
+        self._added: list[Ints] = []  # exact increments from `add`
         self._rows: list[Floats] = []  # released
         self._entropy = entropy
 
     def add(self, increment: Ints) -> Floats:
-        """Take the next tick's exact increment and return the noised prefix sum, shape (d,).
+        """Add the next tick's exact increment and return the noised prefix sum, shape (d,).
 
-        For streams whose rows were paid for in advance. Where a filter decides tick by tick who is
-        counted, compute the row yourself and use `release`. Increments saturate at ±2^32.
+        For streams whose rows were paid for in advance. If a filter decides at each tick which
+        users count, compute the row yourself and use `release`. Increments saturate at ±2^32.
 
         Raises:
             QueryRefused: The horizon is over.
@@ -164,7 +165,7 @@ class ToeplitzCounter:
         return self.release(back @ np.array(self._added))
 
     def release(self, row: Ints) -> Floats:
-        """Take the next row's exact sum, sum_s a_(t-s) x_s; return the noised prefix sum.
+        """Release the next row's exact sum, sum_s a_(t-s) x_s; return the noised prefix sum.
 
         Raises:
             QueryRefused: The horizon is over.
@@ -198,9 +199,9 @@ class ToeplitzCounter:
         return (spread(count("tick", tick, 1, self.horizon)) * (self.sigma + 0.5)) ** 2
 
     def bound(self, beta: float, tick: int | None = None) -> float:
-        """Return ±m, in steps of x, that the prefix at `tick`, or every prefix (None), keeps to.
+        """Return ±m, in steps of x, for the prefix at `tick`, or for every prefix (None).
 
-        With probability at least 1 - beta, for all d coordinates at once.
+        It holds with probability at least 1 - beta, for all d coordinates at once.
         """
         last = self.horizon if tick is None else count("tick", tick, 1, self.horizon)
         answers = self.horizon if tick is None else 1

@@ -7,11 +7,11 @@ being the lowest bit of t, plus exact Gaussian noise. The prefix sum up to t is 
 prefix sum up to t - low(t): one node for each bit of t that is 1. Everything after the nodes is
 post-processing.
 
-**Price** (add/remove one user). Each tick is an ordinary linear query, q_t(X_i) = what user i
-contributed in (t - low(t), t], so Algorithm 2 covers it with no new theorem: the user is charged
-||q_t(X_i)||² / (2 sigma²) at tick t (Feldman & Zrnic 2021, Example 2.6). What a user contributes
-once, x at tick s, lies in the nodes s, s + low(s), … <= T: at most floor(log2 T) + 1 of them, in
-total `count_nodes(s)` · ||x||², instead of T - s + 1 if every prefix were noised on its own.
+**Price** (add/remove one user). Each tick is an ordinary linear query, q_t(X_i) = user i's
+contributions in (t - low(t), t], so Algorithm 2 covers it with no new theorem: the user is charged
+||q_t(X_i)||² / (2 sigma²) at tick t (Feldman & Zrnic 2021, Example 2.6). A single contribution, x
+at tick s, lies in the nodes s, s + low(s), … <= T: at most floor(log2 T) + 1 of them, in total
+`count_nodes(s)` · ||x||², instead of T - s + 1 if every prefix were noised separately.
 
 **Error.** The prefix at t has ones(t) independent noises: a Gaussian of variance ones(t) sigma²,
 and at most half a lattice step a node for the rounding. All prefixes at once: Šidák's inequality,
@@ -20,7 +20,7 @@ as the Gaussians are jointly normal.
 **Memory.** One noised prefix and one exact node for each bit of T: O(d log T).
 
 Sources: Dwork, Naor, Pitassi & Rothblum (2010); Chan, Shi & Song (2011), whose counter has the same
-nodes but charges also for those that no prefix uses; the layout is Fenwick's (1994).
+nodes but also charges for nodes that no prefix uses; the layout is Fenwick's (1994).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def window(tick: int) -> tuple[int, int]:
 
 
 def count_nodes(ticks: Ints, horizon: int) -> Ints:
-    """Return in how many of the nodes 1..horizon a contribution at each tick lies.
+    """Return the number of nodes in 1..horizon that contain a contribution at each tick.
 
     Example:
         >>> count_nodes(np.arange(1, 9), horizon=8).tolist()
@@ -65,10 +65,10 @@ def count_nodes(ticks: Ints, horizon: int) -> Ints:
 
 
 def squared_norms(users: Ints, ticks: Ints, values: Ints, horizon: int) -> tuple[Ints, Ints]:
-    """Return what each user's contributions add up to, over all nodes: sum_t ||q_t(X_i)||².
+    """Return the sum of each user's squared contributions over all nodes: sum_t ||q_t(X_i)||².
 
     Args:
-        users, ticks, values: One row a contribution: whose, when, how much (lattice steps).
+        users, ticks, values: One row per contribution: user, tick, value (lattice steps).
         horizon: T.
 
     Returns:
@@ -95,7 +95,7 @@ def squared_norms(users: Ints, ticks: Ints, values: Ints, horizon: int) -> tuple
 
 
 def _spread(ticks: Ints, horizon: int) -> tuple[Ints, Ints]:
-    """Return (row, node) for every node that a row's tick lies in."""
+    """Return (row, node) for every node that contains a row's tick."""
     horizon = count("horizon", horizon, 1, MAX_HORIZON)
     nodes = whole_numbers("a tick", ticks, 1, horizon)
     rows, found = np.arange(len(nodes)), []
@@ -112,7 +112,7 @@ class TreeCounter:
     """Prefix sums of a stream of integer vectors, noised; see the module for price and error.
 
     Args:
-        horizon: T, how many ticks it serves, 1 to 2^31; public.
+        horizon: T, the number of ticks, 1 to 2^31; public.
         sigma: Standard deviation of each node's noise, in lattice steps.
         coordinates: d, the length of each vector.
         entropy: Private only when unpredictable, as the default is.
@@ -135,21 +135,21 @@ class TreeCounter:
         self.sigma = in_range("sigma", sigma, MIN_SIGMA, MAX_SIGMA)
         self.coordinates = count("coordinates", coordinates, 1, 2**31)
         self.tick = 0
-        self._added = 0  # ticks that came by `add`
+        self._added = 0  # ticks that came through `add`
         self._entropy = entropy
         self._exact: dict[int, Ints] = {}  # low bit of the node: its exact sum
         self._prefix: dict[int, Ints] = {}  # low bit of t: the noised prefix up to t
 
     @property
     def max_nodes(self) -> int:
-        """The most nodes that one contribution can lie in: floor(log2 T) + 1."""
+        """The largest number of nodes with one contribution: floor(log2 T) + 1."""
         return self.horizon.bit_length()
 
     def add(self, increment: Ints) -> Ints:
-        """Take the next tick's exact sum and return the noised prefix sum, int64 of shape (d,).
+        """Add the next tick's exact sum and return the noised prefix sum, int64 of shape (d,).
 
-        For streams whose nodes were paid for in advance, by `squared_norms`. Where a filter decides
-        tick by tick who is counted, compute the node yourself and use `release`.
+        For streams whose nodes were paid for in advance, by `squared_norms`. If a filter decides at
+        each tick which users count, compute the node yourself and use `release`.
 
         Raises:
             QueryRefused: The horizon is over.
@@ -170,7 +170,7 @@ class TreeCounter:
         return prefix
 
     def release(self, node: Ints) -> Ints:
-        """Take the next node's exact sum, over `window(tick + 1)`; return the noised prefix sum.
+        """Release the next node's exact sum, over `window(tick + 1)`; return the noised prefix sum.
 
         Raises:
             QueryRefused: The horizon is over.
@@ -207,9 +207,9 @@ class TreeCounter:
         return self._ones(tick) * (self.sigma + 0.5) ** 2
 
     def bound(self, beta: float, tick: int | None = None) -> float:
-        """Return ±m that the prefix at `tick`, or every prefix (None), keeps to.
+        """Return ±m for the prefix at `tick`, or for every prefix (None).
 
-        With probability at least 1 - beta, for all d coordinates at once.
+        It holds with probability at least 1 - beta, for all d coordinates at once.
         """
         if tick is not None:
             ones, answers = self._ones(tick), 1
@@ -223,5 +223,5 @@ class TreeCounter:
 
 
 def _most_ones(horizon: int) -> int:
-    """The most one bits of any t <= horizon: floor(log2(horizon + 1))."""
+    """Return the largest number of one bits of any t <= horizon: floor(log2(horizon + 1))."""
     return (horizon + 1).bit_length() - 1

@@ -1,1 +1,1 @@
-"""Filters, odometers and models of the papers that are not on the way of a question."""
+"""Filters, odometers and models of the papers that answers do not need."""

@@ -1,27 +1,27 @@
-"""Lipschitz analyses: questions that are no sums, charged by how far one user can move the answer.
+"""Lipschitz analyses: questions that are not sums, charged by one user's largest effect on them.
 
 See docs/theorems/lipschitz.md.
 
 **Statement** (Feldman & Zrnic 2021, Example 2.7). Let g(x_1, …, x_n) be L_i-Lipschitz in x_i, in
-the Euclidean norm, and let a user who is not there count as the origin. Then g(q(X_1), …, q(X_n)) +
+the Euclidean norm, and let an absent user count as the origin. Then g(q(X_1), …, q(X_n)) +
 N(0, sigma² I) is L_i² ||q(X_i)||² / (2 sigma²)-zCDP for user i (add/remove one user). So Algorithm
 2 applies: user i is active while the charges L_i² ||q(X_i)||² fit; the others are put at the
 origin, and g is evaluated on the rest.
 
-**What one user can move, all told.** Charged is the distance between the *released lattice points*
-with and without the user. Each q(X_i) is put on a lattice of step h, exactly. g is evaluated to
-within `analysis.error`, whatever the data, and rounded to the answer's lattice of step g, which
-moves each coordinate by g/2 at most. With d' coordinates the points differ by at most
+**One user's effect.** The charge is the distance between the *released lattice points* with and
+without the user. Each q(X_i) is put on a lattice of step h, exactly. g is evaluated to within
+`analysis.error`, whatever the data, and rounded to the answer's lattice of step g, which moves each
+coordinate by at most g/2. With d' coordinates the points differ by at most
 
     L_i h sqrt(S_i) + e,    S_i = ||q(X_i)||² / h²,    e = g sqrt(d') + 2 error,
 
-and also by at most reach_i + e, where the analysis proves that nobody moves g further than that.
-The charge is the square of the smaller, in integers, rounded up. Who has S_i = 0 is not evaluated
-at all: the answer is then the same to the last bit, and the charge is 0. Exact Gaussian noise is
-added to the integers, so the stream stays kappa-zCDP and mu-GDP (`sparseq.store.store`).
+and also by at most reach_i + e, if the analysis proves that nobody moves g further than that. The
+charge is the square of the smaller bound, in integers, rounded up. A user with S_i = 0 is not
+evaluated at all: the answer is then the same to the last bit, and the charge is 0. Exact Gaussian
+noise is added to the integers, so the stream stays kappa-zCDP and mu-GDP (`sparseq.store.store`).
 
-`WeightedMean` is exact; `SmoothedMedian` shows what else fits. Your own analysis is a class with
-the members of `Analysis`, and a proof.
+`WeightedMean` is exact; `SmoothedMedian` is another example. Your own analysis is a class with the
+members of `Analysis`, and a proof.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.accounting._numbers import count, in_range
+from sparseq.answers.answer import Answer
 from sparseq.base.errors import QueryRefused
-from sparseq.engine.contributions import Ints, as_arrow, triplet_query
+from sparseq.engine.contribution_tables import as_arrow, triplet_query
+from sparseq.engine.reduction import Ints
 from sparseq.papers.lipschitz import Analysis, lipschitz_contributions
-from sparseq.sql.plan import Options
-from sparseq.store.answer import Answer
+from sparseq.question.plan import Options
 from sparseq.store.store import Store
 
 Floats = NDArray[np.float64]
@@ -56,10 +57,10 @@ class WeightedMean:
 
     Args:
         dimension: d.
-        total: What the weights of all users are taken to add up to, a public whole number. A wrong
-            one scales the answer, and never costs privacy.
+        total: Assumed sum of the weights of all users, a public whole number. A wrong one scales
+            the answer, and never costs privacy.
         weights: Whole numbers, 1 to 2^20, by user; 1 for a user not in it. Public: they must not
-            come from the data.
+            depend on the data.
 
     Example:
         >>> mean = WeightedMean(1, total=10, weights={"a": 3})
@@ -107,13 +108,13 @@ class WeightedMean:
 
 @dataclass(frozen=True)
 class SmoothedMedian:
-    """A geometric median: few far-away users hardly move it, however far away they are.
+    """A geometric median: a few distant users hardly move it, however distant they are.
 
         g(x) = argmin_v  pull/2 ||v||² + (1/population) sum_i r(x_i) f(v - x_i),
         f(u) = sqrt(||u||² + smoothing²),    r(x) = min(1, ||x||/near).
 
-    f is the distance, smoothed; r lets users near the origin count less, and those at it not at
-    all; the pull makes the minimum unique and steady, and draws it towards the origin.
+    f is the distance, smoothed; r lets users near the origin count less, and users at the origin
+    not at all; the pull makes the minimum unique and stable, and draws it towards the origin.
 
     **L = (1/near + 1/smoothing) / (population pull).** Proof. The objective is pull-strongly
     convex; F(v; x), its gradient, has (F(v; x) - F(v'; x))·(v - v') >= pull ||v - v'||². With v, v'
@@ -121,7 +122,7 @@ class SmoothedMedian:
     v'|| <= ||F(v'; x) - F(v'; x')||. That is 1/population times the change of r(x_i) f'(v' - x_i),
     where ||f'|| < 1 and f' is 1/smoothing-Lipschitz, r <= 1 and r is 1/near-Lipschitz.
 
-    **reach = 1 / (population pull)**: for x_i' = 0, r(x_i') = 0, and ||r f'|| < 1 is all that goes.
+    **reach = 1 / (population pull)**: for x_i' = 0, r(x_i') = 0, and only ||r f'|| < 1 is lost.
 
     **error = 2^-16 reach.** By the same inequality ||v - g|| <= ||F(v)||/pull for every v. The
     solver stops only when the *computed* ||F(v)|| plus its own rounding, (d + 20) 2^-53 (sum_i r_i
@@ -130,9 +131,9 @@ class SmoothedMedian:
 
     Args:
         dimension: d, 1 to 48.
-        population: A public whole number, about how many users there are.
+        population: A public whole number, the approximate number of users.
         near, smoothing, pull: Positive, public; near and smoothing in the vectors' unit, pull in
-            one over it. A tenth of the vectors' spread, and one over it, are a start.
+            its inverse. A tenth of the vectors' spread, and its inverse, are a good start.
 
     Example:
         >>> median = SmoothedMedian(1, population=4, near=0.1, smoothing=0.1, pull=0.01)
@@ -194,7 +195,7 @@ class SmoothedMedian:
     def _look(self, x: Floats, counts: Floats, v: Floats) -> tuple[float, Floats, Floats]:
         """Return ||F(v)|| with its rounding, and two steps: Newton's, and a safe one.
 
-        The safe one goes to the minimum of a quadratic that lies above the objective (Weiszfeld).
+        The safe one leads to the minimum of a quadratic above the objective (Weiszfeld).
         """
         away = v - x
         f = np.sqrt((away * away).sum(axis=1) + self.smoothing**2)
@@ -226,13 +227,13 @@ def ask_lipschitz(
     """Answer g(q(X_1), …, q(X_n)), one step of the store's stream (see the module).
 
     Args:
-        store: Whose users, budgets and journal.
-        contributions: Arrow table (or what makes one) of user, coordinate, value: q(X_i) by rows,
-            each computed from its own user's data and public facts alone.
-        analysis: g, and what is proven about it.
-        label: What is asked, public.
+        store: Store with the users, budgets and journal.
+        contributions: Arrow table (or an object that converts to one) of user, coordinate, value:
+            q(X_i) by rows, each computed from its own user's data and public facts alone.
+        analysis: g, and its proven bounds.
+        label: Public text of the question.
         scale: Norm of a full q(X_i), public; the noise is L · scale · sigma_0, or reach · sigma_0
-            where that is less.
+            if that is less.
         sigma, accuracy, confidence, request_id: See `Store.sql`; in the unit of the answer.
 
     Raises:

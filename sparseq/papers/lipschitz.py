@@ -1,9 +1,10 @@
-"""The move of a Lipschitz analysis by each user, in integers; and the analysis's answer.
+"""The effect of each user on a Lipschitz analysis, in integers; and the analysis's answer.
 
 See docs/theorems/lipschitz.md.
 
-`sparseq.papers.analyses` has the statement, the proof and the analyses; this is what a plan needs
-of them: contributions whose norms are the moves, and whose sum is a function of who is in.
+`sparseq.papers.analyses` has the statement, the proof and the analyses; this module is their
+interface to a plan: contributions whose norms are the effects, and whose sum depends on the set of
+active users.
 """
 
 from __future__ import annotations
@@ -17,30 +18,22 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from sparseq.engine.contributions import (
-    NORM_LIMIT,
-    Contributions,
-    Index,
-    Ints,
-    Reduction,
-    Runs,
-    quantise,
-    reduce,
-)
-from sparseq.sql.plan import Plan
+from sparseq.engine.contributions import Contributions
+from sparseq.engine.reduction import NORM_LIMIT, Index, Ints, Reduction, Runs, quantise, reduce
+from sparseq.question.plan import Plan
 from sparseq.store.backend import Backend
 
 _FINE = 40  # constants are rounded up to multiples of 2^-40 lattice steps
 
 
 class Analysis(Protocol):
-    """A function g of everybody's vectors, with what has been proven about it.
+    """A function g of all users' vectors, with its proven bounds.
 
     Attributes:
         inputs: d, the length of a user's vector.
         outputs: d', the length of the answer.
         weights: Public whole numbers, 1 to 2^20, by user; 1 for a user not in it.
-        error: ||computed g - g||, at most, whatever the data: public.
+        error: Bound on ||computed g - g||, whatever the data: public.
     """
 
     @property
@@ -60,7 +53,7 @@ class Analysis(Protocol):
         ...
 
     def reach(self, weight: int) -> Fraction | None:
-        """Return how far such a user can move g by leaving, at most; None: no such bound."""
+        """Return the most that such a user can move g by leaving; None: no such bound."""
         ...
 
     def evaluate(self, vectors: Ints, step: float, weights: Ints) -> list[Fraction]:
@@ -69,17 +62,17 @@ class Analysis(Protocol):
 
 
 class SetFunction(Contributions):
-    """Contributions whose sum is a function of who is in: `pull` evaluates g without some users."""
+    """Contributions whose sum depends on the active users: `pull` evaluates g without some."""
 
     def without(self, dropped: Index) -> list[Ints]:
-        """Return g over everybody but `dropped`, on the answer's lattice."""
+        """Return g over all users except `dropped`, on the answer's lattice."""
         return self.pull(dropped)
 
 
 def lipschitz_contributions(
     backend: Backend, table: pa.Table, analysis: Analysis, plan: Plan
 ) -> SetFunction:
-    """Return what everybody can move the answer by, and the answer as a function of who is in."""
+    """Return each user's largest effect on the answer, and the answer by active users."""
     granularity = Fraction(plan.noise[0].granularity)
     heaviest = max([1, *analysis.weights.values()])
     step = _power_of_two_below(granularity / analysis.lipschitz(heaviest))
@@ -114,7 +107,7 @@ def mover(analysis: Analysis, step: float, granularity: Fraction) -> Callable[[i
 
     @cache
     def constants(weight: int) -> tuple[int, int, int]:
-        """Of (A sqrt(S) + e)² = A² S + e² + sqrt(4 A² e² S), and what it saturates at."""
+        """Return the constants of (A sqrt(S) + e)² = A² S + e² + sqrt(4 A² e² S), and its limit."""
         slope = _fine(analysis.lipschitz(weight) * Fraction(step) / granularity)
         most = NORM_LIMIT << 2 * _FINE
         reach = analysis.reach(weight)
@@ -147,7 +140,7 @@ def _power_of_two_below(x: Fraction) -> float:
 
 
 def _dense(owners: Index, users: Index, coordinates: Index, cells: Index, size: int) -> Ints:
-    """Return the vectors of `owners` (ascending), one a row, exact."""
+    """Return the vectors of `owners` (ascending), one per row, exact."""
     vectors = np.zeros((len(owners), size), np.int64)
     mine = np.isin(users, owners)
     place = np.searchsorted(owners, users[mine])
@@ -156,7 +149,7 @@ def _dense(owners: Index, users: Index, coordinates: Index, cells: Index, size: 
 
 
 def _weights_of(backend: Backend, owners: Index, weights: Mapping[Any, int]) -> Ints:
-    """Return the weight of each of `owners`; of users without an account nothing is said."""
+    """Return the weight of each of `owners`; weights of users without an account are ignored."""
     found = np.ones(len(owners), np.int64)
     if not weights or not len(owners):
         return found

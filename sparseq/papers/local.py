@@ -1,22 +1,21 @@
-"""The local model: every person's device holds its own data, its own filter and its own noise.
+"""The local model: every person's device has its own data, its own filter and its own noise.
 
 See docs/theorems/local-model.md.
 
 **Statement** (Feldman & Zrnic 2021, Remark 4.6). Whether user i is active depends on i's own data
-and on what was released, so user i can decide it alone. A client answers each broadcast query q_t
-with q_t(X_i) + N(0, sigma_t² I) while its charges ||q_t(X_i)||² (sigma_0 / sigma_t)² add up to no
-more than norm_budget, and otherwise with the noise alone: its answers never tell whether it has
-halted.
+and on releases, so user i can decide it alone. A client answers each broadcast query q_t with
+q_t(X_i) + N(0, sigma_t² I) while its charges ||q_t(X_i)||² (sigma_0 / sigma_t)² add up to at most
+norm_budget, and otherwise with the noise alone: its answers never reveal whether it has halted.
 
-**Guarantee.** Everything that one client ever sends, to whomever, is kappa-zCDP for its user,
+**Guarantee.** Everything that one client ever sends, to any receiver, is kappa-zCDP for its user,
 against a client that holds no data (add/remove one user: Theorem 4.5 with a data set of one; also
 mu-GDP with mu = sqrt(2 kappa)). Nobody is trusted: not the aggregator, not the other clients.
-Between any two data of the user's it is 4 kappa-zCDP (zCDP grows by the square along a chain of
-two, X - no data - X'; Bun & Steinke 2016). It is the guarantee of the central
-store at the same kappa, by the same integer arithmetic.
+Between any two data sets of the user it is 4 kappa-zCDP (zCDP grows by the square along a chain of
+two, X - no data - X'; Bun & Steinke 2016). It is the guarantee of the central store at the same
+kappa, by the same integer arithmetic.
 
-**What it costs.** The sum of n answers has n independent noises: standard deviation sqrt(n) sigma_t
-where the central store has sigma_t.
+**Cost.** The sum of n answers has n independent noises: standard deviation sqrt(n) sigma_t instead
+of sigma_t in the central store.
 """
 
 from __future__ import annotations
@@ -41,10 +40,11 @@ from sparseq.accounting import (
 from sparseq.accounting._numbers import count, in_range
 from sparseq.base.defaults import BETA
 from sparseq.base.errors import ParameterError
-from sparseq.engine.contributions import Index, Ints, Runs, quantise, reduce
+from sparseq.engine.reduction import Index, Ints, Runs, quantise, reduce
 from sparseq.ledger.accounts import Accounts
 from sparseq.mechanisms import SYSTEM_ENTROPY, Entropy, rounded_gaussian
-from sparseq.stream.release_charges import Bill, charges_of, rounded_up
+from sparseq.stream.charge_amounts import charges_of, rounded_up
+from sparseq.stream.release_charges import Bill
 
 Floats = NDArray[np.float64]
 
@@ -53,7 +53,7 @@ _LATTICE_BITS = 20
 
 @dataclass(frozen=True)
 class Broadcast:
-    """A query as it is sent to every client: all of it public.
+    """A query as it is sent to every client: public.
 
     Args:
         question: Maps one person's data to a vector of `coordinates` numbers.
@@ -114,10 +114,10 @@ class Clients:
     a batch of one.
 
     Args:
-        data: One person's data each; None for a person who is not there. Where the question fails
-            on it, the answer is noise alone.
+        data: One entry per person; None for an absent person. If the question fails on a person's
+            data, the answer is noise alone.
         budget: kappa and norm_budget, of each client.
-        halt: A client that would once have overdrawn never uses its data again (the variant of
+        halt: A client that could not pay once never uses its data again (the variant of
             Corollary 4.7); otherwise it may take part in a later, cheaper query (Algorithm 2).
         entropy: Private only when unpredictable, as the default is.
 
@@ -146,7 +146,7 @@ class Clients:
     def answer(self, query: Broadcast) -> Ints:
         """Return every client's noised vector, int64 (n, d), in lattice steps (Algorithm 2).
 
-        Where a client can't pay, its row is noise alone: nobody else can tell.
+        If a client can't pay, its row is noise alone: nobody else can detect it.
         """
         vectors = self._vectors(query)
         n, d = vectors.shape
@@ -161,18 +161,18 @@ class Clients:
         return vectors + noise.reshape(n, d)
 
     def _vectors(self, query: Broadcast) -> Ints:
-        """Return q(X_i) on the lattice, one a row; NaN and infinity count for nothing."""
+        """Return q(X_i) on the lattice, one per row; NaN and infinity contribute nothing."""
         vectors = np.zeros((len(self._data), query.coordinates))
         for i, data in enumerate(self._data):
             if data is not None:
-                with suppress(Exception):  # a question that fails counts for nothing: an error
-                    vectors[i] = query.vector(data)  # would tell something about the data
+                with suppress(Exception):  # a failing question contributes nothing: an error
+                    vectors[i] = query.vector(data)  # would reveal something about the data
         steps = quantise(vectors.reshape(-1), query.granularity)
         return steps.reshape(vectors.shape).astype(np.int64)
 
     @property
     def spent(self) -> Floats:
-        """Spend of each client, of norm_budget. Private: for the person's eyes only."""
+        """Spending of each client, in units of norm_budget. Private: for the person only."""
         return self._accounts.spent / UNITS_PER_NORM
 
 
@@ -216,20 +216,20 @@ class Total:
     granularity: float
 
     def bound(self, beta: float = BETA) -> float:
-        """Return the ± that all d values keep to with probability at least 1 - beta.
+        """Return the ± that contains the errors of all d values with probability 1 - beta.
 
         It is about the clients that took part with their data: exact quantile of the Gaussian sum,
-        plus half a lattice step a client.
+        plus half a lattice step per client.
         """
         rounding = self.clients * self.granularity
         return simultaneous_bound(self.sigma, len(self.values), beta, lattice_step=rounding)
 
 
 def aggregate(query: Broadcast, answers: Sequence[Ints]) -> Total:
-    """Add up the answers of all clients: what an aggregator, trusted by nobody, does.
+    """Add up the answers of all clients: the work of an aggregator that nobody has to trust.
 
     Args:
-        query: What was asked.
+        query: The query.
         answers: Arrays (any number of clients, d) of `Clients.answer`.
 
     Raises:

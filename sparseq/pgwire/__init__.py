@@ -1,17 +1,11 @@
-"""PostgreSQL's wire protocol 3.0: what psql, drivers and BI tools speak.
+"""PostgreSQL's wire protocol 3.0, for psql, drivers and BI tools.
 
-messages.py, pg_values.py                  bytes: what clients send and get
-scram.py                                   signing in
-statement_kinds.py                         what a statement says
-route.py                                   where a SELECT goes: the stream, the catalogue, nowhere
+messages.py, pg_values.py                  bytes of the clients' and the server's messages
+scram.py                                   authentication
+statement_kinds.py                         kinds of statements
+route.py                                   route of a SELECT: the stream, the catalogue, nowhere
 pg_session.py, pg_settings.py              the protocol's state machine, without sockets
-run_statement.py, commands.py, selects.py  what its statements do
-connections.py                             sockets, TLS, signing in, cancelling
+run_statement.py, commands.py, selects.py  execution of its statements
+connections.py                             sockets, TLS, authentication, cancelling
 _duckdb/                                   the catalogue: a database without people
 """
-
-from __future__ import annotations
-
-from sparseq.pgwire.connections import serve_wire
-
-__all__ = ["serve_wire"]

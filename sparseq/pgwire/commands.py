@@ -1,198 +1,22 @@
-"""Commands beside questions and look-ups: transactions, settings, cursors. None of it charges."""
+"""Commands other than SELECT: transactions, settings, cursors. None is charged."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
 
 import pyarrow as pa
 
-from sparseq.pgwire import messages
-from sparseq.pgwire.messages import (
-    FEATURE_NOT_SUPPORTED,
-    NO_CURSOR,
-    NO_STATEMENT,
-    TOO_LARGE,
-    WireError,
-)
-from sparseq.pgwire.pg_settings import REQUEST_ID, Settings
-from sparseq.pgwire.pg_values import StatementResult
+from sparseq.pgwire.client_state import FAILED, IDLE, INSIDE, KEPT, Portal, PreparedStatement, State
+from sparseq.pgwire.pg_settings import REQUEST_ID
+from sparseq.pgwire.results import StatementResult
 from sparseq.pgwire.statement_kinds import SqlStatement, StatementForm, TokenReader, change
-from sparseq.sql.plan import INTERVAL, PLAIN
-
-# -- the state of one client: its transaction, settings, prepared statements, portals --------------
-
-IDLE, INSIDE, FAILED = b"I", b"T", b"E"
-MOST_OPEN = 1_000
-"""PreparedStatement statements, and portals, that one client may have."""
-_PROGRAMS = (
-    *("apache superset", "dbt", "ibis", "looker", "metabase", "microsoft power bi", "mashup"),
-    *("npgsql", "postgresql jdbc driver", "sqlalchemy", "superset", "tableau"),
-)
-"""Beginnings of `application_name` of programs that lay out columns for those they asked for."""
-_FIRST, _FIRST_SAID = 8, ("set timezone = utc", "show standard_conforming_strings")
-"""Statements, among the first of a connection, that ibis sends; SQLAlchemy (Superset is one)."""
-
-
-@dataclass(frozen=True)
-class PreparedStatement:
-    """A prepared statement, and the types of its parameters."""
-
-    statement: SqlStatement
-    types: tuple[int, ...]
-
-
-@dataclass
-class Portal:
-    """A statement with its values, and how far its rows were taken.
-
-    Attributes:
-        statement: With the values written out.
-        formats: Of its columns.
-        hold: It outlives its transaction.
-        schema: What was described, once it was.
-        result: What came of it, once it ran.
-        at: Rows that were taken.
-    """
-
-    statement: SqlStatement
-    formats: Sequence[int] = ()
-    hold: bool = False
-    schema: pa.Schema | None = None
-    result: StatementResult | None = None
-    at: int = 0
-
-    def take(self, count: int | None) -> tuple[pa.Table, bool]:
-        """Return up to so many of its next rows, and whether the count was reached."""
-        assert self.result is not None
-        assert self.result.table is not None
-        left = self.result.table.num_rows - self.at
-        taken = left if count is None else min(left, max(count, 0))
-        part = self.result.table.slice(self.at, taken)
-        self.at += taken
-        return part, count is not None and taken == count
-
-
-@dataclass
-class State:
-    """Of one session.
-
-    Attributes:
-        settings: See `Settings`.
-        status: IDLE, INSIDE a transaction, or in one that FAILED.
-        prepared, portals: By name; "" is the unnamed one.
-        notices: To be sent before what comes next.
-        savepoints: Their names, the newest last.
-        asked: Questions that were answered in this transaction.
-        finds_by_place: Its client takes columns by their place, or checks how many there are.
-    """
-
-    settings: Settings
-    status: bytes = IDLE
-    prepared: dict[str, PreparedStatement] = field(default_factory=dict)
-    portals: dict[str, Portal] = field(default_factory=dict)
-    notices: list[bytes] = field(default_factory=list)
-    savepoints: list[str] = field(default_factory=list)
-    asked: int = 0
-    finds_by_place: bool = False
-    _heard: int = 0
-
-    @property
-    def columns(self) -> str:
-        """The columns that answers are shown with: as was set, else as its client needs them.
-
-        Clients that describe statements before they run them, and programs that lay out columns
-        for those they asked for, have the SELECT's own; people and scripts have intervals too.
-        """
-        chosen, named = self.settings.options().columns, self.settings.show("application_name")[1]
-        laid_out = self.finds_by_place or named.lower().startswith(_PROGRAMS)
-        return chosen or (PLAIN if laid_out else INTERVAL)
-
-    def hear(self, text: str) -> None:
-        """Tell by its first statements whether a driver is one that lays out columns."""
-        self._heard += 1
-        if self._heard <= _FIRST and text.strip().rstrip(";").lower() in _FIRST_SAID:
-            self.finds_by_place = True
-
-    def notice(self, message: str, hint: str = "", code: str = "00000") -> None:
-        """Send a notice; of a code that warns, a warning."""
-        severity = "NOTICE" if code == "00000" else "WARNING"
-        self.notices.append(messages.notice(message, hint, code=code, severity=severity))
-
-    def statement(self, name: str) -> PreparedStatement:
-        """Return a prepared statement.
-
-        Raises:
-            WireError: There is none of this name.
-        """
-        if name not in self.prepared:
-            said = f'prepared statement "{name}" does not exist'
-            raise WireError(NO_STATEMENT, said if name else "unnamed " + said.replace(' ""', ""))
-        return self.prepared[name]
-
-    def portal(self, name: str, cursor: bool = False) -> Portal:
-        """Return a portal.
-
-        Raises:
-            WireError: There is none of this name.
-        """
-        if name not in self.portals:
-            raise WireError(
-                NO_CURSOR, f'{"cursor" if cursor else "portal"} "{name}" does not exist'
-            )
-        return self.portals[name]
-
-    def prepare(self, name: str, prepared: PreparedStatement) -> None:
-        """Keep a prepared statement; the unnamed one is replaced.
-
-        Raises:
-            WireError: The name is taken, or there are too many.
-        """
-        if name and name in self.prepared:
-            raise WireError("42P05", f'prepared statement "{name}" already exists')
-        if len(self.prepared) >= MOST_OPEN:
-            raise WireError(TOO_LARGE, f"{MOST_OPEN:,} statements are prepared", "DEALLOCATE ALL")
-        self.prepared[name] = prepared
-
-    def open(self, name: str, portal: Portal, cursor: bool = False) -> None:
-        """Keep a portal; the unnamed one is replaced.
-
-        Raises:
-            WireError: The name is taken, or there are too many.
-        """
-        if name and name in self.portals:
-            raise WireError("42P03", f'{"cursor" if cursor else "portal"} "{name}" already exists')
-        if len(self.portals) >= MOST_OPEN:
-            raise WireError(TOO_LARGE, f"{MOST_OPEN:,} cursors are open", "CLOSE ALL")
-        self.portals[name] = portal
-
-    def begin(self) -> None:
-        """A transaction begins."""
-        self.status, self.asked = INSIDE, 0
-        self.settings.begin()
-
-    def end(self, committed: bool) -> None:
-        """The transaction ends, and with it its portals."""
-        self.status = IDLE
-        self.settings.end(committed)
-        self.savepoints.clear()
-        self.portals = {n: p for n, p in self.portals.items() if p.hold and committed}
-
-    def series_ends(self) -> None:
-        """Sync: outside of a transaction, what was bound goes."""
-        if self.status == IDLE:
-            self.portals = {n: p for n, p in self.portals.items() if p.hold}
-
-
-# -- commands beside questions and look-ups --------------------------------------------------------
-
-KEPT = "answers that were given stay released, and what they cost stays charged"
+from sparseq.pgwire.wire_errors import FEATURE_NOT_SUPPORTED, WireError
 
 
 def transaction(statement: SqlStatement, state: State) -> StatementResult:
-    """BEGIN, COMMIT, ROLLBACK, SAVEPOINT and their like.
+    """Run BEGIN, COMMIT, ROLLBACK, SAVEPOINT and similar commands.
 
-    An answer can't be taken back: ROLLBACK undoes settings, and no charge.
+    An answer can't be taken back: ROLLBACK undoes settings, but no charge.
     """
     reader, word = TokenReader(statement), statement.word
     match word:
@@ -244,7 +68,7 @@ def _savepoint(state: State, name: str) -> int:
 
 
 def run_setting(statement: SqlStatement, state: State) -> StatementResult:
-    """SET, RESET, SHOW, DISCARD."""
+    """Run SET, RESET, SHOW and DISCARD."""
     reader, word = TokenReader(statement), statement.word
     if word == "SHOW":
         return StatementResult("SHOW", _shown(_setting_name(reader), state))
@@ -308,11 +132,11 @@ def shown_schema(statement: SqlStatement, state: State) -> pa.Schema | None:
 
 
 def prepare(statement: SqlStatement, state: State, types: Callable[[str], int]) -> StatementResult:
-    """PREPARE name (types) AS statement, and DEALLOCATE.
+    """Run PREPARE name (types) AS statement, and DEALLOCATE.
 
     Args:
-        statement, state: What is done to what.
-        types: The number of a type's name.
+        statement, state: The command, and the state that it changes.
+        types: Returns the number of a type by its name.
     """
     reader = TokenReader(statement)
     if statement.word == "DEALLOCATE":
@@ -339,11 +163,11 @@ def prepare(statement: SqlStatement, state: State, types: Callable[[str], int]) 
 async def cursor(
     statement: SqlStatement, state: State, run: Callable[[Portal], Awaitable[None]]
 ) -> StatementResult:
-    """DECLARE, FETCH, MOVE, CLOSE.
+    """Run DECLARE, FETCH, MOVE and CLOSE.
 
     Args:
-        statement, state: What is done to what.
-        run: Has a portal have its result. A question is asked when its first row is fetched.
+        statement, state: The command, and the state that it changes.
+        run: Runs a portal. The fetch of its first row asks a question.
     """
     reader, word = TokenReader(statement), statement.word
     if word == "DECLARE":
@@ -366,7 +190,7 @@ async def cursor(
 
 
 def find_cursor(statement: SqlStatement, state: State) -> Portal:
-    """Return the cursor that a FETCH is about."""
+    """Return the cursor of a FETCH."""
     return state.portal(_fetch(TokenReader(statement))[1], cursor=True)
 
 
@@ -389,7 +213,7 @@ def _declare(reader: TokenReader, state: State) -> StatementResult:
 
 
 def _fetch(reader: TokenReader) -> tuple[int | None, str]:
-    """Read the direction of a FETCH: how many rows (None: all), and of which cursor."""
+    """Read the direction of a FETCH: the number of rows (None: all), and the cursor."""
     word = reader.accept(
         "NEXT", "FORWARD", "ALL", "FIRST", "RELATIVE", "ABSOLUTE", "PRIOR", "LAST", "BACKWARD"
     )

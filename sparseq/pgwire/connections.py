@@ -1,4 +1,4 @@
-"""Connections: start-up, TLS, signing in, cancelling, and a session each."""
+"""Connections: start-up, TLS, authentication, cancellation, and one session each."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ import ssl
 from collections.abc import Mapping
 
 from sparseq.base.errors import ServerError
-from sparseq.pgwire import messages, scram
 from sparseq.pgwire import messages as m
+from sparseq.pgwire import scram, server_messages
 from sparseq.pgwire._duckdb.catalogue import Catalogue
-from sparseq.pgwire.commands import State
-from sparseq.pgwire.messages import NOT_AUTHORIZED, TOO_MANY, WireError
+from sparseq.pgwire.client_state import State
 from sparseq.pgwire.pg_session import Session
 from sparseq.pgwire.pg_settings import Settings
+from sparseq.pgwire.wire_errors import NOT_AUTHORIZED, TOO_MANY, WireError
+from sparseq.server.open_connections import AT_ONCE
 from sparseq.server.service import Service
 from sparseq.server.tokens import Principal
 
 LOG = logging.getLogger("sparseq.pgwire")
-MOST_CONNECTIONS = 2_000
 SECONDS_TO_SIGN_IN = 30.0
 SECONDS_TO_STOP = 8.0
-"""Time that clients have for the last answers once the server stops."""
+"""The time that clients have for the last answers once the server is stopping."""
 WAITING = 256
-"""Messages of a client that are read before the first of them is done."""
+"""The maximum number of a client's messages that are read in advance."""
 WAITING_BYTES = 4 << 20
-"""About so many bytes of them."""
+"""The approximate maximum of their bytes."""
 STOPPING = WireError("57P01", "the server is stopping", "try again in a minute", fatal=True)
 _READ = 1 << 16
 _NOT_SETTINGS = frozenset(("user", "database", "options", "replication"))
@@ -41,14 +41,13 @@ class Server:
 
     Args:
         service: Answers questions.
-        catalogue: What clients look around in.
-        tls: None: connections are not encrypted, so only those of this machine may come in.
+        catalogue: The catalogue for look-ups.
+        tls: None: connections are not encrypted, so only local ones are accepted.
     """
 
     def __init__(self, service: Service, catalogue: Catalogue, tls: ssl.SSLContext | None) -> None:
         self.service, self.catalogue, self.tls = service, catalogue, tls
         self.sessions: dict[tuple[int, int], Session] = {}
-        self.open = 0
         self._tasks: dict[asyncio.Task[None], Session | None] = {}
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -56,21 +55,19 @@ class Server:
         task = asyncio.current_task()
         assert task is not None
         self._tasks[task] = None
-        self.open += 1
         try:
             await _Connection(self, reader, writer).run()
         except (ConnectionError, asyncio.IncompleteReadError, TimeoutError, ssl.SSLError):
             pass
         except asyncio.CancelledError:
             with contextlib.suppress(Exception):
-                writer.write(messages.error(STOPPING))
+                writer.write(server_messages.error(STOPPING))
         finally:
-            self.open -= 1
             del self._tasks[task]
             writer.close()
 
     def enter(self, session: Session) -> tuple[int, int]:
-        """Know a session; return its process and secret, by which it is cancelled."""
+        """Add a session; return its process and secret, with which it is cancelled."""
         task = asyncio.current_task()
         assert task is not None
         self._tasks[task] = session
@@ -80,13 +77,13 @@ class Server:
         return key
 
     def cancel(self, process: int, secret: int) -> None:
-        """Cancel the statement of a session, if the secret is its own."""
+        """Cancel the statement of a session, if the secret matches."""
         found = self.sessions.get((process, secret))
         if found is not None:
             found.cancel()
 
     async def close(self) -> None:
-        """End all connections; what runs is answered first."""
+        """End all connections; running statements are answered first."""
         for session in list(self.sessions.values()):
             session.over = True
         for task, served in list(self._tasks.items()):
@@ -101,12 +98,12 @@ class Server:
 
 
 class _Waiting(asyncio.Queue[m.Message | WireError | None]):
-    """Messages that wait, until they are many or long."""
+    """A queue of messages that is bounded in number and in bytes."""
 
     held = 0
 
     def full(self) -> bool:
-        """No more fit."""
+        """True if no more fit."""
         return super().full() or self.held > WAITING_BYTES
 
     def _put(self, item: m.Message | WireError | None) -> None:
@@ -120,7 +117,7 @@ class _Waiting(asyncio.Queue[m.Message | WireError | None]):
 
 
 def _size(item: m.Message | WireError | None) -> int:
-    """Return about how many bytes a message has.
+    """Return the approximate number of bytes of a message.
 
     >>> _size(m.Bind("", "s", values=(b"abc", None)))
     3
@@ -142,16 +139,17 @@ class _Connection:
         self, server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         self._server, self._reader, self._writer = server, reader, writer
-        self._frames = m.Frames()
+        self._frames, self._file = m.Frames(), -1
         if (carrier := writer.get_extra_info("socket")) is not None:
             carrier.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            self._file = carrier.fileno()
 
     async def run(self) -> None:
         try:
             async with asyncio.timeout(SECONDS_TO_SIGN_IN):
                 begun = await self._begun()
         except WireError as error:
-            await self._send(messages.error(error))
+            await self._send(server_messages.error(error))
             return
         if begun is None:
             return
@@ -164,15 +162,15 @@ class _Connection:
             await session.greet(*key)
             await self._serve(session)
             if self._server.service.stopping.is_set():
-                await self._send(messages.error(STOPPING))
+                await self._send(server_messages.error(STOPPING))
         finally:
             del self._server.sessions[key]
             look.close()
 
-    # -- start -----------------------------------------------------------------------------------
+    # Start.
 
     async def _begun(self) -> tuple[Principal, State] | None:
-        """Return who has signed in; None: the connection was for something else."""
+        """Return the principal; None: the connection had another purpose."""
         while True:
             packet = await self._packet()
             if isinstance(packet, m.Cancel):
@@ -182,7 +180,7 @@ class _Connection:
                 return await self._signed_in(packet)
             if isinstance(packet, m.TlsRequest) and self._server.tls is not None:
                 if len(self._frames):
-                    raise WireError("08P01", "bytes came before TLS was there", fatal=True)
+                    raise WireError("08P01", "bytes came before TLS was established", fatal=True)
                 await self._send(b"S")
                 await self._writer.start_tls(self._server.tls)
             else:
@@ -191,15 +189,15 @@ class _Connection:
     async def _signed_in(self, startup: m.Startup) -> tuple[Principal, State]:
         if self._server.tls is not None and self._writer.get_extra_info("ssl_object") is None:
             raise WireError(
-                NOT_AUTHORIZED, "this server takes TLS only", "sslmode=require", fatal=True
+                NOT_AUTHORIZED, "this server accepts only TLS", "sslmode=require", fatal=True
             )
-        if self._server.open > MOST_CONNECTIONS:
-            raise WireError(TOO_MANY, f"{MOST_CONNECTIONS:,} clients are connected", fatal=True)
         ours = [n for n in startup.parameters if n.startswith("_pq_.")]
         if startup.minor or ours:
-            await self._send(messages.negotiate(ours))
+            await self._send(server_messages.negotiate(ours))
         name = startup.parameters.get("user", "")
         who = await self._authenticate(name)
+        if not self._server.service.connections.hold(self._file):
+            raise WireError(TOO_MANY, "too many clients are connected", "close some", fatal=True)
         wanted = startup.parameters.get("database") or name
         if wanted != self._server.service.name:
             raise WireError(
@@ -215,22 +213,22 @@ class _Connection:
             settings.start_with(_said(startup.parameters))
         except WireError as error:
             raise WireError(error.code, error.message, error.hint, fatal=True) from None
-        await self._send(messages.AUTHENTICATED)
+        await self._send(server_messages.AUTHENTICATED)
         return who, State(settings)
 
     async def _authenticate(self, name: str) -> Principal:
-        """SCRAM; an unknown name goes the same way, and nothing fits it."""
-        await self._send(messages.sasl(10, scram.MECHANISM.encode() + b"\0\0"))
+        """Authenticate by SCRAM; an unknown name takes the same path, and no token matches it."""
+        await self._send(server_messages.sasl(10, scram.MECHANISM.encode() + b"\0\0"))
         nonce = base64.b64encode(secrets.token_bytes(18)).decode()
         exchange = scram.Exchange(self._server.service.tokens.verifier(name), nonce)
         first = exchange.opened(scram.mechanism_and_first(await self._sasl()))
-        await self._send(messages.sasl(11, first))
+        await self._send(server_messages.sasl(11, first))
         last = exchange.closed(await self._sasl())
         peer = str((self._writer.get_extra_info("peername") or ("",))[0])
         with contextlib.suppress(ServerError):  # revoked meanwhile
             if last is not None:
                 who = self._server.service.named(name, f"postgresql {peer}")
-                await self._send(messages.sasl(12, last))
+                await self._send(server_messages.sasl(12, last))
                 return who
         try:
             await self._server.service.write(self._server.service.door.wrong, "postgresql", peer)
@@ -257,10 +255,10 @@ class _Connection:
             raise ConnectionError
         self._frames.feed(data)
 
-    # -- after -----------------------------------------------------------------------------------
+    # After the start.
 
     async def _serve(self, session: Session) -> None:
-        """Read messages and do what they say; a client that goes is noticed while it waits."""
+        """Read and handle messages; a client that disconnects is noticed while it waits."""
         waiting = _Waiting(WAITING)
         reading = asyncio.ensure_future(self._listen(waiting, session))
         try:
@@ -297,7 +295,7 @@ class _Connection:
 
 
 def _said(parameters: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of a start-up packet, those in its `options` as well."""
+    """Return the settings of a start-up packet, including those in its `options`."""
     found = {n: v for n, v in parameters.items() if n not in _NOT_SETTINGS and n[:5] != "_pq_."}
     words = parameters.get("options", "").replace("\\ ", "\0").split()
     for word in words:
@@ -310,18 +308,22 @@ def _said(parameters: Mapping[str, str]) -> dict[str, str]:
 async def serve_wire(
     service: Service, listening: socket.socket, tls: ssl.SSLContext | None = None
 ) -> None:
-    """Serve PostgreSQL's protocol until the service stops; then what runs is answered, and no more.
+    """Serve PostgreSQL's protocol until the service stops; then only running statements are
+    answered.
 
     Args:
         service: Answers questions.
-        listening: Whoever connects there waits until the catalogue is made; closed in the end.
-        tls: Certificate and key; whoever calls knows that it can do without.
+        listening: The listening socket; clients wait until the catalogue is made. It is closed at
+            the end.
+        tls: Certificate and key; without them, the caller has checked that none are needed.
     """
     catalogue = await asyncio.to_thread(
         Catalogue, service.catalog, service.name, service.public_rows
     )
     server = Server(service, catalogue, tls)
-    listener = await asyncio.start_server(server.connected, sock=listening, limit=_READ)
+    listener = await asyncio.start_server(
+        server.connected, sock=listening, limit=_READ, backlog=AT_ONCE
+    )
     try:
         await service.stopping.wait()
     finally:

@@ -1,62 +1,21 @@
-"""Messages of PostgreSQL's protocol 3.0 as bytes: cutting them out of a stream, reading, writing.
+"""Messages of PostgreSQL's protocol 3.0 as bytes: splitting a stream, reading and writing.
 
-Pure functions over bytes; no sockets. Whatever bytes come in, nothing but `WireError` is raised.
-The protocol: PostgreSQL 15's documentation, chapter 55.
+Pure functions over bytes; no sockets. Any bytes raise `WireError` or nothing. The protocol:
+PostgreSQL 15's documentation, chapter 55.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sparseq.base.errors import SparseqError
-
-# -- errors as PostgreSQL's clients read them: an SQLSTATE, a message, a hint, a position ----------
-
-PROTOCOL_VIOLATION = "08P01"
-TOO_LARGE = "54000"
-FEATURE_NOT_SUPPORTED = "0A000"
-SYNTAX_ERROR = "42601"
-INVALID_PASSWORD = "28P01"
-NOT_AUTHORIZED = "28000"
-INVALID_PARAMETER = "22023"
-READ_ONLY = "25006"
-FAILED_TRANSACTION = "25P02"
-NO_STATEMENT = "26000"
-NO_CURSOR = "34000"
-CANCELLED = "57014"
-TOO_MANY = "53300"
-SHUTTING_DOWN = "57P01"
-
-
-class WireError(SparseqError):
-    """An error with an SQLSTATE.
-
-    Attributes:
-        code: SQLSTATE, five characters.
-        position: Of the mistake in the statement, counted in characters from 1; 0: not known.
-        fatal: The connection ends with it.
-    """
-
-    def __init__(
-        self, code: str, message: str, hint: str = "", *, position: int = 0, fatal: bool = False
-    ) -> None:
-        super().__init__(message, hint)
-        self.code, self.position, self.fatal = code, position, fatal
-
-
-def bad_value(message: str) -> WireError:
-    """Return the error of a value that is none of its type."""
-    return WireError("22P02", message)
-
-
-# -- messages of PostgreSQL's protocol 3.0 as bytes ------------------------------------------------
+from sparseq.pgwire.wire_errors import PROTOCOL_VIOLATION, TOO_LARGE, WireError
 
 MOST_AT_START = 10_000
-"""Bytes of a packet before somebody has signed in."""
+"""The most bytes of a packet before authentication."""
 MOST_AFTER = 1 << 20
-"""Bytes of a message from somebody who has."""
+"""The most bytes of a message after authentication."""
 VERSION = 3 << 16
 _TLS, _GSS, _CANCEL = 80877103, 80877104, 80877102
 _HEAD = 5
@@ -64,7 +23,7 @@ _HEAD = 5
 
 @dataclass(frozen=True)
 class Startup:
-    """The first packet: who wants in, and to what. `minor` is of protocol 3.minor."""
+    """The first packet: the user and the database. `minor` is the minor version of protocol 3."""
 
     parameters: Mapping[str, str]
     minor: int = 0
@@ -72,17 +31,17 @@ class Startup:
 
 @dataclass(frozen=True)
 class TlsRequest:
-    """The client would like TLS."""
+    """The client requests TLS."""
 
 
 @dataclass(frozen=True)
 class GssRequest:
-    """The client would like GSSAPI, which there is not."""
+    """The client requests GSSAPI, which is not supported."""
 
 
 @dataclass(frozen=True)
 class Cancel:
-    """Another connection's statement is to be cancelled: its process and its secret."""
+    """A request to cancel another connection's statement, with its process and its secret."""
 
     process: int
     secret: int
@@ -100,7 +59,7 @@ class SimpleQuery:
 
 @dataclass(frozen=True)
 class Parse:
-    """P: a statement to prepare, with the types of its parameters as far as they are known."""
+    """P: a statement to prepare, with the known types of its parameters."""
 
     name: str
     text: str
@@ -109,7 +68,7 @@ class Parse:
 
 @dataclass(frozen=True)
 class Bind:
-    """B: a prepared statement with values becomes a portal. Formats: 0 text, 1 binary."""
+    """B: make a portal from a prepared statement and values. Formats: 0 text, 1 binary."""
 
     portal: str
     statement: str
@@ -120,7 +79,7 @@ class Bind:
 
 @dataclass(frozen=True)
 class Describe:
-    """D: what a statement (S) or a portal (P) returns."""
+    """D: describe the result of a statement (S) or a portal (P)."""
 
     kind: str
     name: str
@@ -136,7 +95,7 @@ class Execute:
 
 @dataclass(frozen=True)
 class Close:
-    """C: let go of a statement (S) or a portal (P)."""
+    """C: close a statement (S) or a portal (P)."""
 
     kind: str
     name: str
@@ -144,14 +103,14 @@ class Close:
 
 @dataclass(frozen=True)
 class Sasl:
-    """p: a step of authentication; which one, the server knows."""
+    """p: a step of authentication, which the server knows."""
 
     data: bytes
 
 
 @dataclass(frozen=True)
 class Flush:
-    """H: send what there is."""
+    """H: send all pending messages."""
 
 
 @dataclass(frozen=True)
@@ -161,12 +120,12 @@ class Sync:
 
 @dataclass(frozen=True)
 class Terminate:
-    """X: goodbye."""
+    """X: end of the connection."""
 
 
 @dataclass(frozen=True)
 class Copy:
-    """d, c or f: rows that a client sends. None are asked for, so they are passed over."""
+    """d, c or f: rows that a client sends. The server never requests them, so they are ignored."""
 
     kind: str
     data: bytes = b""
@@ -196,7 +155,7 @@ Message = (
 
 
 class Frames:
-    """Bytes that have come, cut into messages, however they were split on the way.
+    """A buffer that splits received bytes into messages, for any fragmentation.
 
     Example:
         >>> frames = Frames()
@@ -211,27 +170,27 @@ class Frames:
         self.most = MOST_AT_START
 
     def feed(self, data: bytes) -> None:
-        """Take in what was read."""
+        """Add received bytes."""
         self._bytes += data
 
     def __len__(self) -> int:
-        """Bytes that belong to no message yet."""
+        """Return the number of bytes that belong to no message yet."""
         return len(self._bytes)
 
     def packet(self) -> Packet | None:
-        """Return the start-up packet; None: it is not all there.
+        """Return the start-up packet; None: it is incomplete.
 
         Raises:
-            WireError: It is none.
+            WireError: The bytes are no such message.
         """
         body = self._cut(0)
         return None if body is None else read_packet(body)
 
     def messages(self) -> Iterator[Message]:
-        """Yield the messages that are all there.
+        """Yield the complete messages.
 
         Raises:
-            WireError: One of them is none; what follows it can still be read.
+            WireError: A message is invalid; later messages can still be read.
         """
         while True:
             kind = bytes(self._bytes[:1])
@@ -298,7 +257,7 @@ def utf8(data: bytes) -> str:
     """Return bytes as text.
 
     Raises:
-        WireError: They are no UTF-8.
+        WireError: The bytes are not UTF-8.
     """
     try:
         return data.decode()
@@ -310,7 +269,7 @@ def read_packet(data: bytes) -> Packet:
     """Read a start-up packet without its length.
 
     Raises:
-        WireError: It is none.
+        WireError: The bytes are no such message.
     """
     body = _Body(data)
     code = body.number(4)
@@ -335,7 +294,7 @@ def read_message(kind: bytes, data: bytes) -> Message:
     """Read one message without its length.
 
     Raises:
-        WireError: It is none.
+        WireError: The bytes are no such message.
     """
     body = _Body(data)
     message = _read(kind, body)
@@ -390,7 +349,7 @@ def _read_bind(body: _Body) -> Bind:
 
 
 def write_packet(packet: Packet) -> bytes:
-    """Return a start-up packet as a client sends it.
+    """Return the bytes of a start-up packet from a client.
 
     Example:
         >>> write_packet(TlsRequest())
@@ -408,7 +367,7 @@ def write_packet(packet: Packet) -> bytes:
 
 
 def write_message(message: Message) -> bytes:
-    """Return a message as a client sends it.
+    """Return the bytes of a message from a client.
 
     Example:
         >>> write_message(SimpleQuery("SELECT 1"))
@@ -451,114 +410,8 @@ def _ints(format: str, numbers: Sequence[int]) -> bytes:
 def _values(values: Sequence[bytes | None]) -> bytes:
     parts = [struct.pack("!H", len(values))]
     for value in values:
-        parts.append(_NULL if value is None else struct.pack("!i", len(value)) + value)
+        parts.append(NULL if value is None else struct.pack("!i", len(value)) + value)
     return b"".join(parts)
 
 
-_NULL = struct.pack("!i", -1)
-
-
-# -- messages that the server sends, as bytes ------------------------------------------------------
-
-PARSED, BOUND, CLOSED = frame(b"1"), frame(b"2"), frame(b"3")
-NO_DATA, EMPTY, SUSPENDED = frame(b"n"), frame(b"I"), frame(b"s")
-AUTHENTICATED = frame(b"R", struct.pack("!i", 0))
-COPY_DONE = frame(b"c")
-
-
-@dataclass(frozen=True)
-class Field:
-    """A column of a result as a client sees it; `size` in bytes, -1 where it varies."""
-
-    name: str
-    oid: int
-    size: int
-
-
-def sasl(step: int, data: bytes) -> bytes:
-    """Authentication: 10 offers mechanisms, 11 goes on, 12 ends."""
-    return frame(b"R", struct.pack("!i", step) + data)
-
-
-def parameter(name: str, value: str) -> bytes:
-    """ParameterStatus: a setting that clients are told of."""
-    return frame(b"S", _safe_text(name) + _safe_text(value))
-
-
-def key(process: int, secret: int) -> bytes:
-    """BackendKeyData: what is needed to cancel."""
-    return frame(b"K", struct.pack("!ii", process, secret))
-
-
-def negotiate(options: Sequence[str]) -> bytes:
-    """NegotiateProtocolVersion: 3.0 is spoken, and none of these options."""
-    return frame(b"v", struct.pack("!ii", 0, len(options)) + b"".join(map(_safe_text, options)))
-
-
-def ready(state: bytes) -> bytes:
-    """ReadyForQuery: I idle, T in a transaction, E in one that failed."""
-    return frame(b"Z", state)
-
-
-def error(failure: WireError) -> bytes:
-    """ErrorResponse.
-
-    Example:
-        >>> error(WireError("42601", "no"))
-        b'E\\x00\\x00\\x00\\x1eSERROR\\x00VERROR\\x00C42601\\x00Mno\\x00\\x00'
-    """
-    severity = "FATAL" if failure.fatal else "ERROR"
-    return frame(b"E", _fields(severity, failure))
-
-
-def notice(message: str, hint: str = "", *, code: str = "00000", severity: str = "NOTICE") -> bytes:
-    """NoticeResponse."""
-    return frame(b"N", _fields(severity, WireError(code, message, hint)))
-
-
-def _fields(severity: str, error: WireError) -> bytes:
-    parts = [("S", severity), ("V", severity), ("C", error.code), ("M", error.message)]
-    if error.hint:
-        parts.append(("H", error.hint))
-    if error.position:
-        parts.append(("P", str(error.position)))
-    return b"".join(kind.encode() + _safe_text(text) for kind, text in parts) + b"\0"
-
-
-def parameter_types(oids: Sequence[int]) -> bytes:
-    """ParameterDescription."""
-    return frame(b"t", struct.pack(f"!H{len(oids)}i", len(oids), *oids))
-
-
-def row_description(fields: Sequence[Field], formats: Sequence[int]) -> bytes:
-    """RowDescription; one format a field."""
-    parts = [struct.pack("!H", len(fields))]
-    for field, format in zip(fields, formats, strict=True):
-        parts.append(_safe_text(field.name))
-        parts.append(struct.pack("!ihihih", 0, 0, field.oid, field.size, -1, format))
-    return frame(b"T", b"".join(parts))
-
-
-def data_row(values: Iterable[bytes | None]) -> bytes:
-    """DataRow."""
-    cells = [_NULL if v is None else struct.pack("!i", len(v)) + v for v in values]
-    return frame(b"D", struct.pack("!H", len(cells)) + b"".join(cells))
-
-
-def complete(tag: str) -> bytes:
-    """CommandComplete."""
-    return frame(b"C", _safe_text(tag))
-
-
-def copy_out(columns: int, format: int) -> bytes:
-    """CopyOutResponse: 0 text, 1 binary."""
-    return frame(b"H", struct.pack(f"!bH{columns}h", format, columns, *[format] * columns))
-
-
-def copy_data(data: bytes) -> bytes:
-    """CopyData."""
-    return frame(b"d", data)
-
-
-def _safe_text(text: str) -> bytes:
-    return text.replace("\0", "").encode(errors="replace") + b"\0"
+NULL = struct.pack("!i", -1)

@@ -1,7 +1,8 @@
-"""One client who has signed in: messages come in, replies go out. It knows no sockets.
+"""One signed-in client: messages in, replies out, without sockets.
 
-Simple and extended protocol run the same statements. An error in the extended one is followed by
-silence until Sync; an error in a transaction, by refusals until its end.
+The simple and the extended protocol run the same statements. After an error in the extended
+protocol, messages are ignored until Sync; after an error in a transaction, statements are refused
+until its end.
 """
 
 from __future__ import annotations
@@ -15,20 +16,22 @@ from typing import Any, TypeVar
 
 from sparseq.base.cancellation import Cancellation
 from sparseq.base.errors import QueryCancelError, TimedOut
-from sparseq.pgwire import messages
 from sparseq.pgwire import messages as m
-from sparseq.pgwire.commands import FAILED, INSIDE, Portal, State
-from sparseq.pgwire.messages import (
+from sparseq.pgwire import server_messages
+from sparseq.pgwire.client_state import FAILED, INSIDE, Portal, State
+from sparseq.pgwire.pg_values import parameter
+from sparseq.pgwire.results import StatementResult, copy_out, describe_rows, rows
+from sparseq.pgwire.run_statement import Runner, bound
+from sparseq.pgwire.selects import Look, Selects, failure
+from sparseq.pgwire.sql_tokens import split
+from sparseq.pgwire.statement_kinds import MOST_TEXT, SqlStatement, StatementForm
+from sparseq.pgwire.wire_errors import (
     CANCELLED,
     PROTOCOL_VIOLATION,
     SHUTTING_DOWN,
     TOO_LARGE,
     WireError,
 )
-from sparseq.pgwire.pg_values import StatementResult, copy_out, describe_rows, parameter, rows
-from sparseq.pgwire.run_statement import Runner, bound
-from sparseq.pgwire.selects import Look, Selects, failure
-from sparseq.pgwire.statement_kinds import MOST_TEXT, SqlStatement, StatementForm, split
 from sparseq.server.service import Service
 from sparseq.server.tokens import Principal
 
@@ -38,17 +41,17 @@ Send = Callable[[bytes], Awaitable[None]]
 
 
 class Session:
-    """The protocol, from the first message after signing in.
+    """The protocol, from the first message after authentication.
 
     Args:
         service: Answers questions.
-        who: Has signed in.
-        state: Settings as the client said at the start.
-        look: What is seen of the catalogue.
-        send: Takes replies; it may wait for a slow client.
+        who: The signed-in user.
+        state: The state, with the settings of the client's start-up packet.
+        look: The session's view of the catalogue.
+        send: Sends replies; it may wait for a slow client.
 
     Attributes:
-        over: The client has said goodbye, or the connection must end.
+        over: True if the client has terminated, or the connection must end.
     """
 
     def __init__(
@@ -59,22 +62,23 @@ class Session:
         self._running = Runner(state, Selects(service, who, state, look))
         self._work: Cancellation | None = None
         self._skipping = False
-        self._deferred: str | None = None  # a portal to be described, once it is known what follows
+        # a portal to be described, once the next message is known
+        self._deferred: str | None = None
         self.over = False
 
     async def greet(self, process: int, secret: int) -> None:
-        """Tell what a client must know after it has signed in."""
-        told = [messages.parameter(*one) for one in self.state.settings.reported()]
-        await self._send(b"".join([*told, messages.key(process, secret)]))
+        """Send the parameters that a client needs after authentication."""
+        told = [server_messages.parameter(*one) for one in self.state.settings.reported()]
+        await self._send(b"".join([*told, server_messages.key(process, secret)]))
         await self._ready()
 
     @property
     def idle(self) -> bool:
-        """No statement runs."""
+        """True if no statement runs."""
         return self._work is None
 
     def cancel(self) -> None:
-        """Cancel the statement that runs; a question that is committed already is answered."""
+        """Cancel the running statement; a question that is committed already is answered."""
         if self._work is not None:
             self._work.cancel()
 
@@ -85,7 +89,7 @@ class Session:
             await self._ready()
 
     async def take(self, message: m.Message) -> None:
-        """Do what a message says, and reply."""
+        """Handle a message, and reply."""
         if isinstance(message, m.Terminate):
             self.over = True
             return
@@ -115,22 +119,22 @@ class Session:
         if self.state.status == INSIDE:
             self.state.status = FAILED
         await self._tell()
-        await self._send(messages.error(told))
+        await self._send(server_messages.error(told))
         self.over = self.over or told.fatal
 
     async def _ready(self) -> None:
         self.state.series_ends()
         await self._tell()
-        await self._send(messages.ready(self.state.status))
+        await self._send(server_messages.ready(self.state.status))
 
     async def _tell(self) -> None:
         """Send notices, and settings that changed."""
         told, self.state.notices = self.state.notices, []
-        told += [messages.parameter(*one) for one in self.state.settings.news()]
+        told += [server_messages.parameter(*one) for one in self.state.settings.news()]
         if told:
             await self._send(b"".join(told))
 
-    # -- the simple protocol ---------------------------------------------------------------------
+    # The simple protocol.
 
     async def _simple(self, text: str) -> None:
         self.state.portals.pop("", None)
@@ -138,7 +142,7 @@ class Session:
             raise WireError(TOO_LARGE, f"{len(text):,} letters in one message", "send fewer")
         statements = split(text)
         if not statements:
-            await self._send(messages.EMPTY)
+            await self._send(server_messages.EMPTY)
         for one in statements:
             portal = Portal(SqlStatement.of(one))
             await self._do_in_time(self._running.run(portal))
@@ -148,7 +152,7 @@ class Session:
                 await self._send(describe_rows(portal.result.table.schema, ()))
             await self._sent(portal, None)
 
-    # -- the extended protocol -------------------------------------------------------------------
+    # The extended protocol.
 
     async def _run_extended_message(self, message: m.Message) -> None:
         await self._describe_deferred(message)
@@ -158,10 +162,10 @@ class Session:
                 if not name:
                     self.state.prepared.pop("", None)
                 self.state.prepare(name, prepared)
-                await self._send(messages.PARSED)
+                await self._send(server_messages.PARSED)
             case m.Bind():
                 self._bind(message)
-                await self._send(messages.BOUND)
+                await self._send(server_messages.BOUND)
             case m.Describe("S", name):
                 await self._describe_statement(name)
             case m.Describe(_, name):
@@ -171,13 +175,13 @@ class Session:
                 await self._execute(name, count)
             case m.Close(kind, name):
                 (self.state.prepared if kind == "S" else self.state.portals).pop(name, None)
-                await self._send(messages.CLOSED)
+                await self._send(server_messages.CLOSED)
             case m.Flush() | m.Sync() | m.Copy():
                 pass
             case m.FunctionCall():
                 raise WireError("0A000", "functions are not called by number here")
             case _:
-                said = "this message has no place here"
+                said = "this message is not valid here"
                 raise WireError(PROTOCOL_VIOLATION, said, fatal=True)
 
     def _bind(self, message: m.Bind) -> None:
@@ -199,11 +203,11 @@ class Session:
         self.state.finds_by_place = True
         schema = await self._do_in_time(self._running.schema_of(prepared))
         await self._tell()
-        await self._send(messages.parameter_types(prepared.types))
+        await self._send(server_messages.parameter_types(prepared.types))
         await self._send(describe_rows(schema, ()))
 
     async def _describe_deferred(self, message: m.Message) -> None:
-        """Describe a portal now, unless it is to run next: then its result says what it is."""
+        """Describe a portal now, unless it runs next: then its result describes it."""
         name = self._deferred
         if name is not None and not (isinstance(message, m.Execute) and message.portal == name):
             self._deferred = None
@@ -218,7 +222,7 @@ class Session:
         deferred, self._deferred = self._deferred is not None, None
         portal = self.state.portal(name)
         if portal.statement.form is StatementForm.EMPTY:
-            await self._send(messages.NO_DATA * deferred + messages.EMPTY)
+            await self._send(server_messages.NO_DATA * deferred + server_messages.EMPTY)
             return
         await self._do_in_time(self._running.run(portal))
         if deferred and portal.result is not None:
@@ -229,32 +233,35 @@ class Session:
         await self._sent(portal, count if count > 0 else None)
 
     async def _sent(self, portal: Portal, count: int | None) -> None:
-        """Send the next rows of a portal that ran, and how it ended."""
+        """Send the next rows of a portal that ran, and its completion."""
         result = portal.result
         assert result is not None
         await self._tell()
         if result.table is None:
-            await self._send(messages.complete(result.tag))
+            await self._send(server_messages.complete(result.tag))
             return
         if result.copying is not None:
             await self._send_all(copy_out(result.table, result.copying))
-            await self._send(messages.complete(f"COPY {result.table.num_rows}"))
+            await self._send(server_messages.complete(f"COPY {result.table.num_rows}"))
             return
         part, reached = portal.take(count)
         await self._send_all(rows(part, portal.formats))
         await self._send(
-            messages.SUSPENDED if reached else messages.complete(_tag(result, part.num_rows))
+            server_messages.SUSPENDED
+            if reached
+            else server_messages.complete(_tag(result, part.num_rows))
         )
 
     async def _send_all(self, blocks: Any) -> None:
         for block in blocks:
             await self._send(block)
-            await asyncio.sleep(0)  # others are served between blocks, however fast this one reads
+            # other clients are served between blocks, even if this one reads fast
+            await asyncio.sleep(0)
 
     async def _do_in_time(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do a statement; it is cancelled by its client, or when its time is over.
+        """Run a statement; its client or its time-out can cancel it.
 
-        What was cancelled says so itself; where it doesn't end soon, nobody waits any longer.
+        Cancelled work reports it itself; if it doesn't end soon, the client no longer waits.
         """
         loop, stopped = asyncio.get_running_loop(), asyncio.Event()
         with Cancellation(self.state.settings.timeout) as self._work:
@@ -262,7 +269,7 @@ class Session:
             waiting = asyncio.ensure_future(stopped.wait())
             try:
                 with (
-                    suppress(QueryCancelError),  # over at once: it may be done, too
+                    suppress(QueryCancelError),  # ended at once: it may be done, too
                     self._work.interrupts(partial(loop.call_soon_threadsafe, stopped.set)),
                 ):
                     await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -279,7 +286,7 @@ class Session:
 
 
 def _cancel_error(error: QueryCancelError, ended: bool) -> WireError:
-    """Return what a client is told, as PostgreSQL says it, and what has become of a question."""
+    """Return the error for a client in PostgreSQL's words, with the outcome of the question."""
     if error.hint and not isinstance(error, TimedOut):
         return WireError(SHUTTING_DOWN, error.message, error.hint, fatal=True)
     told = "statement timeout" if isinstance(error, TimedOut) else "user request"
@@ -289,7 +296,7 @@ def _cancel_error(error: QueryCancelError, ended: bool) -> WireError:
 
 
 SECONDS_TO_END = 10.0
-"""Time that a client waits for the end of a statement that it has cancelled."""
+"""The time that a client waits for the end of a cancelled statement."""
 _MAY_BE = (
     "a question may be answered all the same, and can be read back: SELECT * FROM released.releases"
 )

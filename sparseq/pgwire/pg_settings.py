@@ -1,6 +1,6 @@
-"""Settings of SET, RESET and SHOW: PostgreSQL's that clients touch, and our own.
+"""Settings of SET, RESET and SHOW: those of PostgreSQL that clients use, and our own.
 
-`SET sparseq.precision = '2%'` and the like are the options of `sparseq sql`.
+`SET sparseq.precision = '2%'` and similar settings are the options of `sparseq sql`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sparseq.base.errors import did_you_mean
-from sparseq.pgwire.messages import INVALID_PARAMETER, WireError
-from sparseq.sql.plan import KNOWN_OPTIONS, OPTIONS, Options
+from sparseq.pgwire.wire_errors import INVALID_PARAMETER, WireError
+from sparseq.question.plan import KNOWN_OPTIONS, OPTIONS, Options
 
 VERSION = "15.8"
 _FIXED = {
@@ -78,11 +78,11 @@ _UNITS = {"us": 0.001, "ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6, "d": 8.64e7}
 
 
 class Settings:
-    """The settings of one session. What is set in a transaction goes if the transaction does.
+    """The settings of one session. Settings of a transaction are undone if the transaction fails.
 
     Attributes:
-        changed: The names of those that were set since `news` was called.
-        version: Grows with every change.
+        changed: The names of settings that were set since the last call of `news`.
+        version: Increases with every change.
 
     Example:
         >>> settings = Settings("ada")
@@ -106,7 +106,7 @@ class Settings:
         self.version = 0
 
     def start_with(self, values: dict[str, str]) -> None:
-        """Set what a client says when it connects, which RESET goes back to."""
+        """Set the values from the client's start-up packet, to which RESET returns."""
         for name, value in values.items():
             self.set(name, value)
         self._defaults |= self._values
@@ -116,7 +116,7 @@ class Settings:
         """Set a value; `local`: until the transaction ends.
 
         Raises:
-            WireError: There is no such setting, or it can't have this value.
+            WireError: The setting does not exist, or can't have this value.
         """
         key = _key(name)
         value = self._check(key, name, value)
@@ -125,7 +125,7 @@ class Settings:
         self._put(key, value)
 
     def reset(self, name: str) -> None:
-        """Set a value as it was when the client connected; ALL: all of them."""
+        """Reset a setting to its value at the connection's start; ALL: all settings."""
         if name.upper() == "ALL":
             for key in list(self._values):
                 self._put(key, self._defaults.get(key))
@@ -136,10 +136,10 @@ class Settings:
         self._put(key, self._defaults.get(key))
 
     def show(self, name: str) -> tuple[str, str]:
-        """Return a setting's name as it is spelled, and its value.
+        """Return a setting's name in its spelling, and its value.
 
         Raises:
-            WireError: There is no such setting.
+            WireError: The setting does not exist.
         """
         key = _key(name)
         value = _FIXED.get(key, self._values.get(key))
@@ -160,20 +160,20 @@ class Settings:
         return dict(sorted((_FIXED | self._values).items()))
 
     def reported(self) -> list[tuple[str, str]]:
-        """Return those that clients are told of at the start."""
+        """Return the settings that are reported to clients at the start."""
         return [(spelled, self.show(key)[1]) for key, spelled in _REPORTED.items()]
 
     def news(self) -> list[tuple[str, str]]:
-        """Return those that clients must be told of since the last call."""
+        """Return the settings that must be reported since the last call."""
         changed, self.changed = dict.fromkeys(self.changed), []
         return [(_REPORTED[key], self._values[key]) for key in changed if key in _REPORTED]
 
     def begin(self) -> None:
-        """A transaction begins."""
+        """Begin a transaction."""
         self._before = dict(self._values)
 
     def end(self, committed: bool) -> None:
-        """A transaction ends: what was local goes, and if it failed, everything that was set."""
+        """End a transaction: local settings are undone, and after a failure all settings."""
         before, local = self._before, self._local
         self._before, self._local = None, {}
         if not committed and before is not None:
@@ -184,10 +184,10 @@ class Settings:
             self._put(key, value)
 
     def options(self) -> Options:
-        """Return noise and confidence as they are set.
+        """Return the settings of noise and confidence.
 
         Raises:
-            ParameterError: They make no sense together.
+            ParameterError: They contradict each other.
         """
         given: dict[str, Any] = {}
         for name, one in OPTIONS.items():
@@ -199,12 +199,12 @@ class Settings:
 
     @property
     def request_id(self) -> str:
-        """Of the next question; it is used once."""
+        """Return the id of the next question; it is used once."""
         return self._values.pop(REQUEST_ID, "")
 
     @property
     def fresh(self) -> bool:
-        """Ask anew, and pay, also what was asked before."""
+        """True to ask again, and pay, even if an answer is recorded."""
         return self._values.get(FRESH, "off") == "on"
 
     @property

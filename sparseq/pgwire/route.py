@@ -1,8 +1,8 @@
-"""The route of a SELECT: to the stream as a question, to the catalogue, or nowhere.
+"""The route of a SELECT: to the stream as a question, to the catalogue, or to an error.
 
-Tools look around in tables: all rows up to a limit, the values of a column, its least and largest.
-About people's tables nothing of that is asked of the stream. It is answered from what is public, or
-by no rows.
+Tools explore tables: all rows up to a limit, the values of a column, its least and largest. On
+private tables such queries are never sent to the stream. They are answered from public facts, or
+with no rows.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from typing import Any
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
-from sparseq.pgwire.statement_kinds import Token, TokenKind, tokens
-from sparseq.released.render import SUFFIXES
-from sparseq.sql.catalog import Catalog, Column, Table, bound_text
+from sparseq.pgwire.sql_tokens import Token, TokenKind, tokens
+from sparseq.question.catalog import Catalog, Column, Table, bound_text
+from sparseq.released.result_columns import may_be_beside
+from sparseq.sql.aggregate_calls import is_binned
+from sparseq.sql.constants import moment_of
 from sparseq.sql.parameters import literal
 from sparseq.sql.parse import Dialect
-from sparseq.sql.parsed_expressions import is_binned, moment_of
 
 _TABLES_FOLLOW = ("FROM", "JOIN", "TABLE", "ONLY", "LATERAL", "PIVOT")
 _TABLES_END = (
@@ -44,34 +45,39 @@ _TABLES_END = (
 
 
 _SCHEMAS = ("public", "main")
-"""PostgreSQL's name of the schema that people's tables are in, and DuckDB's."""
+"""PostgreSQL's name of the schema of private tables, and DuckDB's."""
 ANSWER = "answer_"
-"""Beginning of the name of an answer in a SELECT over it."""
+"""Prefix of the name of an answer in a SELECT over it."""
 
 
 class Aim(enum.Enum):
-    """The place that a SELECT goes to."""
+    """The destination of a SELECT."""
 
     QUESTION = "question"
     LOOK_UP = "look up"
     AFTER = "after"
-    """A question, and what is made of its answer, intervals and all."""
+    """A question, and a SELECT over its answer with intervals."""
     NO_ROWS = "no rows"
-    """It would show rows about people."""
+    """A SELECT that would show users' rows."""
+    SAMPLE = "sample"
+    """A count over a few rows, by which tools guess the contents of a column. If it can be answered
+    it is a question, else it has no rows.
+    """
     PUBLIC = "public"
-    """It asks for the values or the ends of columns; what is declared of them is public."""
+    """A SELECT of the values or the ends of columns; declared values are public."""
 
 
 @dataclass(frozen=True)
 class Destination:
-    """A SELECT and where it goes.
+    """A SELECT and its destination.
 
     Attributes:
-        aim: Where.
-        sql: What is asked there, without the schema of people's tables.
-        tables: Of people, that it names.
-        column: Whose values or ends it asks for, if it is one.
-        after: What is made of the answer, which it calls `answer_`.
+        aim: The destination.
+        sql: The SQL there, without the schema of private tables.
+        tables: The private tables that it names.
+        column: The column whose values or ends it requests, if it is one.
+        after: The SELECT over the answer, which it calls `answer_`.
+        question: The question if a sample can be answered.
     """
 
     aim: Aim
@@ -79,10 +85,11 @@ class Destination:
     tables: tuple[str, ...] = ()
     column: str = ""
     after: str = ""
+    question: str = ""
 
 
 def find_route(text: str, catalog: Catalog) -> Destination:
-    """Tell where a SELECT goes. Public facts decide: its text, and the names of tables.
+    """Return the destination of a SELECT. Public facts decide: its text, and the names of tables.
 
     Raises:
         WireError: A string or a comment has no end.
@@ -102,7 +109,7 @@ def find_route(text: str, catalog: Catalog) -> Destination:
     except (SqlglotError, RecursionError):
         return Destination(
             Aim.QUESTION, sql, tables
-        )  # it is refused there, in the words of questions
+        )  # the stream refuses it, with the message of a question
     if (asked := _asked_inside(tree)) is not None:
         return Destination(Aim.AFTER, asked.sql(Dialect), tables, after=tree.sql(Dialect))
     tree = tree.transform(lambda node: moment_of(node) or node, copy=False)
@@ -112,20 +119,22 @@ def find_route(text: str, catalog: Catalog) -> Destination:
         if stand_in is None:
             return Destination(Aim.NO_ROWS, tree.sql(Dialect), tables)
         return Destination(aim, stand_in, tables, column)
-    return Destination(aim, sql if aim is Aim.QUESTION else tree.sql(Dialect), tables)
+    question = sql if aim is Aim.SAMPLE else ""
+    told = sql if aim is Aim.QUESTION else tree.sql(Dialect)
+    return Destination(aim, told, tables, question=question)
 
 
 def _plainly_asks(found: Sequence[Token]) -> bool:
-    """Tell whether it is one SELECT of a count, a sum or an average: nobody looks so around."""
+    """Tell whether the text is one SELECT of a count, a sum or an average: never an exploration."""
     counts = any(a.is_word("COUNT", "SUM", "AVG") and b.text == "(" for a, b in pairwise(found))
     return counts and sum(token.is_word("SELECT", "FROM") for token in found) == 2
 
 
 def _asked_inside(tree: exp.Expr) -> exp.Expr | None:
-    """Return the question in a SELECT that takes intervals of its answer, and put `answer_` there.
+    """Return the question in a SELECT over its answer's intervals, and put `answer_` in its place.
 
-    Each SELECT is from one subquery, in its FROM or named before; the last one that takes an
-    interval is from the question. None: there is none, and nothing was changed.
+    Each SELECT reads one subquery, in its FROM or named before; the last one that reads an interval
+    reads the question. None: there is no question, and nothing was changed.
     """
     named = {cte.alias.lower(): cte for cte in tree.ctes} if isinstance(tree, exp.Select) else {}
     left, outer, chain, holder, links = {**named}, tree, [], None, []
@@ -134,14 +143,14 @@ def _asked_inside(tree: exp.Expr) -> exp.Expr | None:
         chain.append(inside)
         links += [node for node in own if isinstance(node, exp.Table | exp.With)]
         taken = {n.name for n in own if isinstance(n, exp.Column)} - {*inside.this.named_selects}
-        if any(name.lower().endswith(SUFFIXES) for name in taken):
+        if any(map(may_be_beside, taken)):
             holder, allowed = inside, [*links]
         outer = inside.this
     if holder is None or not any(_aggregates(holder)):
         return None
     passed = chain[: chain.index(holder) + 1]
     if len(allowed) != sum(isinstance(link, exp.CTE) for link in passed):
-        return None  # other tables are there
+        return None  # it reads other tables
     asked = holder.this.copy()
     assert isinstance(asked, exp.Query)
     before = [cte for cte in named.values() if cte not in passed]
@@ -153,9 +162,9 @@ def _asked_inside(tree: exp.Expr) -> exp.Expr | None:
 
 
 def _only_source(select: exp.Expr, named: dict[str, exp.CTE]) -> exp.Expr | None:
-    """Return the one subquery that a SELECT is from, and take it off those that are named.
+    """Return the only subquery that a SELECT reads, and remove it from the named ones.
 
-    None: it is from something else.
+    None: it reads something else.
     """
     source = select.args.get("from_") if isinstance(select, exp.Select) else None
     if source is None or select.args.get("joins"):
@@ -166,15 +175,15 @@ def _only_source(select: exp.Expr, named: dict[str, exp.CTE]) -> exp.Expr | None
 
 
 def _own_nodes(select: exp.Expr, inside: exp.Expr) -> list[exp.Expr]:
-    """Return the nodes of a SELECT that are not of the subquery, nor of those named before."""
+    """Return the nodes of a SELECT without the subquery and those named before."""
     others = [inside, *(cte for cte in select.ctes)] if isinstance(select, exp.Query) else [inside]
     within = {id(node) for other in others for node in other.walk()}
     return [n for n in select.walk() if id(n) not in within and n is not select.args.get("with_")]
 
 
 def _name(found: Sequence[Token], private: Collection[str]) -> Iterator[Token]:
-    """Yield the tokens that name people's tables where tables stand."""
-    inside, wanted = [False], False  # by depth: among tables; the next name is a table's
+    """Yield the tokens that name private tables in places of tables."""
+    inside, wanted = [False], False  # by depth: True among tables; the next name is a table's
     for i, token in enumerate(found):
         if token.text == "(":
             inside.append(wanted)
@@ -197,7 +206,7 @@ def _name(found: Sequence[Token], private: Collection[str]) -> Iterator[Token]:
 
 
 def _without_schema(text: str, found: Sequence[Token], private: Collection[str]) -> str:
-    """Return a SELECT in which people's tables have no schema: sparseq knows none."""
+    """Return a SELECT in which private tables have no schema: sparseq has none."""
     cuts: list[tuple[int, int]] = []
     for i, (schema, dot, name) in enumerate(zip(found, found[1:], found[2:], strict=False)):
         if schema.name in _SCHEMAS and dot.text == "." and name.name.lower() in private:
@@ -226,7 +235,7 @@ def _aim(tree: exp.Expr) -> tuple[Aim, str]:
     ):
         return Aim.PUBLIC, ends[0].this.name if len({e.this.name for e in ends}) == 1 else ""
     if any(_is_sample(inner) for inner in tree.find_all(exp.Select) if inner is not tree):
-        return Aim.NO_ROWS, ""
+        return Aim.SAMPLE, ""
     return Aim.QUESTION, ""
 
 
@@ -237,7 +246,7 @@ def _aggregates(tree: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _is_sample(select: exp.Select) -> bool:
-    """Tell whether a subquery is of so many rows, whichever they are."""
+    """Tell whether a subquery selects a number of arbitrary rows."""
     return (
         select.args.get("limit") is not None
         and not select.args.get("group")
@@ -257,7 +266,7 @@ def _over_one_table(tree: exp.Select) -> bool:
 
 
 def _values_of(tree: exp.Select) -> str:
-    """Return the column whose values are asked for; "": it is not that."""
+    """Return the column whose values are requested; "": the query is different."""
     group = tree.args.get("group")
     once = tree.args.get("distinct") or group
     (only, *more) = tree.expressions or [None]
@@ -269,7 +278,7 @@ def _values_of(tree: exp.Select) -> str:
 
 
 def _with_public_rows(tree: exp.Query, private: dict[str, Table]) -> str | None:
-    """Return the SELECT over what is declared of its columns; None: nothing is."""
+    """Return the SELECT over the declared values of its columns; None: there are none."""
     table = tree.find(exp.Table)
     assert table is not None
     declared = private[table.name.lower()]

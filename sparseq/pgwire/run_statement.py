@@ -12,23 +12,13 @@ import pyarrow as pa
 
 from sparseq.base.errors import QueryRefused
 from sparseq.pgwire import commands
-from sparseq.pgwire.commands import FAILED, Portal, PreparedStatement, State
-from sparseq.pgwire.messages import FAILED_TRANSACTION, INVALID_PARAMETER, READ_ONLY, WireError
-from sparseq.pgwire.pg_values import (
-    CopyFormat,
-    StatementResult,
-    number_of,
-    parameter_types,
-    stand_in,
-)
+from sparseq.pgwire.client_state import FAILED, Portal, PreparedStatement, State
+from sparseq.pgwire.parameter_types import number_of, parameter_types, stand_in
+from sparseq.pgwire.results import CopyFormat, StatementResult
 from sparseq.pgwire.selects import Selects, as_described
-from sparseq.pgwire.statement_kinds import (
-    ONLY_READ,
-    SqlStatement,
-    StatementForm,
-    TokenReader,
-    with_parameters,
-)
+from sparseq.pgwire.sql_tokens import with_parameters
+from sparseq.pgwire.statement_kinds import ONLY_READ, SqlStatement, StatementForm, TokenReader
+from sparseq.pgwire.wire_errors import FAILED_TRANSACTION, INVALID_PARAMETER, READ_ONLY, WireError
 from sparseq.sql.parameters import literal
 
 _CSV = CopyFormat("csv", delimiter=",", null="")
@@ -38,26 +28,26 @@ class Runner:
     """Runner of the statements of a session.
 
     Args:
-        state: Of the session.
-        selects: Its SELECTs.
+        state: The state of the session.
+        selects: The SELECTs of the session.
     """
 
     def __init__(self, state: State, selects: Selects) -> None:
         self.state, self._selects = state, selects
 
     def prepared(self, text: str, types: Sequence[int]) -> PreparedStatement:
-        """Read a statement to be prepared; what its parameters are, is told from where they stand.
+        """Parse a statement to be prepared; its parameters' types follow from their positions.
 
         Raises:
-            WireError: It can't be read.
+            WireError: It can't be parsed.
         """
         statement = SqlStatement.of(text)
         self.check_alive(statement)
-        known = parameter_types(statement.tokens, types, self._selects.column)
+        known = parameter_types(statement.tokens, types, self._selects.column_of(statement.tokens))
         return PreparedStatement(statement, known)
 
     def check_alive(self, statement: SqlStatement) -> None:
-        """Refuse all but the end of a transaction that failed."""
+        """Refuse all statements in a failed transaction, except its end."""
         ends = ("COMMIT", "END", "ROLLBACK", "ABORT")
         if self.state.status == FAILED and statement.word not in ends and statement.tokens:
             raise WireError(
@@ -82,20 +72,21 @@ class Runner:
         return None
 
     async def schema_of(self, prepared: PreparedStatement) -> pa.Schema | None:
-        """Return the columns of a prepared statement, whatever its parameters will be."""
+        """Return the columns of a prepared statement, for any values of its parameters."""
         if not prepared.statement.parameters:
             return await self.schema(prepared.statement)
-        values = stand_in(prepared.statement.tokens, prepared.types, self._selects.column)
+        all_tokens = prepared.statement.tokens
+        values = stand_in(all_tokens, prepared.types, self._selects.column_of(all_tokens))
         try:
             return await self.schema(bound(prepared.statement, values))
-        except QueryRefused:  # a text is beside what is no text: values will be what they look like
+        except QueryRefused:  # a text is compared with another type: the literals decide the types
             if "" not in values:
                 raise
             values = [None if value == "" else value for value in values]
             return await self.schema(bound(prepared.statement, values))
 
     async def run(self, portal: Portal) -> None:
-        """Have a portal have its result; what ran already is not run again."""
+        """Run a portal, unless it has run already."""
         if portal.result is not None:
             return
         result = await self._result(portal.statement)
@@ -127,7 +118,7 @@ class Runner:
         return StatementResult(statement.word)
 
     async def _explain(self, statement: SqlStatement) -> StatementResult:
-        """EXPLAIN, also EXPLAIN ANALYZE, which would ask: it doesn't."""
+        """Run EXPLAIN; EXPLAIN ANALYZE, which would ask, does the same."""
         reader = TokenReader(statement)
         token = reader.peek()
         if token is not None and token.text == "(" and not _opens_select(statement):
@@ -147,7 +138,7 @@ class Runner:
         inner = SqlStatement.of(text)
         if inner.form is not StatementForm.SELECT:
             raise WireError("0A000", "COPY is of a SELECT, or of a table")
-        schema = await self._selects.schema(inner.text)  # what drivers were told of it
+        schema = await self._selects.schema(inner.text)  # the types that drivers have seen
         table = await self._selects.table(inner.text)
         return StatementResult("COPY", as_described(table, schema), how)
 
@@ -159,7 +150,8 @@ class Runner:
             given = [SqlStatement.of(f"SELECT {part}") for part in _arguments(reader.group())]
         if len(given) != prepared.statement.parameters:
             said = (
-                f"{len(given)} values are given; there are {prepared.statement.parameters} to give"
+                f"{len(given)} values are given; the statement needs "
+                f"{prepared.statement.parameters}"
             )
             raise WireError(INVALID_PARAMETER, said)
         texts = [f"({s.text[len('SELECT ') :]})" for s in given]
@@ -167,10 +159,10 @@ class Runner:
 
 
 def bound(statement: SqlStatement, values: Sequence[Any]) -> SqlStatement:
-    """Return a statement with the values of its parameters written out as literals.
+    """Return a statement with the values of its parameters as literals.
 
     Raises:
-        WireError: There are not as many values as parameters.
+        WireError: The numbers of values and parameters differ.
     """
     if len(values) != statement.parameters:
         said = (
@@ -197,7 +189,7 @@ def _literal(value: Any, cast: bool = False) -> str:
 
 
 def _arguments(text: str) -> list[str]:
-    """Cut the arguments of EXECUTE at their commas."""
+    """Split the arguments of EXECUTE at their commas."""
     parts, depth, start = [], 0, 0
     for token in SqlStatement.of(f"SELECT {text}").tokens[1:]:
         depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token.text, 0)
@@ -212,10 +204,10 @@ def _opens_select(statement: SqlStatement) -> bool:
 
 
 def _copy(statement: SqlStatement) -> tuple[str, CopyFormat]:
-    """Return what is copied, as a SELECT, and how.
+    """Return the SELECT that is copied, and the format.
 
     Raises:
-        WireError: It would write, or can't be read.
+        WireError: It would write, or can't be parsed.
     """
     reader = TokenReader(statement)
     token = reader.peek()

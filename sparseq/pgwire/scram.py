@@ -1,8 +1,8 @@
 """SCRAM-SHA-256 from the server's side (RFC 5802, RFC 7677), without channel binding.
 
-The client shows that it knows the token without sending it, and the server that it knows the
-verifier. `y` of a client (it could bind channels, and thinks that the server can't) is as good as
-`n`, for this server can't.
+The client proves that it knows the token without sending it, and the server that it knows the
+verifier. `y` of a client (it supports channel binding, and thinks that the server does not) is
+accepted like `n`, because this server does not.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import hmac
 import re
 from dataclasses import dataclass, field
 
-from sparseq.pgwire.messages import INVALID_PASSWORD, PROTOCOL_VIOLATION, WireError
+from sparseq.pgwire.wire_errors import INVALID_PASSWORD, PROTOCOL_VIOLATION, WireError
 from sparseq.server.tokens import Verifier
 
 MECHANISM = "SCRAM-SHA-256"
@@ -26,11 +26,11 @@ _FINAL = re.compile(r"(?P<without>c=(?P<bound>[^,]*),r=(?P<nonce>[!-+\--~]+)),p=
 
 @dataclass
 class Exchange:
-    """One authentication: `opened`, then `closed`, each with what the client sent.
+    """One authentication: `opened`, then `closed`, each with the client's message.
 
     Attributes:
-        verifier: Of the name that signs in; of an unknown name, one that nothing fits.
-        nonce: The server's part, fresh for each exchange, printable and without commas.
+        verifier: The verifier of the name; for an unknown name, one that no token matches.
+        nonce: The server's part, random for each exchange, printable and without commas.
     """
 
     verifier: Verifier
@@ -40,10 +40,10 @@ class Exchange:
     _whole_nonce: str = field(default="", init=False)
 
     def opened(self, data: bytes) -> bytes:
-        """Return the server's first message, of the client's first.
+        """Return the server's first message, for the client's first.
 
         Raises:
-            WireError: It is none.
+            WireError: The message is invalid.
         """
         first = _FIRST.fullmatch(_ascii(data))
         if first is None:
@@ -62,10 +62,10 @@ class Exchange:
         return answer.encode()
 
     def closed(self, data: bytes) -> bytes | None:
-        """Return the server's last message, of the client's last; None: the token is wrong.
+        """Return the server's last message, for the client's last; None: the token is wrong.
 
         Raises:
-            WireError: It is none, or belongs to another exchange.
+            WireError: The message is invalid, or belongs to another exchange.
         """
         final = _FINAL.fullmatch(_ascii(data))
         if final is None or not self._said:
@@ -86,10 +86,10 @@ class Exchange:
 
 
 def mechanism_and_first(data: bytes) -> bytes:
-    """Return the client's first message, out of SASLInitialResponse.
+    """Return the client's first message from SASLInitialResponse.
 
     Raises:
-        WireError: It is none, or asks for another mechanism.
+        WireError: It is invalid, or requests another mechanism.
     """
     name, end, rest = data.partition(b"\0")
     if not end or len(rest) < 4:
@@ -102,7 +102,7 @@ def mechanism_and_first(data: bytes) -> bytes:
 
 
 def wrong_token(name: str) -> WireError:
-    """Return what is said where the name or its token is wrong: which of them, is not told."""
+    """Return the error for a wrong name or token, without saying which."""
     said = f'password authentication failed for user "{name[:63]}"'
     hint = "the user is the token's name, the password is the token"
     return WireError(INVALID_PASSWORD, said, hint, fatal=True)

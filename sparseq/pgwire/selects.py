@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
+from sparseq.answers.answer import Answer
+from sparseq.answers.answer_texts import said, terminal_text
+from sparseq.answers.short_numbers import with_digits
 from sparseq.base.errors import (
     NotSql,
     ParameterError,
@@ -21,19 +24,17 @@ from sparseq.base.errors import (
     StoreError,
     Why,
 )
-from sparseq.pgwire.commands import State
-from sparseq.pgwire.messages import CANCELLED, FEATURE_NOT_SUPPORTED, WireError
-from sparseq.pgwire.pg_values import cast_table
+from sparseq.pgwire.client_state import State
+from sparseq.pgwire.results import cast_table
 from sparseq.pgwire.route import Aim, Destination, find_route
-from sparseq.pgwire.statement_kinds import TokenKind, tokens
-from sparseq.pictures.answer_texts import said, terminal_text
-from sparseq.released.render import ERROR_SUFFIX, shown_columns
+from sparseq.pgwire.sql_tokens import Token, TokenKind, tokens
+from sparseq.pgwire.wire_errors import CANCELLED, FEATURE_NOT_SUPPORTED, WireError
+from sparseq.question.catalog import Column
+from sparseq.question.plan import INTERVAL
+from sparseq.released.result_columns import noised_of, shown_columns
 from sparseq.server.service import Service, done_in
 from sparseq.server.service import Statement as Question
 from sparseq.server.tokens import Principal
-from sparseq.sql.catalog import Column
-from sparseq.sql.plan import INTERVAL
-from sparseq.store.answer import Answer
 
 T = TypeVar("T")
 _REMEMBERED, _QUICK, _WIDE = 256, 4_000, 100
@@ -63,7 +64,7 @@ _STATES = {
 
 
 class Look(Protocol):
-    """One session's view of the catalogue: a database without people."""
+    """One session's view of the catalogue: a database without users."""
 
     def table(self, sql: str) -> pa.Table:
         """Answer a look-up."""
@@ -72,16 +73,16 @@ class Look(Protocol):
         """Return the columns of a look-up."""
 
     def public(self, sql: str) -> pa.Table:
-        """Answer a SELECT over constants and empty twins of people's tables."""
+        """Answer a SELECT over constants and empty twins of private tables."""
 
     def after(self, sql: str, answer: pa.Table) -> pa.Table:
         """Answer a SELECT over an answer, which it calls `answer_`."""
 
     def has(self, schema: str, name: str) -> bool:
-        """Tell whether there is such a table."""
+        """Tell whether a table exists."""
 
     def put(self, schema: str, name: str, table: pa.Table) -> None:
-        """Have a table that is public."""
+        """Add a public table."""
 
 
 class Selects:
@@ -89,22 +90,31 @@ class Selects:
 
     Args:
         service: Answers questions.
-        who: Asks.
-        state: Of the session; notices go there.
-        look: Of the session.
+        who: The user.
+        state: The state of the session, for notices.
+        look: The session's view of the catalogue.
     """
 
     def __init__(self, service: Service, who: Principal, state: State, look: Look) -> None:
         self._service, self._who, self._state, self._look = service, who, state, look
         self._aims: OrderedDict[str, Destination] = OrderedDict()
 
-    def column(self, name: str) -> Column | None:
-        """Return the column of people's tables of a name, if there is one."""
-        for table in self._service.catalog.private:
-            for column in table.columns:
-                if column.name.lower() == name.lower():
-                    return column
-        return None
+    def column_of(self, statement: Sequence[Token]) -> Callable[[str], Column | None]:
+        """Return a function that finds a column of private tables by its name in a statement.
+
+        The column is in one of the statement's tables. None: there is no such column, or several
+        with different types or declared values.
+        """
+        named = {token.name.lower() for token in statement if token.name}
+        tables = [t for t in self._service.catalog.tables if t.name.lower() in named]
+
+        def column(name: str) -> Column | None:
+            found = [(t, c) for t in tables for c in t.columns if c.name.lower() == name.lower()]
+            private = [c for t, c in found if t.private]
+            alike = {(c.shown, c.bounds, c.keys) for _, c in found}
+            return private[0] if private and len(alike) == 1 else None
+
+        return column
 
     async def schema(self, text: str) -> pa.Schema:
         """Return the columns that a SELECT will have. Nothing is asked."""
@@ -119,7 +129,7 @@ class Selects:
         return (await self._looked(lambda: self._look.public(at.sql))).schema
 
     async def table(self, text: str) -> pa.Table:
-        """Answer a SELECT: a question is asked, and charged for; nothing else is."""
+        """Answer a SELECT: only a question is asked, and charged."""
         at = await self._aim(text)
         if at.aim in _QUESTIONS:
             return await self._told(at)
@@ -133,22 +143,24 @@ class Selects:
         return table if at.aim is Aim.PUBLIC else table.slice(0, 0)
 
     async def explained(self, text: str) -> pa.Table:
-        """Say what a SELECT would be. Nothing is asked."""
+        """Explain a SELECT. Nothing is asked."""
         at = await self._aim(text)
         if at.aim in _QUESTIONS:
             lines = repr(await self._service.explain(self._who, self._question(at, ""))).split("\n")
         else:
             await self.schema(text)
-            lines = ["Result: from the catalogue and what is declared; no row about a person"]
+            lines = ["Result: from the catalogue and the declarations; no row about a person"]
         return pa.table({"QUERY PLAN": lines})
 
     async def _told(self, at: Destination) -> pa.Table:
-        """Ask a question, and do what follows its answer."""
+        """Ask a question, and run the SELECT over its answer."""
         request_id = self._state.settings.request_id
         reply = await self._service.ask(self._who, self._question(at, request_id))
         self._state.asked += 1
         self._tell(reply.answer, reply.repeat)
         whole = uniform(reply.answer.arrow())
+        if self._state.is_psql:
+            whole = with_digits(whole)
         try:
             return await self._after(at, whole)
         except QueryCancelError as error:
@@ -167,13 +179,13 @@ class Selects:
             self._state.notice(f"release {number} again, as it was recorded: nothing was charged")
         if self._state.columns == INTERVAL:
             lines = said(answer.arrow(), answer.facts)
-        else:  # the intervals are told of here
+        else:  # the notice reports the intervals
             lines = [terminal_text(answer.arrow(), answer.facts, _WIDE)]
         for line in lines:
             self._state.notice(line)
 
     def _set_config(self, sql: str) -> None:
-        """Do what `set_config('name', 'value', is_local)` says, where it is said so plainly."""
+        """Run `set_config('name', 'value', is_local)`, if its arguments are literals."""
         if "set_config" not in sql.lower():
             return
         all_tokens = tokens(sql)
@@ -185,13 +197,13 @@ class Selects:
                     self._state.settings.set(name.value, value.value, local.is_word("TRUE"))
 
     async def _after(self, at: Destination, answer: pa.Table) -> pa.Table:
-        """Return what is made of an answer."""
+        """Return the result of the SELECT over an answer."""
         if at.aim is not Aim.AFTER:
             return shown_columns(answer, self._state.columns)
         return await self._looked(lambda: self._look.after(at.after, answer))
 
     async def _read_back(self, sql: str) -> None:
-        """Have the recorded answers that a look-up names (`released.r12`) in the catalogue."""
+        """Add the recorded answers that a look-up names (`released.r12`) to the catalogue."""
         if "released" not in sql.lower() and "budget" not in sql.lower():
             return
         all_tokens = tokens(sql)
@@ -230,19 +242,30 @@ class Selects:
         if text in self._aims:
             self._aims.move_to_end(text)
             return self._aims[text]
-        if len(text) > _QUICK:  # others are served while it is read
+        if len(text) > _QUICK:  # other clients are served while it is parsed
             destination = await asyncio.to_thread(find_route, text, self._service.catalog)
         else:
             destination = find_route(text, self._service.catalog)
+        if destination.aim is Aim.SAMPLE:
+            destination = await self._sample(destination)
         self._aims[text] = destination
         if len(self._aims) > _REMEMBERED:
             self._aims.popitem(last=False)
         return destination
 
+    async def _sample(self, at: Destination) -> Destination:
+        """Return the destination of a count over a few rows: the stream, if it can be answered."""
+        asked = Destination(Aim.QUESTION, at.question, at.tables)
+        try:
+            await self._service.describe(self._who, self._question(asked, ""))
+        except QueryRefused:
+            return replace(at, aim=Aim.NO_ROWS)
+        return asked
+
 
 def uniform(table: pa.Table) -> pa.Table:
-    """Return an answer with the types that were described: noised numbers are floats, all."""
-    noised = {n for n in table.column_names if n + ERROR_SUFFIX in table.column_names}
+    """Return an answer with the described types: noised numbers are all floats."""
+    noised = noised_of(table)
     fields = [f.with_type(pa.float64()) if f.name in noised else f for f in table.schema]
     return cast_table(table, pa.schema(fields))
 
@@ -260,11 +283,11 @@ def _about_people(at: Destination) -> tuple[str, str]:
 
 
 def failure(error: Exception, text: str = "") -> WireError:
-    """Return an error as clients read it; of what nobody expected, nothing is told.
+    """Return an error for clients; the text of an unexpected error is never shown.
 
     Args:
-        error: What was raised.
-        text: The statement, to say where in it the mistake is.
+        error: The error.
+        text: The statement, to find the position of the mistake in it.
     """
     if isinstance(error, WireError):
         error.position = error.position or _position(error.message, text)
@@ -297,7 +320,7 @@ _PLACE = re.compile(r"\(line (\d+), column (\d+)[,)]")
 
 
 def _position(message: str, text: str) -> int:
-    """Return where the name stands that a message quotes; 0: it quotes none."""
+    """Return the position of the name that a message quotes; 0: it quotes none."""
     if (at := _PLACE.search(message)) is not None:
         before = text.split("\n")[: int(at[1]) - 1]
         return sum(map(len, before)) + len(before) + int(at[2])
@@ -313,5 +336,5 @@ def _position(message: str, text: str) -> int:
 
 
 def as_described(table: pa.Table, schema: pa.Schema | None) -> pa.Table:
-    """Return a table as it was described, if it was."""
+    """Return a table with the described columns, if it was described."""
     return table if schema is None else cast_table(table, schema)

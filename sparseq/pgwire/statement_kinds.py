@@ -4,192 +4,12 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 
-from sparseq.pgwire.messages import READ_ONLY, SYNTAX_ERROR, TOO_LARGE, WireError
-
-# -- statements as PostgreSQL cuts them into tokens ------------------------------------------------
-
-
-class TokenKind(enum.Enum):
-    """The kind of a token."""
-
-    WORD = "word"
-    QUOTED = "quoted"
-    STRING = "string"
-    PARAMETER = "parameter"
-    NUMBER = "number"
-    OTHER = "other"
-
-
-@dataclass(frozen=True)
-class Token:
-    """A token; `text` as written, from `start` to `end` of the statement."""
-
-    kind: TokenKind
-    text: str
-    start: int
-
-    @property
-    def end(self) -> int:
-        """The place of its end."""
-        return self.start + len(self.text)
-
-    @property
-    def name(self) -> str:
-        """The name that it is, as PostgreSQL folds it; a word that is no name in capitals aside.
-
-        Example:
-            >>> [token.name for token in tokens('Ab "Ab" "a""b"')]
-            ['ab', 'Ab', 'a"b']
-        """
-        if self.kind is TokenKind.QUOTED:
-            return self.text[1:-1].replace('""', '"')
-        return self.text.lower()
-
-    @property
-    def value(self) -> str:
-        """The value of a string; of others, the text."""
-        if self.kind is not TokenKind.STRING:
-            return self.text
-        if self.text[0] in "eE":
-            return re.sub(r"\\(.)", _escape, self.text[2:-1].replace("''", "'"), flags=re.DOTALL)
-        if self.text[0] == "$":
-            tag = self.text.index("$", 1) + 1
-            return self.text[tag:-tag]
-        return self.text[self.text.index("'") + 1 : -1].replace("''", "'")
-
-    def is_word(self, *words: str) -> bool:
-        """Tell whether it is one of these words, in any case."""
-        return self.kind is TokenKind.WORD and self.text.upper() in words
-
-
-def _escape(match: re.Match[str]) -> str:
-    return {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}.get(match[1], match[1])
-
-
-_TOKEN = re.compile(
-    r"""(?P<space>\s+|--[^\n]*)
-    | (?P<block>/\*)
-    | (?P<string>[eE]'(?:[^'\\]|\\.|'')*' | (?:[bBxXnN]|[uU]&)?'(?:[^']|'')*')
-    | (?P<quoted>"(?:[^"]|"")+")
-    | (?P<dollar>\$(?P<tag>(?:[^\W\d]\w*)?)\$.*?\$(?P=tag)\$)
-    | (?P<parameter>\$\d+)
-    | (?P<number>(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)
-    | (?P<word>[^\W\d][\w$]*)
-    | (?P<other>::|<=|>=|<>|!=|\|\||.)""",
-    re.VERBOSE | re.DOTALL,
-)
-_COMMENT = re.compile(r"/\*|\*/")
-_KINDS = {
-    "string": TokenKind.STRING,
-    "dollar": TokenKind.STRING,
-    "quoted": TokenKind.QUOTED,
-    "number": TokenKind.NUMBER,
-    "parameter": TokenKind.PARAMETER,
-    "word": TokenKind.WORD,
-    "other": TokenKind.OTHER,
-}
-
-
-def tokens(text: str) -> list[Token]:
-    """Return the tokens of a text, without space and comments.
-
-    Raises:
-        WireError: A string, a name or a comment has no end.
-
-    Example:
-        >>> [token.text for token in tokens("SELECT 'a;''b', $1 -- no")]
-        ['SELECT', "'a;''b'", ',', '$1']
-    """
-    all_tokens, at = [], 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        assert match is not None
-        assert match.lastgroup is not None
-        kind = "dollar" if match.lastgroup == "tag" else match.lastgroup
-        if kind == "block":
-            at = _comment_end(text, at)
-            continue
-        if kind == "other" and match[0] in "'\"":
-            kind_of_text = "string" if match[0] == "'" else "quoted identifier"
-            raise WireError(SYNTAX_ERROR, f"unterminated {kind_of_text}", position=at + 1)
-        if kind != "space":
-            all_tokens.append(Token(_KINDS[kind], match[0], at))
-        at = match.end()
-    return all_tokens
-
-
-def _comment_end(text: str, start: int) -> int:
-    depth = 0
-    for mark in _COMMENT.finditer(text, start):
-        depth += 1 if mark[0] == "/*" else -1
-        if depth == 0:
-            return mark.end()
-    raise WireError(SYNTAX_ERROR, "unterminated /* comment", position=start + 1)
-
-
-def split(text: str) -> list[str]:
-    """Return the statements of a text, without their semicolons; empty ones are left out.
-
-    Example:
-        >>> split("SELECT ';'; -- one\\n SELECT 2;")
-        ["SELECT ';'", '-- one\\n SELECT 2']
-    """
-    statements, start, some = [], 0, False
-    for token in tokens(text):
-        if token.text == ";":
-            if some:
-                statements.append(text[start : token.start].strip())
-            start, some = token.end, False
-        else:
-            some = True
-    if some:
-        statements.append(text[start:].strip())
-    return statements
-
-
-def with_parameters(text: str, written: Callable[[int, bool], str]) -> str:
-    """Return a statement with each parameter `$n` written as it says, told if it is cast.
-
-    Example:
-        >>> with_parameters("SELECT $2, '$1', $1::int", lambda n, cast: f"<{n}, {cast}>")
-        "SELECT <2, False>, '$1', <1, True>::int"
-    """
-    parts, at, all_tokens = [], 0, tokens(text)
-    for token, after in zip_longest(all_tokens, all_tokens[1:]):
-        if token.kind is TokenKind.PARAMETER:
-            cast = after is not None and after.text == "::"
-            parts += [text[at : token.start], written(number(token), cast)]
-            at = token.end
-    return "".join([*parts, text[at:]])
-
-
-def parameters(statement: Sequence[Token]) -> int:
-    """Return how many parameters there are: the greatest number of one.
-
-    Raises:
-        WireError: A number is not from 1 to 65,535.
-    """
-    return max((number(t) for t in statement if t.kind is TokenKind.PARAMETER), default=0)
-
-
-def number(token: Token) -> int:
-    """Return the number of a parameter.
-
-    Raises:
-        WireError: It is not from 1 to 65,535.
-    """
-    digits = token.text[1:]
-    value = int(digits) if len(digits) <= 5 else 0
-    if not 1 <= value <= 65_535:
-        raise WireError("42P02", "parameters are $1 to $65535")
-    return value
-
-
-# -- kinds of statements: a question or a look-up, a setting, a cursor, or a write -----------------
+from sparseq.pgwire.sql_tokens import Token, TokenKind, parameters, tokens
+from sparseq.pgwire.wire_errors import READ_ONLY, SYNTAX_ERROR, TOO_LARGE, WireError
+from sparseq.question.limits import all_limits
 
 
 class StatementForm(enum.Enum):
@@ -204,7 +24,7 @@ class StatementForm(enum.Enum):
     PREPARED = "prepared"
     CURSOR = "cursor"
     NOTHING = "nothing"
-    """Taken, and nothing is done: LISTEN, LOAD and the like."""
+    """Accepted without effect: LISTEN, LOAD and similar commands."""
 
 
 _FORMS = {
@@ -256,8 +76,8 @@ _WRITES = frozenset(
 _TWO_WORDS = frozenset(
     ["CREATE", "ALTER", "DROP", "GRANT", "REVOKE", "REFRESH", "IMPORT", "SECURITY", "REASSIGN"]
 )
-MOST_TEXT = 100_000
-"""Letters of a statement."""
+MOST_TEXT = all_limits()["text"]
+"""Characters of a statement: those of a query."""
 ONLY_READ = "this server answers questions; rows come in by its curator: sparseq ingest STORE FILE"
 
 
@@ -266,9 +86,9 @@ class SqlStatement:
     """One statement.
 
     Attributes:
-        text: As written, without its semicolon.
-        tokens: Of the text.
-        form: What is done with it.
+        text: The text as written, without its semicolon.
+        tokens: The tokens of the text.
+        form: The treatment of the statement.
     """
 
     text: str
@@ -280,7 +100,7 @@ class SqlStatement:
         """Read a statement.
 
         Raises:
-            WireError: It is none, or would write.
+            WireError: The text is no statement, or would write.
 
         Example:
             >>> SqlStatement.of("select 1").form
@@ -392,18 +212,18 @@ class TokenReader:
         return token.name
 
     def end(self) -> None:
-        """Nothing may follow."""
+        """Check that no token follows."""
         if (token := self.peek()) is not None:
             raise self.wrong(token)
 
     def rest(self) -> str:
-        """Take all that is left, as text."""
+        """Take the rest, as text."""
         token = self.peek()
         self._at = len(self._statement.tokens)
         return "" if token is None else self._statement.rest(token)
 
     def group(self) -> str:
-        """Take what is in parentheses, as text."""
+        """Take the content of parentheses, as text."""
         self.expect("(")
         first, depth = self.peek(), 1
         while True:
@@ -414,7 +234,7 @@ class TokenReader:
                 return self._statement.text[first.start : token.start].strip()
 
     def wrong(self, token: Token | None) -> WireError:
-        """Return the error of a token that does not belong here."""
+        """Return the error for an unexpected token."""
         if token is None:
             end = len(self._statement.text) + 1
             return WireError(SYNTAX_ERROR, "syntax error at end of input", position=end)
@@ -427,7 +247,7 @@ _CHANGES = re.compile(r"SET\s+SESSION\s+CHARACTERISTICS|SET\s+TRANSACTION", re.I
 
 @dataclass(frozen=True)
 class Change:
-    """The parts of a SET: name, value (None: the default), and if for this transaction only."""
+    """The parts of a SET: name, value (None: default), and True if only for this transaction."""
 
     name: str
     value: str | None
@@ -435,10 +255,10 @@ class Change:
 
 
 def change(statement: SqlStatement) -> Change | None:
-    """Read a SET; None: it is about transactions, which are all alike here.
+    """Read a SET; None: it sets properties of transactions, which have no effect here.
 
     Raises:
-        WireError: It can't be read.
+        WireError: The SET can't be parsed.
     """
     if _CHANGES.match(statement.text):
         return None

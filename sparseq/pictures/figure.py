@@ -5,193 +5,36 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.base.errors import ParameterError
-from sparseq.pictures.tables import (
+from sparseq.pictures.axis_scales import Kind, Scale, day_label, positions, step_of
+from sparseq.pictures.bounded_numbers import (
     MISSING,
     Ends,
-    Table,
-    digits_for,
     format_bound,
-    format_number,
     format_with_bound,
     interval_texts,
     number,
 )
-
-# -- scales of an axis, and its round numbers: linear, logarithmic, dates, moments -----------------
-
-Kind = Literal["linear", "log", "date", "moment"]
-MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-_MONTH_STEPS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1_200, 2_400)
-_EPOCH = datetime(1970, 1, 1)
-_IN_DECADES: tuple[tuple[int, ...], ...] = ((1, 2, 5), (1, 3), (1,))
-
-
-@dataclass(frozen=True)
-class Scale:
-    """From `low` to `high`: numbers, or seconds since 1970 for a date or a moment."""
-
-    kind: Kind
-    low: float
-    high: float
-    unit: str = ""
-
-    def share(self, values: Any) -> Floats:
-        """Return values as shares: 0 at `low`, 1 at `high`; in the middle if these are the same.
-
-        >>> Scale("log", 1, 100).share([10.0]).tolist()
-        [0.5]
-        >>> Scale("date", 0, 172800).share(np.array(["1970-01-02"], "datetime64[D]")).tolist()
-        [0.5]
-        """
-        at = positions(np.asarray(values))
-        low, high = self.low, self.high
-        if self.kind == "log":
-            with np.errstate(divide="ignore", invalid="ignore"):
-                at, low, high = np.log(at), math.log(low), math.log(high)
-        if low == high:
-            return at - low + 0.5
-        return np.asarray((at - low) / (high - low))
-
-    def ticks(self, most: int) -> list[tuple[float, str]]:
-        """At most about `most` round values, each with a label and the unit."""
-        behind = f" {self.unit}" if self.unit else ""
-        return [(at, f"{text}{behind}") for at, text in self._ticks(most)]
-
-    def _ticks(self, most: int) -> list[tuple[float, str]]:
-        if self.kind in ("linear", "log") and self.low == self.high:
-            return [(self.low, f"{self.low:g}")]
-        powers = log_ticks(self.low, self.high, most) if self.kind == "log" else []
-        if powers:
-            return [(t, f"{t:,.0f}" if 1 <= t < 1e12 else f"{t:g}") for t in powers]
-        if self.kind in ("linear", "log"):
-            ticks = value_ticks(self.low, self.high, max(most, 2))
-            step = ticks[1] - ticks[0] if len(ticks) > 1 else self.high - self.low
-            digits = max(digits_for(step) - 1, 0)
-            return [(t, format_number(t, digits)) for t in ticks]
-        ends: list[date] = [_EPOCH + timedelta(seconds=s) for s in (self.low, self.high)]
-        if self.kind == "date":
-            ends = [d.date() for d in ends if isinstance(d, datetime)]
-        dates = date_ticks(ends[0], ends[1], most)
-        return [(float(positions(np.array(d, "datetime64[s]"))), label) for d, label in dates]
-
-
-def positions(x: NDArray[Any]) -> Floats:
-    """Return numbers as they are, dates and moments as seconds since 1970, names as 0, 1, 2.
-
-    >>> positions(np.array(["1970-01-02"], "datetime64[D]")).tolist()
-    [86400.0]
-    """
-    if x.dtype.kind == "U":
-        return np.arange(len(x), dtype=np.float64)
-    return (x.astype("datetime64[s]") if x.dtype.kind == "M" else x).astype(np.float64)
-
-
-def value_ticks(low: float, high: float, most: int) -> list[float]:
-    """At most `most` round numbers from `low` to `high` (`most` at least 2).
-
-    >>> value_ticks(0, 540, 6)
-    [0.0, 100.0, 200.0, 300.0, 400.0, 500.0]
-    """
-    power = 10.0 ** np.floor(np.log10((high - low) / most))
-    for step in (m * power for m in (1, 2, 5, 10, 20, 50)):
-        first, last = np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9)
-        if last - first < most:
-            break
-    return [float(k * step) + 0.0 for k in np.arange(first, last + 1)]
-
-
-def log_ticks(low: float, high: float, most: int) -> list[float]:
-    """At most `most` round numbers: 1, 2, 5; or 1, 3; or powers of ten, if need be not all.
-
-    >>> log_ticks(0.5, 60, 8), log_ticks(0.001, 5e4, 4)
-    ([0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0], [0.001, 0.1, 10.0, 1000.0])
-    """
-    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    for digits in _IN_DECADES:
-        ticks = [float(f"{d}e{k}") for k in decades for d in digits]
-        ticks = [t for t in ticks if low * (1 - 1e-9) <= t <= high * (1 + 1e-9)]
-        if len(ticks) <= most:
-            return ticks
-    return ticks[:: math.ceil(len(ticks) / most)]
-
-
-def date_ticks(first: date, last: date, most: int) -> list[tuple[date, str]]:
-    """At most about `most` round dates from `first` to `last`, each with a label.
-
-    >>> date_ticks(date(1997, 1, 1), date(1998, 6, 30), 4)[1:3]
-    [(datetime.date(1997, 7, 1), 'Jul'), (datetime.date(1998, 1, 1), 'Jan 1998')]
-    """
-    if isinstance(first, datetime) and isinstance(last, datetime):
-        if last - first < timedelta(days=3):
-            return _hour_ticks(first, last, most)
-        midnight = datetime.combine(first.date(), datetime.min.time())
-        midnight += timedelta(days=midnight < first)
-        by_day = date_ticks(midnight.date(), last.date(), most)
-        return [(datetime.combine(d, midnight.time()), text) for d, text in by_day]
-    span = (last - first).days
-    for days in (1, 2, 7, 14):
-        if span // days + 1 <= most:
-            dates = [first + timedelta(days=k) for k in range(0, span + 1, days)]
-            return [(d, day_label(d, k == 0)) for k, d in enumerate(dates)]
-    months = (last.year - first.year) * 12 + last.month - first.month
-    step = next((s for s in _MONTH_STEPS if months // s + 1 <= most), 12_000)
-    start = first.year * 12 + first.month - 1
-    index = range(-(-start // step) * step, start + months + 1, step)
-    starts = [date(k // 12, k % 12 + 1, 1) for k in index]
-    shown = [d for d in starts if first <= d <= last]
-    if not shown:
-        return [(first, day_label(first))]
-    if step % 12 == 0:
-        return [(d, str(d.year)) for d in shown]
-    return [(d, _month_label(d, k == 0)) for k, d in enumerate(shown)]
-
-
-def _hour_ticks(first: datetime, last: datetime, most: int) -> list[tuple[date, str]]:
-    hours = next(
-        (h for h in (1, 2, 3, 6, 12, 24) if (last - first) / timedelta(hours=h) < most), 24
-    )
-    start = datetime.combine(first.date(), datetime.min.time())
-    shown = [start + timedelta(hours=k) for k in range(0, 97, hours)]
-    shown = [m for m in shown if first <= m <= last] or [first]
-    return [(m, day_label(m, k == 0) if not m.hour else f"{m:%H:%M}") for k, m in enumerate(shown)]
-
-
-def day_label(day: date, with_year: bool = True) -> str:
-    """The day, and the time if there is one, in words that are the same in every locale.
-
-    >>> day_label(date(1997, 2, 1)), day_label(datetime(1997, 2, 1, 6))
-    ('1 Feb 1997', '1 Feb 1997 06:00')
-    """
-    label = f"{day.day} {MONTHS[day.month - 1]}"
-    label = f"{label} {day.year}" if with_year else label
-    return f"{label} {day:%H:%M}" if isinstance(day, datetime) and day.time().hour else label
-
-
-def _month_label(day: date, with_year: bool) -> str:
-    month = MONTHS[day.month - 1]
-    return f"{month} {day.year}" if with_year or day.month == 1 else month
-
-
-# -- a picture as data: series, bands, axes, marks, notes, and the table behind it -----------------
+from sparseq.pictures.tables import Table
 
 Floats = NDArray[np.float64]
 Look = Literal["line", "dashes", "band", "steps", "bars", "dots"]
 Color = Literal["blue", "orange", "green", "ink", "purple", "red", "teal", "brown"]
 COLORS: tuple[Color, ...] = ("blue", "orange", "green", "ink", "purple", "red", "teal", "brown")
 _MEANS_OVER = (1, 7, 14, 28, 91, 182, 364, 3_640, 36_400)  # whole weeks keep weekdays in balance
-_FLAT = 1e-9  # a smaller range, relative to the values, is drawn as if it were nothing
-_TALLEST = 6.0  # a band behind may make the chart this many times taller than the first needs
-_ALIKE = 8.0  # panels whose heights differ more have scales of their own
+_FLAT = 1e-9  # a smaller range, relative to the values, is drawn as if it were 0
+_TALLEST = 6.0  # largest ratio of a chart's height with a band behind to the height without
+_ALIKE = 8.0  # panels whose heights differ by a larger ratio have separate scales
 _DECADES = 100.0
+_SEEN = 0.25  # smallest part of a chart's height for the values, with 0 on the axis
 MOST_NAMES = 100
-"""Names that are drawn of a figure over names; its table has all."""
+"""Largest number of names in a drawn figure over names; its table has all."""
 
 
 @dataclass(frozen=True)
@@ -199,10 +42,10 @@ class Axis:
     """One axis: the values along one side.
 
     Attributes:
-        label: What the numbers are, and in which unit.
-        scale: How they are spread out.
-        unit: What stands behind each number, such as %.
-        low, high: Where it has to begin and end; None: where the values do.
+        label: Meaning and unit of the numbers.
+        scale: Spacing of the numbers.
+        unit: Text after each number, such as %.
+        low, high: Ends of the axis; None: those of the values.
     """
 
     label: str = ""
@@ -214,7 +57,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Mark:
-    """A dashed line at a value of the axis `of`, and what it means."""
+    """A dashed line at a value of the axis `of`, and its label."""
 
     at: float
     label: str
@@ -225,21 +68,22 @@ class Mark:
 class Series:
     """Numbers over time, over other numbers, or over names.
 
-    Raises `ParameterError` where the lengths do not agree.
+    Raises `ParameterError` if the lengths do not agree.
 
     Attributes:
-        name: As in the legend.
-        x: Dates, moments or numbers, ascending; all series of a figure have the same kind. Bars go
-            on to the next x. Names are in any order; each has a line of its own, with a lying bar.
-        values: One for each x. What is not finite is a gap.
-        bound: Half-width of the error band, of all or of each. NaN: not known, so there is no band;
-            None: the values have no ±.
-        ends: The lower and the upper ends of intervals, in the place of `bound`, where a value is
-            not in the middle of its own.
-        look: What is drawn. A `band` has no line: it is what the others are compared with.
-        color: Which.
-        panel: Series of different panels are drawn beside each other.
-        exact: Values without noise, for data that are public.
+        name: Name in the legend.
+        x: Dates, moments or numbers, ascending; all series of a figure have the same kind. Names
+            are in any order; each has one line with a horizontal bar.
+        values: One for each x. A value that is not finite is a gap.
+        bound: Half-width of the error band, one for all or one for each. NaN: not known, so there
+            is no band; None: the values have no error.
+        ends: The lower and the upper ends of intervals, instead of `bound`, if a value is not in
+            the middle of its interval.
+        look: Kind of drawing. A `band` has no line: the others are compared with it.
+        color: Color of the series.
+        panel: Series of different panels are drawn next to each other.
+        exact: Values without noise, for public data.
+        until: The end of each bar that begins at a number or time x. None: the next x.
     """
 
     name: str
@@ -251,9 +95,11 @@ class Series:
     panel: str = ""
     exact: bool = False
     ends: tuple[Floats, Floats] | None = None
+    until: Floats | None = None
 
     def __post_init__(self) -> None:
-        sizes = {np.size(part) for part in (self.values, *(self.ends or ()))}
+        parts = (self.values, *(self.ends or ()), *([] if self.until is None else [self.until]))
+        sizes = {np.size(part) for part in parts}
         if sizes != {len(self.x)} or np.size(np.asarray(self.bound)) not in (1, len(self.x)):
             raise ParameterError(
                 f"series {self.name!r} does not have one value, and one bound or none, for each of "
@@ -271,24 +117,39 @@ class Series:
 
     @property
     def band(self) -> tuple[Floats, Floats]:
-        """Its lower and its upper edge; NaN where there is none."""
+        """The lower and the upper edge of the band; NaN without a band."""
         if self.ends is not None:
             return self.ends
         return self.values - self.bounds, self.values + self.bounds
 
     @property
     def at(self) -> Floats:
-        """The place of each x: a number, or seconds since 1970."""
+        """The position of each x: a number, or seconds since 1970."""
         return positions(self.x)
+
+    @property
+    def edges(self) -> tuple[Floats, Floats]:
+        """The begin and the end of each bar; the last is as wide as the one before it."""
+        at = self.at
+        if self.until is not None:
+            return at, self.until
+        return at, np.append(at[1:], at[-1] + (at[-1] - at[-2] if len(at) > 1 else 1.0))
+
+    @property
+    def bar_ends(self) -> dict[float, float]:
+        """The declared end of each bar, by its begin."""
+        return {} if self.until is None else dict(zip(self.x.tolist(), self.until, strict=True))
 
     def pick(self, which: NDArray[np.bool_]) -> Series:
         """Return some of the points."""
         bound = None if self.bound is None else self.bounds[which]
         ends = None if self.ends is None else (self.ends[0][which], self.ends[1][which])
-        return replace(self, x=self.x[which], values=self.values[which], bound=bound, ends=ends)
+        until = None if self.until is None else self.until[which]
+        picked: dict[str, Any] = {"x": self.x[which], "values": self.values[which], "until": until}
+        return replace(self, bound=bound, ends=ends, **picked)
 
     def texts(self, unit: str = "") -> list[str]:
-        """Each value with its interval, as precise as that allows; `± –` where it isn't known."""
+        """Return each value with its interval and suitable digits; `± –` if it is not known."""
         behind = f" {unit}" if unit else ""
         if self.ends is not None:
             known = zip(self.values.tolist(), *(e.tolist() for e in self.ends), strict=True)
@@ -304,10 +165,10 @@ class Series:
         ]
 
     def means(self, days: int) -> Series:
-        """Means over so many days in a row.
+        """Return means over `days` consecutive days.
 
-        If every answer is within its bound of the truth, so is their mean within the mean bound:
-        the band of single answers holds for the means too.
+        If every answer is within its bound of the truth, their mean is within the mean bound: the
+        band of single answers holds for the means too.
         """
         ordinals = self.x.astype("datetime64[D]").astype(int)
         _, group = np.unique((ordinals - ordinals.min()) // days, return_inverse=True)
@@ -327,16 +188,16 @@ class Series:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing: the first series sets the height, and bands that are taller are cut.
+    """A drawing: the first series sets the height, and taller bands are cut.
 
-    Raises `ParameterError` where there is nothing to draw.
+    Raises `ParameterError` if there is nothing to draw.
 
     Attributes:
-        title: What it is about.
-        series: What is drawn, the most important first.
+        title: Title of the drawing.
+        series: The series, the most important first.
         x, y: The axes.
-        marks: Lines across.
-        notes: What a reader must know.
+        marks: Lines across the drawing.
+        notes: Notes that a reader must see.
     """
 
     title: str
@@ -354,22 +215,25 @@ class Figure:
 
     @property
     def is_named(self) -> bool:
-        """True if each place is a name: a line with bars that lie, one below the other."""
+        """True if each position is a name: one line per name, with horizontal bars."""
         return bool(self.series[0].x.dtype.kind == "U")
 
-    def is_alone(self) -> bool:
-        """True if names need no legend: no panel has more than one series."""
-        return self.is_named and all(len(p.series) == 1 for p in self.panels().values())
+    def is_single(self) -> bool:
+        """True if no legend is needed: each panel has one series, and its name is known."""
+        if any(len(p.series) > 1 for p in self.panels().values()):
+            return False
+        known = {self.y.label, *(s.panel for s in self.series)}
+        return self.is_named or all(label in known for label, _ in self.legend())
 
     def places(self) -> NDArray[Any]:
-        """Each x of any series, ascending; names in their order."""
+        """Return each x of any series, ascending; names in their order."""
         joined = np.concatenate([s.x for s in self.series])
         if self.is_named:
             return np.array(list(dict.fromkeys(joined.tolist())))
         return np.unique(joined)
 
     def panels(self) -> dict[str, Figure]:
-        """Return a figure for each panel; of those with the same scale, all values are in it."""
+        """Return a figure for each panel; panels with one scale share the range of values."""
         names = list(dict.fromkeys(s.panel for s in self.series))
         if len(names) == 1:
             return {names[0]: self}
@@ -383,7 +247,7 @@ class Figure:
         }
 
     def is_shared(self) -> bool:
-        """Tell whether all panels can have one scale of values without making one of them flat."""
+        """Return True if one scale of values for all panels leaves none of them flat."""
         if self.y.scale == "log":
             return True
         tops: dict[str, float] = {}
@@ -393,21 +257,21 @@ class Figure:
         return max(tops.values()) <= _ALIKE * min(tops.values())
 
     def means(self, most: int) -> Figure:
-        """The same figure with at most `most` points a series, each the mean of days in a row."""
+        """Return the same figure with at most `most` points a series, each a mean over days."""
         if self.is_named:
             return self.thinned(MOST_NAMES)
         across, _ = self.scales()
         days = mean_days(int((across.high - across.low) // 86_400), most)
-        if across.kind in ("linear", "log") or days == 1:
+        if across.kind in ("linear", "log") or days == 1 or len(self.places()) <= most:
             return self
         note = f"Points are means over {days} days; bands are those of single answers."
         drawn = [s.means(days) for s in self.series]
         return replace(self, series=drawn, notes=[*self.notes, note])
 
     def thinned(self, most: int) -> Figure:
-        """The same figure with `most` points a panel: the lowest and highest of each stretch.
+        """Return the same figure with `most` points a panel: lowest and highest of each stretch.
 
-        One gap of each stretch is kept as well. Of names, the first are drawn.
+        One gap of each stretch is kept as well. Of names, the first ones are drawn.
         """
         if self.is_named:
             return self._first_names()
@@ -423,7 +287,7 @@ class Figure:
         return replace(self, series=drawn, notes=[*self.notes, note])
 
     def _first_names(self) -> Figure:
-        """The same figure with at most `MOST_NAMES` names."""
+        """Return the same figure with at most `MOST_NAMES` names."""
         names = self.places()
         if len(names) <= MOST_NAMES:
             return self
@@ -433,24 +297,27 @@ class Figure:
         return replace(self, series=drawn, notes=[*self.notes, note])
 
     def scales(self) -> tuple[Scale, Scale]:
-        """Return where an x and where a value is."""
+        """Return the scales of x and of values."""
         x, at = self.places(), positions(self.places())
         kind: Kind = "log" if self.x.scale == "log" else "linear"
         if x.dtype.kind == "M":
             kind = "date" if x.dtype == "datetime64[D]" else "moment"
         low, high = float(at[0]), float(at[-1])
-        if self.series[0].look == "bars" and len(at) > 1 and not self.is_named:
-            high += float(at[-1] - at[-2])
+        if not self.is_named:
+            high = max([high, *(float(s.edges[1][-1]) for s in self.series if s.look == "bars")])
         low = low if self.x.low is None else self.x.low
         high = high if self.x.high is None else self.x.high
         of_y: Kind = "log" if self.y.scale == "log" else "linear"
-        return (Scale(kind, low, high, self.x.unit), Scale(of_y, *self.value_range(), self.y.unit))
+        across = Scale(kind, low, high, self.x.unit, step_of(x))
+        return across, Scale(of_y, *self.value_range(), self.y.unit)
 
     def value_range(self) -> tuple[float, float]:
-        """From the lowest to the highest, with 0 where that costs little height.
+        """Return the lowest and the highest value, with 0 unless that flattens the values.
 
-        A band behind that is too tall to leave the first series readable is cut; `all_notes` says
-        so.
+        One rule for every figure: 0 is on the axis of bars always, and on that of lines if the
+        values have a quarter of the height then. `all_notes` reports an axis without 0.
+
+        A band behind that would make the first series unreadable is cut; `all_notes` reports this.
         """
         log = self.y.scale == "log"
         first = self.series[0]
@@ -478,13 +345,17 @@ class Figure:
 
     @property
     def subtitle(self) -> str:
-        """The names of the values, and of the x axis; names say that themselves."""
-        if self.is_named:
-            return self.y.label
-        return ", by ".join(filter(None, [self.y.label, self.x.label]))
+        """The names of the values, and of the x axis, unless the title says the same.
+
+        Names of bars need no name of their axis.
+        """
+        text = " by ".join(filter(None, [self.y.label, self.x.label]))
+        if text == self.title:
+            return ""
+        return self.y.label if self.is_named else text.replace(" by ", ", by ", 1)
 
     def legend(self) -> list[tuple[str, Series]]:
-        """A label for each series of different name: the name, and the ± of its band.
+        """Return a label for each series of different name: the name, and its band's half-width.
 
         >>> one = Series("buyers", [date(2024, 1, 1)], np.array([5.0]), 12.3)
         >>> [label for label, _ in Figure("", [one]).legend()]
@@ -505,7 +376,7 @@ class Figure:
         return labels
 
     def table(self) -> Table:
-        """The table behind: a row for each x, each series' value ± its bound."""
+        """Return the table of the figure: a row for each x, each series' value ± its bound."""
         names = list(dict.fromkeys(s.name for s in self.series))
         panels, rows = self.panels(), []
         for panel, part in panels.items():
@@ -513,10 +384,12 @@ class Figure:
                 s.name: dict(zip(s.x.tolist(), s.texts(self.y.unit), strict=True))
                 for s in part.series
             }
+            until = {x: end for s in part.series for x, end in s.bar_ends.items()}
             for x in part.places().tolist():
                 cells = [texts.get(name, {}).get(x, MISSING) for name in names]
                 text = x if isinstance(x, str) else f"{x:.6g}"
                 text = x.isoformat() if isinstance(x, date) else text
+                text += f" to {until[x]:.6g}" if x in until else ""
                 rows.append([*([panel] if len(panels) > 1 else []), text, *cells])
         of_x = self.x.label or ("date" if self.series[0].x.dtype.kind == "M" else "")
         columns = [*(["group"] if len(panels) > 1 else []), of_x, *names]
@@ -530,12 +403,26 @@ class Figure:
             for x, row in zip(places, rows, strict=True)
         ]
 
+    def _without_zero(self) -> list[str]:
+        """Return a note about each panel whose axis of values has no 0."""
+        if self.y.scale == "log":
+            return []
+        found = {name: part.value_range() for name, part in self.panels().items()}
+        nearest = {
+            n: low if low > 0 else high for n, (low, high) in found.items() if low * high > 0
+        }
+        if not nearest:
+            return []
+        if len(set(nearest.values())) == 1 and len(nearest) == len(found):
+            return [f"The axis begins at {number(next(iter(nearest.values())))}, not at 0."]
+        return [f"The axis of {n} begins at {number(at)}, not at 0." for n, at in nearest.items()]
+
     def notes_of(self, drawn: Figure) -> list[str]:
-        """Return what a reader must know, if `drawn`, with fewer points, is seen."""
+        """Return the notes for a reader of `drawn`, the same figure with fewer points."""
         return [*drawn.notes[len(self.notes) :], *self.all_notes()]
 
     def all_notes(self) -> list[str]:
-        """Return what a reader must know about the bands, then the notes given."""
+        """Return the notes about the bands, then the given notes."""
         low, high = self.value_range()
         notes = []
         if len({s.panel for s in self.series}) > 1 and not self.is_shared():
@@ -549,10 +436,10 @@ class Figure:
             notes += [f"The band of {name} is taller than the chart." for name in cut]
         if self.y.scale == "log":
             notes.append("The scale is logarithmic.")
-        return [*notes, *self._coverage(), *self.notes]
+        return [*notes, *self._without_zero(), *self._coverage(), *self.notes]
 
     def _coverage(self) -> list[str]:
-        """For each series at the dates of an exact one: on how many that is in its band."""
+        """Return, for each series, how often the exact series at its dates is in its band."""
         notes = []
         for exact in (s for s in self.series if s.exact):
             for s in self.series:
@@ -572,9 +459,9 @@ class Sheet:
     """The content of one page or image: figures below each other.
 
     Attributes:
-        title: Of all.
-        figures: What is drawn.
-        warning: What nobody may overlook.
+        title: Title of the page.
+        figures: The figures.
+        warning: A warning that must be shown.
         facts: A table before the figures.
         log: A table after them, and its heading.
     """
@@ -609,14 +496,14 @@ def as_plottable(x: Any) -> NDArray[Any]:
 
 
 def mean_days(span: int, most: int) -> int:
-    """Over how many days to take means, to leave at most `most` points of `span` + 1 days."""
+    """Return the number of days in a mean that leaves at most `most` points of `span` + 1 days."""
     return next((d for d in _MEANS_OVER if span // d + 1 <= most), _MEANS_OVER[-1])
 
 
 def spread(series: Sequence[Series]) -> Literal["linear", "log"]:
-    """Return the scale that values need: logarithmic where one spans decades, above the noise.
+    """Return the scale that values need: logarithmic if a series spans decades, above the noise.
 
-    Nine tenths of the values decide: a single day far from the others is no reason.
+    Nine tenths of the values decide: a single outlying day does not.
 
     >>> days = [date(2024, 1, k) for k in range(1, 11)]
     >>> spread([Series("doubling", days, 10.0 * 2 ** np.arange(10), 5.0)])
@@ -634,7 +521,7 @@ def spread(series: Sequence[Series]) -> Literal["linear", "log"]:
 
 
 def finite_runs(values: Floats) -> list[NDArray[np.int64]]:
-    """The indices of finite values, in pieces without a gap.
+    """Return the indices of finite values, in pieces without a gap.
 
     >>> [list(map(int, run)) for run in finite_runs(np.array([1.0, 2.0, np.nan, 4.0]))]
     [[0, 1], [3]]
@@ -645,13 +532,13 @@ def finite_runs(values: Floats) -> list[NDArray[np.int64]]:
 
 
 def _known(*row: float) -> Ends:
-    """Return a value and its ends with None for what is not known."""
+    """Return a value and its ends, with None for unknown numbers."""
     value, low, high = (x if math.isfinite(x) else None for x in row)
     return value, low, high
 
 
 def _extremes(group: Sequence[Series], places: NDArray[Any], most: int) -> NDArray[Any]:
-    """Return at most `most` places: of each stretch where something is lowest or highest."""
+    """Return at most `most` positions: lowest and highest of some series in each stretch."""
     kept, stretch = places, 2 * len(places) // most + 1
     while len(kept) > most:
         keep = [places[[0, -1]]]
@@ -670,15 +557,15 @@ def _extremes(group: Sequence[Series], places: NDArray[Any], most: int) -> NDArr
 def _range(arrays: Sequence[Floats], log: bool) -> tuple[float, float]:
     joined = np.concatenate([np.ravel(a) for a in arrays])
     finite = joined[np.isfinite(joined)]
-    finite = finite[finite > 1e-300] if log else finite  # a zero has no place on such an axis
+    finite = finite[finite > 1e-300] if log else finite  # such an axis has no place for 0
     if len(finite):
         return float(finite.min()), float(finite.max())
     return (1.0, 10.0) if log else (0.0, 1.0)
 
 
 def _with_zero(low: float, high: float) -> tuple[float, float]:
-    if 0 < low <= high / 2:
+    if 0 < low <= (1 - _SEEN) * high:
         return 0.0, high
-    if low / 2 <= high < 0:
+    if (1 - _SEEN) * low <= high < 0:
         return low, 0.0
     return low, high

@@ -14,7 +14,8 @@ import numpy as np
 
 from sparseq.base.errors import ParameterError
 from sparseq.base.whole_files import whole_file, writing
-from sparseq.pictures.figure import Figure, Floats, Scale, Series, Sheet
+from sparseq.pictures.axis_scales import Scale
+from sparseq.pictures.figure import Figure, Floats, Series, Sheet
 from sparseq.pictures.page import html_page
 
 _COLORS = {
@@ -29,11 +30,11 @@ _COLORS = {
 }
 _LONG = re.compile(rb"-?\d+\.\d{3,}")
 _FAINT, _COLUMNS, _HEAD = "#59636e", 3, 0.7  # inches above each figure, for its title and legend
-_NAME = 34  # letters of a line of a name beside its bar
+_NAME = 34  # letters in a line of a name next to its bar
 
 
 def check_image() -> None:
-    """Raise `ParameterError` where Matplotlib is not installed."""
+    """Raise `ParameterError` if Matplotlib is not installed."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
@@ -44,14 +45,14 @@ def check_image() -> None:
 
 
 KINDS = (".html", ".png", ".svg")
-"""Names of files of pictures."""
+"""Endings of picture files."""
 
 
 def picture_kind(path: Path, option: str = "--plot") -> str:
-    """Return html, png or svg, by the file's name.
+    """Return html, png or svg, from the file's name.
 
     Raises:
-        ParameterError: No picture of this name can be made.
+        ParameterError: The ending is not that of a picture.
     """
     check_place(path, KINDS, option)
     kind = path.suffix.lower()
@@ -61,7 +62,7 @@ def picture_kind(path: Path, option: str = "--plot") -> str:
 
 
 def check_place(path: Path, kinds: Sequence[str], option: str) -> None:
-    """Raise `ParameterError` where a file has none of the endings, or no folder."""
+    """Raise `ParameterError` if a file has none of the endings, or its folder does not exist."""
     if path.suffix.lower() not in kinds:
         raise ParameterError(
             f"{option} {str(path)!r} has a suffix that is not known", ", ".join(kinds)
@@ -81,7 +82,7 @@ def write_picture(sheet: Sheet, path: Path) -> None:
     """Write a picture; a file appears whole or not at all.
 
     Raises:
-        ParameterError: No picture of this name can be made, or it can't be written.
+        ParameterError: The ending is not that of a picture, or the file can't be written.
     """
     write_whole(path, render_file(sheet, picture_kind(path)))
 
@@ -104,7 +105,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
 def image(sheet: Sheet, kind: str = "png") -> bytes:
     """Return the figures below each other, as a `png` or `svg`.
 
-    Raises `ParameterError` where Matplotlib is not installed.
+    Raises `ParameterError` if Matplotlib is not installed.
     """
     check_image()
     from matplotlib import rc_context
@@ -123,13 +124,13 @@ def image(sheet: Sheet, kind: str = "png") -> bytes:
     for part, figure in zip(parts, sheet.figures, strict=True):
         _draw(part, figure)
     drawn = io.BytesIO()
-    with rc_context({"svg.fonttype": "none"}):  # a text is a text: small, and found by searching
+    with rc_context({"svg.fonttype": "none"}):  # texts stay texts: small, and searchable
         canvas.savefig(drawn, format=kind, metadata={"Software" if kind == "png" else "Date": None})
     return _short(drawn.getvalue()) if kind == "svg" else drawn.getvalue()
 
 
 def _short(svg: bytes) -> bytes:
-    """Return a drawing with a path a line, in hundredths of a point."""
+    """Return a drawing with one path per line, in hundredths of a point."""
 
     def of_attribute(found: re.Match[bytes]) -> bytes:
         return b" ".join(_LONG.sub(lambda n: b"%.2f" % float(n[0]), found[0]).split())
@@ -139,7 +140,7 @@ def _short(svg: bytes) -> bytes:
 
 
 def _head(figure: Figure) -> float:
-    return _HEAD / 2 if figure.is_alone() else _HEAD
+    return _HEAD / 2 if figure.is_single() else _HEAD
 
 
 def _rows(figure: Figure) -> int:
@@ -169,14 +170,14 @@ def _draw(part: Any, figure: Figure) -> None:
             continue
         for k, s in enumerate(panel.series):
             _series(axes, s, s.look == "band" or k > 0, s.name)
-        _around(axes, panel)
+        _draw_frame(axes, panel)
     for axes in places[len(panels) :]:
         axes.set_visible(False)
     head.text(0.01, 0.95, _plain(figure.title), va="top", fontweight="bold")
     labels = {_plain(s.name): _plain(label) for label, s in figure.legend()}
     handles, names = places[0].get_legend_handles_labels()
     own = dict(zip(names, handles, strict=True))
-    if not figure.is_alone():
+    if not figure.is_single():
         names = [labels[n] for n in own]
         place: dict[str, Any] = {"loc": "lower left", "ncols": 3, "frameon": False, "fontsize": 8}
         head.legend(own.values(), names, **place)
@@ -188,7 +189,7 @@ def _draw(part: Any, figure: Figure) -> None:
 def _series(axes: Any, s: Series, behind: bool, name: str) -> None:
     x = s.x
     color, label = _COLORS[s.color], _plain(name)
-    if np.isfinite(s.bounds).any() and s.look != "dots":
+    if np.isfinite(s.bounds).any() and s.look not in ("dots", "bars"):
         alpha = 0.22 if behind else 0.4
         axes.fill_between(
             x,
@@ -201,8 +202,7 @@ def _series(axes: Any, s: Series, behind: bool, name: str) -> None:
         )
         label = ""
     if s.look == "bars":
-        width = np.diff(x, append=x[-1:] + (x[-1] - x[-2] if len(x) > 1 else 1))
-        axes.bar(x, s.values, width * 0.95, align="edge", color=color, alpha=0.6, label=label)
+        _columns_with_intervals(axes, s, color, label)
     elif s.look == "dots":
         if np.isfinite(s.bounds).any():
             axes.errorbar(x, s.values, s.bounds, fmt="none", capsize=3, color=color)
@@ -222,8 +222,23 @@ def _series(axes: Any, s: Series, behind: bool, name: str) -> None:
         )
 
 
+def _columns_with_intervals(axes: Any, s: Series, color: str, label: str) -> None:
+    """Draw bars over numbers or times, and their intervals in their middles."""
+    starts, ends = s.edges
+    if s.x.dtype.kind == "M":
+        starts, ends = (part.astype("datetime64[s]") for part in (starts, ends))
+    width = ends - starts
+    gap = (ends[-1] - starts[0]) * 0.003
+    axes.bar(starts, s.values, width - gap, align="edge", color=color, alpha=0.45, label=label)
+    low, high = s.band
+    middles = starts + width / 2
+    axes.vlines(middles, low, high, color=_COLORS["ink"], lw=1)
+    for end in (low, high):
+        axes.plot(middles, end, "_", color=_COLORS["ink"], markersize=6)
+
+
 def _names(axes: Any, figure: Figure) -> None:
-    """Bars that lie, a group of them for each name, the first on top."""
+    """Draw horizontal bars, a group for each name, the first at the top."""
     names = figure.places().tolist()
     wide = 0.8 / len(figure.series)
     for k, s in enumerate(figure.series):
@@ -257,7 +272,7 @@ def _names(axes: Any, figure: Figure) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _around(axes: Any, figure: Figure) -> None:
+def _draw_frame(axes: Any, figure: Figure) -> None:
     across, up = figure.scales()
     axes.margins(x=0.01)
     axes.set_ylim(up.low, up.high)
@@ -286,7 +301,7 @@ def _around(axes: Any, figure: Figure) -> None:
 
 
 def _ticks(axis: Any, scale: Scale, most: int) -> None:
-    """Our own ticks, as in the other renderers."""
+    """Set the same ticks as in the other renderers."""
     if scale.kind == "log":
         axis.axes.set(**{f"{axis.axis_name}scale": "log"})
     at, texts = zip(*scale.ticks(most), strict=True)

@@ -1,4 +1,4 @@
-"""Figures as one HTML file: no network, nothing inline that its policy does not name."""
+"""Figures as one HTML file without network access or inline code outside its policy."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.base.texts import shown
-from sparseq.pictures.figure import Figure, Floats, PagePart, Scale, Series, Sheet, finite_runs
-from sparseq.pictures.tables import LOUD, Table
+from sparseq.pictures.axis_scales import Scale
+from sparseq.pictures.figure import Figure, Floats, PagePart, Series, Sheet, finite_runs
+from sparseq.pictures.guarantee_texts import LOUD
+from sparseq.pictures.tables import Table
 
 MOST_POINTS = 1_000
-"""Of a figure, about; more are thinned."""
+"""Approximate number of points of a figure; more are thinned."""
 TOP, RIGHT, BOTTOM = 12, 14, 28  # margins, in the drawing's own units
-_LETTER = 7.2  # about as wide as a digit
-_SIZES = ((1, 960, 420, " one"), (4, 470, 250, " two"), (999, 310, 200, ""))  # up to so many panels
-_LONG = 20  # lines of a chart over names that has its axis above and below
-_STUB = 3.0  # half of the width of a band that has one place only
+_LETTER = 7.2  # approximate width of a digit
+_SIZES = ((1, 960, 420, " one"), (4, 470, 250, " two"), (999, 310, 200, ""))  # by number of panels
+_LONG = 20  # lines of a chart over names from which its axis is above and below
+_BANDS = 3  # most lines in one chart with a filled band; the bands of more are thinner
+_STUB = 3.0  # half of the width of a band with a single position
 
 
 def html_page(sheet: Sheet) -> str:
-    """One self-contained page: drawings, tooltips, notes, and the numbers as tables.
+    """Return one self-contained page: drawings, tooltips, notes, and the numbers as tables.
 
-    It follows the reader's light or dark setting, and a reader of the screen is given the tables.
+    It follows the reader's light or dark setting, and screen readers get the tables.
 
     >>> one = Series("a", np.array([1.0]), np.ones(1), 2.0)
     >>> page = html_page(Sheet("a < b", [Figure("a < b", [one])]))
@@ -47,7 +50,7 @@ def html_page(sheet: Sheet) -> str:
 
 
 def document(title: str, parts: Sequence[PagePart], warnings: Sequence[str] = ()) -> str:
-    """One self-contained page of parts, each with its heading, text, figure or table, and notes."""
+    """Return one self-contained page of parts: headings, texts, figures or tables, and notes."""
     return _whole(title, warnings, "\n".join(_part(part, k) for k, part in enumerate(parts)))
 
 
@@ -67,7 +70,7 @@ def _note(note: str) -> str:
 
 
 def _whole(title: str, warnings: Sequence[str], body: str) -> str:
-    """The page around its body, with the policy that lets nothing else in."""
+    """Return the page around its body, with a policy that allows no other content."""
     style, script = (_resource(name) for name in ("page.css", "page.js"))
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
@@ -89,12 +92,12 @@ def _whole(title: str, warnings: Sequence[str], body: str) -> str:
 
 
 def draw(figure: Figure) -> str:
-    """One figure for a page that has page.css and page.js: its drawings, notes and numbers."""
+    """Return one figure for a page that has page.css and page.js: drawings, notes and numbers."""
     return _section(figure, False, 0)
 
 
 def escaped(text: object) -> str:
-    """Return text for a page: what a terminal would obey is spelled out there too."""
+    """Return text for a page, with control characters of terminals spelled out."""
     return html.escape(shown(text, None))
 
 
@@ -132,7 +135,7 @@ def _section(figure: Figure, alone: bool, k: int) -> str:
 
 
 def _chart(part: Figure, whole: Figure, name: str, key: str, width: int, height: int) -> str:
-    """One drawing, with what its tooltips say."""
+    """Return one drawing, with its tooltips."""
     place = _Place(part, width, height)
     order, title, heading = _name(whole, name)
     return f"""<div>{heading}<div class="chart">
@@ -158,7 +161,7 @@ def _name(whole: Figure, name: str) -> tuple[list[str], str, str]:
 
 
 def _tips(part: Figure, x: list[float]) -> str:
-    """Return what is said under the pointer, and where: `x` of each place, or nothing for names."""
+    """Return the tooltips and their positions: `x` of each place, or nothing for names."""
     data = {"x": x, "names": part.table().columns[1:], "rows": part.tips()}
     script = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     return (
@@ -168,9 +171,9 @@ def _tips(part: Figure, x: list[float]) -> str:
 
 
 def _names_chart(part: Figure, whole: Figure, name: str) -> str:
-    """A line for each name: the name, a bar for each series, and its value with its interval.
+    """Return a line for each name: the name, a bar for each series, and its value with interval.
 
-    It is no drawing of a fixed size: in a narrow window names stand above their bars.
+    It has no fixed size: in a narrow window names are above their bars.
     """
     order, title, heading = _name(whole, name)
     _, up = part.scales()
@@ -202,7 +205,7 @@ aria-label="{title}">
 
 
 def _bar(up: Scale, ticks: Sequence[tuple[float, str]], series: Series, k: int) -> str:
-    """The bar of one value from 0, its interval over it, and the lines of the axis behind."""
+    """Return the bar of one value from 0, its interval, and the lines of the axis behind."""
     shapes = [
         f'<line class="{"zero" if tick == 0 else "grid"}" x1="{at}" x2="{at}" y1="0" y2="100%"/>'
         for tick, _ in ticks
@@ -248,7 +251,7 @@ class _Place:
         return np.round(self.left + self.across.share(at) * wide, 1)
 
     def ys(self, values: Floats) -> Floats:
-        """Far outside is only just outside: no browser draws numbers of any size."""
+        """Return places of values; those far outside are moved close, for browsers."""
         share = np.clip(1 - self.up.share(values), -2.0, 3.0)
         return np.round(TOP + share * (self.height - TOP - BOTTOM), 1)
 
@@ -269,9 +272,8 @@ def _axes(place: _Place) -> str:
     free = -np.inf
     for tick, label in place.across.ticks(max((place.width - place.left) // 75, 2)):
         x, wide = place.x(tick), len(label) * _LETTER
-        start = min(
-            x - wide / 2 if place.across.kind in ("linear", "log") else x, across - wide + 8
-        )
+        centred = place.across.kind in ("linear", "log") or place.across.step
+        start = max(min(x - wide / 2 if centred else x, across - wide + 8), 0)
         parts.append(f'<line class="grid" x1="{x}" x2="{x}" y1="{TOP}" y2="{bottom}"/>')
         if start >= free:
             parts.append(f'<text x="{start:.1f}" y="{place.height - 8}">{escaped(label)}</text>')
@@ -280,11 +282,14 @@ def _axes(place: _Place) -> str:
 
 
 def _shapes(figure: Figure, place: _Place, order: Sequence[str]) -> str:
-    """Bands from the back to the front, then lines and dots."""
+    """Return bands from the back to the front, then lines and dots."""
     behind = [s for s in figure.series if s.look == "band"]
     others = [s for s in figure.series if s.look != "band"]
+    first = "band" if len(others) <= _BANDS else "band over"
     bands = [(s, "band behind") for s in behind]
-    bands += [(s, "band" if k == 0 else "band over") for k, s in enumerate(others)]
+    bands += [
+        (s, first if k == 0 else "band over") for k, s in enumerate(others) if s.look != "bars"
+    ]
     parts = [
         f'<path class="{kind} {_key(s, order)}" d="{_area(place, s)}"/>'
         for s, kind in bands
@@ -298,7 +303,7 @@ def _key(series: Series, order: Sequence[str]) -> str:
 
 
 def _area(place: _Place, series: Series) -> str:
-    """Return the area between the band's edges, in pieces without a gap; of one place, a stub."""
+    """Return the area between the band's edges, in pieces without a gap; a stub for one place."""
     low, high = series.band
     if place.up.kind == "log":
         low = np.where(low <= place.up.low, place.up.low, low)
@@ -317,7 +322,7 @@ def _area(place: _Place, series: Series) -> str:
 
 
 def _drawn(series: Series, place: _Place, key: str) -> str:
-    """The line, steps, bars or dots of a series."""
+    """Return the line, steps, bars or dots of a series."""
     at, values = series.at, series.values
     if place.up.kind == "log":
         values = np.where(values > 0, values, np.nan)
@@ -329,13 +334,12 @@ def _drawn(series: Series, place: _Place, key: str) -> str:
     pieces = []
     for run in runs:
         if series.look in ("steps", "bars"):
-            ends = np.append(at, place.across.high)[run + (series.look == "bars")]
-            xs, ys = place.xs(ends).tolist(), place.ys(values[run]).tolist()
+            xs, ys = place.xs(at[run]).tolist(), place.ys(values[run]).tolist()
             if series.look == "bars":
-                base, starts = place.y(0), place.xs(at[run]).tolist()
+                base, ends = place.y(0), place.xs(series.edges[1][run]).tolist()
                 pieces += [
                     f"M{a} {base}V{y}H{b - 1:.1f}V{base}Z"
-                    for a, y, b in zip(starts, ys, xs, strict=True)
+                    for a, y, b in zip(xs, ys, ends, strict=True)
                 ]
             else:
                 steps = "".join(f"H{x}V{y}" for x, y in zip(xs[1:], ys[1:], strict=True))
@@ -343,10 +347,25 @@ def _drawn(series: Series, place: _Place, key: str) -> str:
         else:
             pieces.append(f"M{place.points(at, values, run)}")
     kind = {"bars": "bars", "dashes": "line dashes"}.get(series.look, "line")
+    path = f'<path class="{kind} {key}" d="{"".join(pieces)}"/>'
+    if kind == "bars":
+        return path + _whiskers(place, series, key)
     lonely = "".join(f"M{place.points(at, values, run)}h0" for run in runs if len(run) == 1)
-    return f'<path class="{kind} {key}" d="{"".join(pieces)}"/>' + (
-        f'<path class="dots large {key}" d="{lonely}"/>' if lonely and kind != "bars" else ""
+    return path + (f'<path class="dots large {key}" d="{lonely}"/>' if lonely else "")
+
+
+def _whiskers(place: _Place, series: Series, key: str) -> str:
+    """Return the interval of each bar over numbers or times, in its middle."""
+    (starts, ends), (low, high) = series.edges, series.band
+    known = np.isfinite(low + high)
+    middles = place.xs((starts + ends) / 2)[known].tolist()
+    spans = zip(middles, place.ys(low)[known], place.ys(high)[known], strict=True)
+    path = "".join(
+        f"M{x} {bottom}V{top}"
+        + "".join(f"M{x - _STUB:.1f} {end}h{2 * _STUB}" for end in (bottom, top))
+        for x, bottom, top in spans
     )
+    return f'<path class="whisker s{key.rpartition(" s")[2]}" d="{path}"/>' if path else ""
 
 
 def _marks(figure: Figure, place: _Place) -> str:
@@ -368,9 +387,9 @@ def _marks(figure: Figure, place: _Place) -> str:
 
 
 def _legend(figure: Figure) -> str:
-    """A box for each series to show or hide it; none where one stands alone over names."""
+    """Return a box for each series to show or hide it; none for a single series over names."""
     items = []
-    if figure.is_alone():
+    if figure.is_single():
         return ""
     for k, (label, s) in enumerate(figure.legend()):
         kind = "band behind" if s.look == "band" else "bars" if s.look == "bars" else "band"

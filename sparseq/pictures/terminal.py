@@ -1,9 +1,9 @@
 """A figure for a terminal, in dots of braille characters, two by four to a cell.
 
-The first series is a line in its error band; a `band`, what it is compared with, is wide and thinly
-dotted, and an exact value is a cross every few columns. Curves without bands have a mark of their
-own each. A chart narrower than its series shows means over days in a row, in the bands of single
-answers.
+The first series is a line in its error band; a `band`, for comparison, is wide and thinly dotted,
+and an exact value is a cross every few columns. Curves without bands have one mark each; several
+lines without colours have one mark each too, with points in their bands. A chart narrower than its
+series shows means over consecutive days, in the bands of single answers.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from rich.cells import cell_len, set_cell_size
 
 from sparseq.base.errors import ParameterError
 from sparseq.base.texts import shown
-from sparseq.pictures.figure import Figure, Floats, Scale, Series, finite_runs
+from sparseq.pictures.axis_scales import Scale
+from sparseq.pictures.figure import Figure, Floats, Series, finite_runs
 
 MIN_WIDTH, MIN_HEIGHT = 30, 8
 MARKS = "●○◆◇▲△■□"
 EXACT = "×"
+_IN_BAND = "·"
 _EXACT_APART = 4  # columns from one cross to the next, so that the line behind them can be seen
 _BOLD, _DIM = "1", "2"
 _PAINTS = {
@@ -35,18 +37,18 @@ _PAINTS = {
     "teal": "38;5;37",
     "brown": "38;5;137",
 }
-_KEYS, _THICK_KEYS = ("⣿⣿", "⢕⢕"), ("⢕⢕", "⠅⠅")  # the dots of the first, and of what is behind
+_KEYS, _THICK_KEYS = ("⣿⣿", "⢕⢕"), ("⢕⢕", "⠅⠅")  # dots of the first series, and of those behind
 _BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
-_MARGIN = 10  # columns that the labels of values take, about
+_MARGIN = 10  # approximate columns of the labels of values
 _TICK_LINES, _TICK_COLUMNS = 3, 11  # room for a tick and its label
 _BAR, _BELOW, _ABOVE = "██", "▓▓", "░░"  # a bar, and the two sides of the interval of its value
-_APART, _NARROWEST, _NAME = 2, 10, 20  # columns: between what is on a line; of a bar; of a name
+_APART, _NARROWEST, _NAME = 2, 10, 20  # columns: between parts of a line; of a bar; of a name
 _RIBBON = 9  # dots: a thicker band is only dotted, so that the line in it can be seen
 Dots = NDArray[np.bool_]
 
 
 def terminal_chart(figure: Figure, width: int = 100, height: int = 24, color: bool = False) -> str:
-    """`figure` in at most `width` columns and `height` lines a panel, with its notes below.
+    """Return `figure` in at most `width` columns and `height` lines a panel, with its notes below.
 
     With `color` it has ANSI colours; without, the bands differ in their dots alone. Raises
     `ParameterError` for a size below 30 x 8.
@@ -90,26 +92,27 @@ def terminal_chart(figure: Figure, width: int = 100, height: int = 24, color: bo
 
 
 def _chart(figure: Figure, width: int, height: int, color: bool) -> tuple[list[str], bool]:
-    """The drawing of one panel, two lines more than `height`, and whether its band is thick."""
+    """Return one panel, two lines more than `height`, and True if its band is thick."""
     means = figure.means(_points(width))
     across, up = means.scales()
     up, rows, labels = _value_axis(up, height)
     margin = max(map(len, labels.values()), default=0) + 2
     grid = _Grid(width - margin, rows, across, up)
     thick = _is_thick(means.series[0], grid)
-    drawn = _mark(means, grid, color) if _is_marked(figure) else _plot(means, grid, thick, color)
+    marked = _is_marked(figure, color)
+    drawn = _mark(means, grid, color) if marked else _plot(means, grid, thick, color)
     body = [
         _paint(labels.get(k, "").rjust(margin - 2) + (" ┤" if k in labels else " │"), _DIM, color)
         + line
         for k, line in enumerate(drawn)
     ]
-    axis, texts = _axis_below(grid)
+    axis, texts = _x_axis(grid)
     foot = [" " * (margin - 1) + "└" + axis, " " * margin + texts]
     return [*body, *(_paint(line.rstrip(), _DIM, color) for line in foot)], thick
 
 
 def _names_text(figure: Figure, width: int, color: bool) -> str:
-    """A figure over names: a line for each bar, with its interval in it, and its value.
+    """Return a figure over names: a line for each bar, with its interval in it, and its value.
 
     >>> one = Series("n", ["Rome", "Oslo"], np.array([8.0, 2.0]), np.array([1.0, 3.0]))
     >>> print(terminal_chart(Figure("People", [one]), 40))
@@ -133,9 +136,9 @@ def _names_text(figure: Figure, width: int, color: bool) -> str:
 
 
 def _bars(part: Figure, width: int, color: bool) -> list[str]:
-    """The lines of one panel over names; with several series, each has its name before its bar.
+    """Return the lines of one panel over names; with several series, each names its bar.
 
-    Where little room is left, a name has a line of its own.
+    If there is little room, a name has a separate line.
     """
     several = len(part.series) > 1
     own = [_cut(s.name, _NAME) for s in part.series] if several else [""]
@@ -159,7 +162,7 @@ def _bars(part: Figure, width: int, color: bool) -> list[str]:
 
 
 def _of_name(part: Figure, x: str) -> list[tuple[bool, tuple[Series, int, str]]]:
-    """Each series' place and text at a name, and whether it is the first of them."""
+    """Return each series' index and text at a name, and True for the first series."""
     found = [
         (s, at.index(x), s.texts(part.y.unit))
         for s in part.series
@@ -170,7 +173,7 @@ def _of_name(part: Figure, x: str) -> list[tuple[bool, tuple[Series, int, str]]]
 
 
 def _bar_cells(scale: Scale, series: Series, k: int, wide: int) -> str:
-    """A bar from 0 to a value: lighter where its interval is."""
+    """Return a bar from 0 to a value, lighter in its interval."""
     ends = np.array([0.0, series.values[k], *(end[k] for end in series.band)])
     zero, value, low, high = np.clip(scale.share(ends), 0.0, 1.0) * wide
     cells = []
@@ -190,7 +193,7 @@ def _pad(text: str, wide: int) -> str:
 
 @dataclass(frozen=True)
 class _Grid:
-    """The places of x and values among the dots; two by four dots make a cell."""
+    """The positions of x and values among the dots; two by four dots make a cell."""
 
     columns: int
     rows: int
@@ -198,17 +201,17 @@ class _Grid:
     y: Scale
 
     def across(self, at: Floats) -> Floats:
-        """Dots from the left; if there is only one place, it is in the middle."""
+        """Return dots from the left; a single position is in the middle."""
         if self.x.low == self.x.high:
             return np.full(len(at), self.columns - 1.0)
         return self.x.share(at) * (2 * self.columns - 1)
 
     def down(self, values: Floats) -> Floats:
-        """Dots from the top."""
+        """Return dots from the top."""
         return (1 - self.y.share(values)) * (4 * self.rows - 1)
 
     def curve(self, series: Series, values: Floats) -> Floats:
-        """Dots from the top at each dot column; NaN where the series has a gap, or is not yet."""
+        """Return dots from the top at each dot column; NaN where the series has no value."""
         at, down, out = self.across(series.at), self.down(values), np.full(2 * self.columns, np.nan)
         if series.look == "dots":
             known = np.isfinite(down)
@@ -216,8 +219,8 @@ class _Grid:
             return out
         for run in finite_runs(down):
             last = at[run[-1]]
-            if series.look == "bars" and len(at) > 1:
-                last += at[-1] - at[-2] - 1
+            if series.look == "bars":
+                last = max(last, self.across(series.edges[1])[run[-1]] - 1)
             dots = np.arange(round(at[run[0]]), min(round(last) + 1, 2 * self.columns))
             if series.look in ("steps", "bars"):
                 before = np.searchsorted(at[run], dots + 0.5, side="right") - 1
@@ -227,14 +230,14 @@ class _Grid:
         return out
 
     def fill(self, top: Floats, bottom: Floats) -> Dots:
-        """The dots from one curve down to another."""
+        """Return the dots from one curve down to another."""
         row = np.arange(4 * self.rows)[:, None]
         return np.asarray(
             (row >= np.rint(_reach(top, np.fmin))) & (row <= np.rint(_reach(bottom, np.fmax)))
         )
 
     def cells(self, dots: Dots) -> NDArray[np.int64]:
-        """The number of the braille pattern of each cell."""
+        """Return the number of the braille pattern of each cell."""
         grouped = dots.reshape(self.rows, 4, self.columns, 2)
         return np.asarray((grouped * _BITS[:, None, :]).sum(axis=(1, 3)))
 
@@ -248,20 +251,34 @@ def _reach(curve: Floats, extreme: np.ufunc) -> Floats:
 
 
 def _is_thick(series: Series, grid: _Grid) -> bool:
-    """Tell whether a line would be lost in its band, if that were filled."""
+    """Return True if a line would be invisible in its filled band."""
     low, high = series.band
     return bool(np.nan_to_num(grid.down(low) - grid.down(high)).max() > _RIBBON)
 
 
-def _is_marked(figure: Figure) -> bool:
-    """Tell whether each series is drawn in marks of its own: several curves, none with a band."""
-    lines = [s for s in figure.series if not np.isfinite(s.bounds).any()]
-    return len(lines) == len(figure.series) and all(s.look != "bars" for s in lines)
+def _is_marked(figure: Figure, color: bool) -> bool:
+    """Return True if each series has its own marks.
+
+    These are curves without any band, and several lines without distinct colours.
+    """
+    if any(s.look == "bars" for s in figure.series):
+        return False
+    if not any(np.isfinite(s.bounds).any() for s in figure.series):
+        return True
+    lines = [s.panel for s in figure.series if not (s.look == "band" or s.exact)]
+    return not color and len(set(lines)) < len(lines)
 
 
 def _mark(figure: Figure, grid: _Grid, color: bool) -> list[str]:
-    """Lines of marks, one a column; a later series hides an earlier one."""
+    """Return lines of marks, one a column; a later series hides an earlier one.
+
+    Points are in the bands.
+    """
     cells = [[" "] * grid.columns for _ in range(grid.rows)]
+    for s in figure.series:
+        inside = grid.fill(*(grid.curve(s, end) for end in s.band[::-1]))
+        for row, column in zip(*np.nonzero(grid.cells(inside)), strict=True):
+            cells[row][column] = _paint(_IN_BAND, _PAINTS[s.color], color)
     for s, mark in zip(figure.series, MARKS, strict=False):
         down = grid.curve(s, s.values)[::2] if s.look != "dots" else grid.curve(s, s.values)
         for column in np.flatnonzero((down >= 0) & (down < 4 * grid.rows)).tolist():
@@ -277,15 +294,20 @@ def _plot(figure: Figure, grid: _Grid, thick: bool, color: bool) -> list[str]:
     dotted = (row + column) % 2 == 0
     ribbon = grid.fill(top, bottom) & (dotted if thick else True)
     floor = np.where(np.isnan(line), np.nan, grid.down(np.zeros(1))[0])
-    layers = [(grid.fill(line, floor if ours.look == "bars" else line) | ribbon, ours)]
-    if color:  # without it, other lines can't be told from ours
+    solid = grid.fill(line, line)
+    if ours.look == "bars":  # solid up to the interval, dotted in it, and a line at the value
+        body = grid.fill(np.where(np.isnan(bottom), line, bottom), floor)
+        ribbon = body | (grid.fill(top, bottom) & dotted)
+    layers = [(solid | ribbon, ours)]
+    if color:  # without it, other lines look like the first series
         layers += [
             (grid.fill(c, c), s)
             for s in figure.series[1:]
             if s.look != "band" and not s.exact
             for c in [grid.curve(s, s.values)]
         ]
-    for s in behind:
+    others = [s for s in figure.series[1:] if color and s.look != "band" and not s.exact]
+    for s in [*others, *behind]:
         top, bottom = (grid.curve(s, y) for y in s.band[::-1])
         sparse = dotted & ((row % 2 == 0) | (not thick))
         layers.append((grid.fill(top, bottom) & sparse, s))
@@ -307,7 +329,7 @@ def _plot(figure: Figure, grid: _Grid, thick: bool, color: bool) -> list[str]:
 
 
 def _crosses(grid: _Grid, series: Series) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The lines and columns of the crosses of an exact series."""
+    """Return the lines and columns of the crosses of an exact series."""
     down = grid.curve(series, series.values)
     at = np.flatnonzero((down >= 0) & (down < 4 * grid.rows))
     at = at[np.unique(at // 2 // _EXACT_APART, return_index=True)[1]]
@@ -317,7 +339,7 @@ def _crosses(grid: _Grid, series: Series) -> tuple[NDArray[np.int64], NDArray[np
 def _line(
     signs: NDArray[np.int64], style: NDArray[np.int64], paints: list[str], color: bool
 ) -> str:
-    """One line of characters, in runs of one colour."""
+    """Return one line of characters, in runs of one colour."""
     text = "".join(map(chr, signs))
     starts = [0, *(np.flatnonzero(np.diff(style)) + 1), len(style)]
     runs = [_paint(text[a:b], paints[style[a]], color) for a, b in pairwise(starts)]
@@ -327,37 +349,39 @@ def _line(
 def _head(figure: Figure, width: int, color: bool, keys: tuple[str, str]) -> list[str]:
     title = _paint(_cut(figure.title, width), _BOLD, color)
     label = [_paint(_cut(figure.subtitle, width), _DIM, color)] if figure.subtitle else []
-    marked, named = _is_marked(figure), []
+    if figure.is_single():
+        return [title, *label]
+    marked, named = _is_marked(figure, color), []
     for k, (text, s) in enumerate(figure.legend()):
         key = MARKS[k % len(MARKS)] if marked else _key(s, k, keys)
-        if marked or color or _is_own(s, k):
+        if marked or color or _is_distinct(s, k):
             named.append((_paint(key, _PAINTS[s.color], color), _cut(text, width - 3)))
     legend = [f"{key} {text}" for key, text in named]
     one_line = sum(cell_len(text) + 3 for _, text in named) + 3 * (len(named) - 1) <= width
     return [title, *label, *(["   ".join(legend)] if one_line else legend)]
 
 
-def _is_own(series: Series, k: int) -> bool:
-    """Tell whether it differs from all others, even without colours."""
+def _is_distinct(series: Series, k: int) -> bool:
+    """Return True if it differs from all others, even without colours."""
     return k == 0 or series.look == "band" or series.exact
 
 
 def _key(series: Series, k: int, keys: tuple[str, str]) -> str:
     if series.exact and k > 0:
         return EXACT
-    return keys[series.look == "band"] if _is_own(series, k) else "⠒⠒"
+    return keys[series.look == "band"] if _is_distinct(series, k) else "⠒⠒"
 
 
 def _value_axis(scale: Scale, rows: int) -> tuple[Scale, int, dict[int, str]]:
     """Stretch the range a little, so that round numbers are a whole number of lines apart.
 
-    Returns the scale, how many of the lines this needs, and the labels by line from the top.
+    Returns the scale, the number of lines it needs, and the labels by line from the top.
     """
     ticks, low, high = scale.ticks(max(rows // _TICK_LINES, 2)), scale.low, scale.high
     step = ticks[1][0] - ticks[0][0] if len(ticks) > 1 else high - low
     for lines in range(int(step / (high - low) * rows), 0, -1) if scale.kind == "linear" else ():
         dot = step / lines / 4
-        top = np.ceil((high - 1.5 * dot) / (4 * dot)) * 4 * dot + 1.5 * dot  # a tick is mid-line
+        top = np.ceil((high - 1.5 * dot) / (4 * dot)) * 4 * dot + 1.5 * dot  # ticks are mid-line
         needed = int(np.ceil(((top - low) / dot + 1) / 4))
         if needed <= rows:
             low, high, rows = float(top - (4 * needed - 1) * dot), float(top), needed
@@ -368,7 +392,7 @@ def _value_axis(scale: Scale, rows: int) -> tuple[Scale, int, dict[int, str]]:
     return scale, rows, {line: shown(text, None) for line, (_, text) in named}
 
 
-def _axis_below(grid: _Grid) -> tuple[str, str]:
+def _x_axis(grid: _Grid) -> tuple[str, str]:
     axis, texts, free = ["─"] * grid.columns, [" "] * grid.columns, 0
     for tick, text in grid.x.ticks(max(grid.columns // _TICK_COLUMNS, 1)):
         at = round(float(grid.across(np.array([tick]))[0])) // 2
@@ -376,7 +400,8 @@ def _axis_below(grid: _Grid) -> tuple[str, str]:
         if not 0 <= at < grid.columns:
             continue
         axis[at] = "┬"
-        if free <= at <= grid.columns - len(label):
+        at = min(at, grid.columns - len(label))
+        if free <= at:
             texts[at : at + len(label)] = label
             free = at + len(label) + 1
     return "".join(axis), "".join(texts)

@@ -1,10 +1,10 @@
-"""A noised answer as an Arrow table: keys, values, and beside each value its ±."""
+"""A noised answer as an Arrow table: keys, values, and the ± of each value."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from typing import Any
 
@@ -12,65 +12,79 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sparseq.language import types as T
+from sparseq.language.interval_arithmetic import Floats
+from sparseq.question.plan import Domain, Kind, Plan, Query, values_of_keys
 from sparseq.released.outputs import Estimate, Measurements, Outputs
-from sparseq.sql.plan import ERROR, INTERVAL, Domain, Plan, Query, values_of_keys
+from sparseq.released.result_columns import (
+    BIN_ENDS,
+    ColumnRole,
+    ResultColumn,
+    column_parts,
+    result_schema,
+    result_table,
+)
 
-ERROR_SUFFIX = "_error"
-"""Beside every noised column x, column x_error has its ±; null where none can be given."""
-LOW_SUFFIX, HIGH_SUFFIX = "_low", "_high"
-"""Of a weighted answer, columns x_low and x_high have the ends of the interval about everybody."""
-SUPPRESSED_SUFFIX = "_suppressed"
-"""A store that shows nothing about few people says so in column x_suppressed, not with a value."""
-_LOOKED_AT = 4096  # values of a key that its type is told from
-SUFFIXES = (ERROR_SUFFIX, LOW_SUFFIX, HIGH_SUFFIX, SUPPRESSED_SUFFIX)
-
-
-def columns_of(table: pa.Table) -> list[str]:
-    """Return the names of an answer's columns, without those that stand beside noised ones."""
-    names = set(table.column_names)
-    beside = {n + s for n in names if n + ERROR_SUFFIX in names for s in SUFFIXES}
-    return [name for name in table.column_names if name not in beside]
-
-
-def shown_columns(table: pa.Table, columns: str | None) -> pa.Table:
-    """Return an answer with the columns that are to be shown: see `Options.columns`.
-
-    Example:
-        >>> table = pa.table({"n": [3.0], "n_error": [2.0], "n_low": [1.0], "n_high": [5.0]})
-        >>> shown_columns(table, "error").column_names, shown_columns(table, "plain").column_names
-        (['n', 'n_error'], ['n'])
-    """
-    if columns in (None, INTERVAL):
-        return table
-    own = columns_of(table)
-    kept = (ERROR_SUFFIX, SUPPRESSED_SUFFIX) if columns == ERROR else ()
-    errors = {name + suffix for name in own for suffix in kept}
-    return table.select([n for n in table.column_names if n in own or n in errors])
-
-
-def keys_of(table: pa.Table) -> list[str]:
-    """Return the names of an answer's columns without noise: its keys."""
-    return [n for n in columns_of(table) if n + ERROR_SUFFIX not in table.column_names]
+_LOOKED_AT = 4096  # values of a key that determine its type
 
 
 def render(plan: Plan, noised: Measurements) -> pa.Table:
-    """Return the answer: one row a group (or a group and bin), in the order asked for.
+    """Return the answer: one row per group (or group and bin), in the requested order.
 
-    It can't fail, and warns of nothing: that would tell of noised values before they are charged.
-    Should SELECT, HAVING or ORDER BY not be computable from them, the measures are the answer.
+    It never fails or warns, because that would reveal noised values before they are charged. If
+    SELECT, HAVING or ORDER BY cannot be computed from them, the answer consists of the measures.
     """
     with np.errstate(all="ignore"):
         try:
-            return _shown(plan, noised)
+            return _shown(plan, whole_counts(plan, noised))
         except Exception:
             return _measures(plan, noised)
 
 
-def schema_of(query: Query, weighted: bool) -> pa.Schema:
-    """Return the columns that an answer will have, before it is asked; noised ones are float64.
+def whole_counts(plan: Plan, noised: Measurements) -> Measurements:
+    """Return the measurements with counts rounded to whole numbers, for every use.
 
-    An answer's own types can be narrower: counts are int64 where no noise is lost by that, and a
-    key of which HAVING leaves nothing has no type.
+    So `n`, `n + 0` and `n = round(n)` use the same number. Low ends of intervals are rounded down
+    and high ends up, so intervals stay valid. In in-or-out answers counts are whole already. Counts
+    stay unrounded if rounding would add to their small noise, or if they belong to a statistic.
+    """
+    known, outputs = noised.weighted, plan.query.outputs
+    if known is None or not _whole(plan):
+        return noised
+    histogram = outputs.histogram if isinstance(outputs, Outputs) else None
+    counts = {
+        i
+        for i, m in enumerate(plan.query.measures)
+        if m.kind in (Kind.ROWS, Kind.USERS) and not m.role and (not m.edges or i == histogram)
+    }
+
+    def rounded(f: Callable[[Floats], Floats], values: Sequence[Floats]) -> list[Floats]:
+        return [f(v) if i in counts else v for i, v in enumerate(values)]
+
+    ends = replace(known, lows=rounded(np.floor, known.lows), highs=rounded(np.ceil, known.highs))
+    return replace(noised, measures=rounded(np.rint, noised.measures), weighted=ends, known={})
+
+
+def key_array(values: list[Any], mask: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Return public values as a column; whole numbers beyond 64 bits are decimals.
+
+    Example:
+        >>> key_array([1, None]).type, key_array([2**64 - 1]).type, key_array([-1, 2**63]).type
+        (DataType(int64), DataType(uint64), Decimal128Type(decimal128(38, 0)))
+    """
+    numbers = [v for v in values if isinstance(v, int)]
+    low, high = min(numbers, default=0), max(numbers, default=0)
+    kind = None
+    if high > T.INT64[1] or low < T.INT64[0]:
+        kind = pa.uint64() if low >= 0 and high <= T.UINT64[1] else pa.decimal128(T.MAX_DIGITS, 0)
+    return pa.array(values, kind, mask=mask)
+
+
+def schema_of(query: Query, weighted: bool) -> pa.Schema:
+    """Return the columns that an answer will have; noised columns are float64.
+
+    The types of the answer itself can be narrower: counts are int64 if they lose no noise by that,
+    and a key without rows after HAVING has no type.
     """
     with np.errstate(all="ignore"):
         if isinstance(query.outputs, Outputs):
@@ -81,68 +95,70 @@ def schema_of(query: Query, weighted: bool) -> pa.Schema:
             table: pa.Table = query.outputs.shown(
                 Measurements(zeros, bounds, keys, query.groups), False
             )
-            noised = {
-                name for name in table.column_names if name + ERROR_SUFFIX in table.schema.names
-            }
-            types = {
-                n: None if n in noised else table.schema.field(n).type for n in columns_of(table)
-            }
-    fields: dict[str, pa.DataType] = {}
-    numbers = SUFFIXES[:3] if weighted else (ERROR_SUFFIX,)
-    for name, kind in types.items():
-        beside = () if kind is not None else numbers
-        fields |= {name + suffix: kind or pa.float64() for suffix in ("", *beside)}
-        if kind is None and query.outputs.least is not None:
-            fields[name + SUPPRESSED_SUFFIX] = pa.string()
-    return pa.schema(fields.items())
+            types = [
+                (name, None if ColumnRole.VALUE in parts else table.schema.field(name).type)
+                for name, parts in column_parts(table).items()
+            ]
+    numbers = [
+        ColumnRole.VALUE,
+        ColumnRole.ERROR,
+        *([ColumnRole.LOW, ColumnRole.HIGH] if weighted else []),
+    ]
+    noised: dict[ColumnRole, pa.DataType] = dict.fromkeys(numbers, pa.float64())
+    if query.outputs.least is not None:
+        noised[ColumnRole.SUPPRESSED] = pa.string()
+    return result_schema(
+        [ResultColumn(name, noised if t is None else {ColumnRole.KEY: t}) for name, t in types]
+    )
 
 
-def _types(query: Query, outputs: Outputs) -> dict[str, pa.DataType | None]:
-    """Return the types of an answer's columns, told from the values of the keys; None: noised."""
+def _types(query: Query, outputs: Outputs) -> list[tuple[str, pa.DataType | None]]:
+    """Return the types of an answer's columns, from the values of the keys; None: noised."""
     length = min(max((len(d.values) for d in query.domains), default=1), _LOOKED_AT)
     values = [some for _, _, some in values_of_keys(query.domains)]
     keys = [np.array([*islice(cycle(some), length), None], object)[:-1] for some in values]
     zeros = [np.zeros((length, m.bins)) for m in query.measures]
     noised = Measurements(zeros, [0.0] * len(zeros), keys, length)
-    types: dict[str, pa.DataType | None] = {}
+    types: list[tuple[str, pa.DataType | None]] = []
     for output in outputs.columns:
         result = output.node(noised)
         if not isinstance(result, Estimate):
-            types[output.name] = pa.array(np.broadcast_to(result, length).tolist()).type
+            found = key_array(np.broadcast_to(result, length).tolist()).type
+            types.append((output.name, found))
             continue
         if outputs.histogram is not None:
-            types |= {"bin_low": pa.float64(), "bin_high": pa.float64()}
-        types[output.name] = None
+            types += [(name, pa.float64()) for name in BIN_ENDS]
+        types.append((output.name, None))
     return types
 
 
 def _measures(plan: Plan, noised: Measurements) -> pa.Table:
-    """Return the keys and the noised measures, one row a group, whatever was to become of them."""
-    columns: dict[str, pa.Array] = {
-        name: pa.array(k.tolist())
+    """Return the keys and the noised measures, one row per group, without SELECT's expressions."""
+    columns = [
+        ResultColumn(name, {ColumnRole.KEY: key_array(k.tolist())})
         for (_, name, _), k in zip(values_of_keys(plan.query.domains), noised.keys, strict=True)
-    }
+    ]
     weighted = noised.weighted is not None
     for i, m in enumerate(plan.query.measures):
         low, high = noised.ends(i)
-        bins = noised.measures[i].shape[1]  # of a quantile, those that it was measured in
+        bins = noised.measures[i].shape[1]  # a quantile has several
         for b in range(bins):
             name = f"{m.label} [{b}]" if bins > 1 else m.label
             known = Estimate(noised.measures[i][:, b], low[:, b], high[:, b])
-            columns |= noised_column(name, known, weighted, False, _hidden(plan, noised, i, b))
-    return pa.table(columns)
+            columns.append(noised_column(name, known, weighted, False, _hidden(plan, noised, i, b)))
+    return result_table(columns)
 
 
 @dataclass(frozen=True)
 class Suppression:
-    """The values of a column that are not shown: where, and what stands there."""
+    """The hidden values of a column: a mask of their rows, and the text shown instead."""
 
     where: NDArray[np.bool_]
     mark: str
 
 
 def _hidden(plan: Plan, noised: Measurements, i: int, bin: int) -> Suppression | None:
-    """Return the groups in which a bin of a measure is about too few people."""
+    """Return the groups in which a bin of a measure counts too few users."""
     outputs = plan.query.outputs
     if outputs.least is None:
         return None
@@ -156,20 +172,20 @@ def noised_column(
     weighted: bool,
     integral: bool,
     suppressed: Suppression | None = None,
-) -> dict[str, pa.Array]:
-    """Return a noised column, and what stands beside it."""
+) -> ResultColumn:
+    """Return a noised column, with the columns of its interval."""
     hidden = np.zeros(len(known.value), np.bool_) if suppressed is None else suppressed.where
-    columns = {
-        name: _numbers(known.value, integral, hidden),
-        name + ERROR_SUFFIX: _numbers(known.error, False, hidden),
+    parts = {
+        ColumnRole.VALUE: _numbers(known.value, integral, hidden),
+        ColumnRole.ERROR: _numbers(known.error, False, hidden),
     }
     if weighted:
-        columns[name + LOW_SUFFIX] = _numbers(known.low, False, hidden)
-        columns[name + HIGH_SUFFIX] = _numbers(known.high, False, hidden)
+        parts[ColumnRole.LOW] = _numbers(known.low, False, hidden)
+        parts[ColumnRole.HIGH] = _numbers(known.high, False, hidden)
     if suppressed is not None:
         marks = [suppressed.mark if one else None for one in hidden]
-        columns[name + SUPPRESSED_SUFFIX] = pa.array(marks, pa.string())
-    return columns
+        parts[ColumnRole.SUPPRESSED] = pa.array(marks, pa.string())
+    return ResultColumn(name, parts)
 
 
 def _shown(plan: Plan, noised: Measurements) -> pa.Table:
@@ -177,10 +193,11 @@ def _shown(plan: Plan, noised: Measurements) -> pa.Table:
         table: pa.Table = plan.query.outputs.shown(noised, _whole(plan))
         return table
     outputs, weighted = plan.query.outputs, noised.weighted is not None
+    noised = outputs.present(noised)
     rows = outputs.rows(noised)
     if outputs.histogram is not None:
         return _histogram(plan, noised, outputs, rows)
-    columns: dict[str, pa.Array] = {}
+    columns = list[ResultColumn]()
     for output in outputs.columns:
         result, hidden = output.node(noised), outputs.hides(output.node, noised)[rows]
         if isinstance(result, Estimate):
@@ -193,26 +210,29 @@ def _shown(plan: Plan, noised: Measurements) -> pa.Table:
             least = outputs.least
             suppressed = None if least is None else Suppression(hidden, least.mark)
             integral = output.integral and _whole(plan)
-            columns |= noised_column(output.name, known, weighted, integral, suppressed)
+            columns.append(noised_column(output.name, known, weighted, integral, suppressed))
         else:
             values = np.broadcast_to(np.asarray(result), noised.groups)[rows].tolist()
-            columns[output.name] = pa.array(values, mask=hidden if hidden.any() else None)
-    return pa.table(columns)
+            array = key_array(values, hidden if hidden.any() else None)
+            columns.append(ResultColumn(output.name, {ColumnRole.KEY: array}))
+    return result_table(columns)
 
 
 def _histogram(plan: Plan, noised: Measurements, outputs: Outputs, rows: Any) -> pa.Table:
-    """One row a group and bin: keys, bin_low, bin_high, count."""
+    """Return one row per group and bin: keys, the ends of the bin, count."""
     assert outputs.histogram is not None
     i = outputs.histogram
     edges = np.asarray(plan.query.measures[i].edges)
     bins = len(edges) - 1
-    columns: dict[str, pa.Array] = {}
+    columns = list[ResultColumn]()
     weighted = noised.weighted is not None
     for output in outputs.columns:
         result = output.node(noised)
         if isinstance(result, Estimate):
-            columns["bin_low"] = pa.array(np.tile(edges[:-1], len(rows)))
-            columns["bin_high"] = pa.array(np.tile(edges[1:], len(rows)))
+            for name, ends in zip(BIN_ENDS, (edges[:-1], edges[1:]), strict=True):
+                columns.append(
+                    ResultColumn(name, {ColumnRole.KEY: pa.array(np.tile(ends, len(rows)))})
+                )
             counts = (noised.measures[i], *noised.ends(i))
             known = Estimate(*(part[rows].reshape(-1) for part in counts))
             hidden = None
@@ -220,19 +240,20 @@ def _histogram(plan: Plan, noised: Measurements, outputs: Outputs, rows: Any) ->
                 cells = outputs.least.hidden(noised, outputs.least.counts[i])[rows]
                 hidden = Suppression(cells.reshape(-1), outputs.least.mark)
             integral = output.integral and _whole(plan)
-            columns |= noised_column(output.name, known, weighted, integral, hidden)
+            columns.append(noised_column(output.name, known, weighted, integral, hidden))
         else:
-            columns[output.name] = pa.array(np.repeat(np.asarray(result)[rows], bins).tolist())
-    return pa.table(columns)
+            array = key_array(np.repeat(np.asarray(result)[rows], bins).tolist())
+            columns.append(ResultColumn(output.name, {ColumnRole.KEY: array}))
+    return result_table(columns)
 
 
 def _whole(plan: Plan) -> bool:
-    """Tell whether rounding counts to whole numbers adds no noise to speak of."""
+    """Tell whether rounding counts to whole numbers adds no significant noise."""
     return all(n.granularity >= 1 or n.sigma >= 4 for n in plan.noise)
 
 
 def _numbers(values: Any, integral: bool, hidden: NDArray[np.bool_]) -> pa.Array:
-    """Return numbers as Arrow; what is hidden, and NaN and infinity, become null."""
+    """Return numbers as Arrow; hidden values, NaN and infinity become null."""
     known = np.isfinite(values)
     whole = integral and known.all()
     known &= ~hidden
@@ -244,7 +265,7 @@ def _numbers(values: Any, integral: bool, hidden: NDArray[np.bool_]) -> pa.Array
 
 
 def key_columns(domains: Sequence[Domain]) -> list[NDArray[Any]]:
-    """Return each key's value by group, last key fastest."""
+    """Return each key's value by group; the last key varies fastest."""
     repeats, repeat, tile = [], math.prod(len(d.values) for d in domains), 1
     for domain in domains:
         repeat //= len(domain.values)

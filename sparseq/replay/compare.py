@@ -1,14 +1,13 @@
 """The same log under worst-case composition and under individual accounting: for the curator.
 
-Everything here looks at exact values and at who is left out; nothing of it is released, charged or
-written to the store. What it shows is for data that the curator may look at, and never for an
-analyst. Accounts start from nothing, whatever the store's have spent.
+Everything here uses exact values and the set of users who are left out; nothing is released,
+charged or written to the store. The results are for data that the curator may look at, and never
+for an analyst. Accounts start from nothing, whatever the store's have spent.
 
-    worst-case   every query costs everybody what a full contribution to it costs, and is refused
-                 where the budget has no room for that: composition in systems that keep no
-                 accounts of people
-    individual   Algorithm 2: everybody pays for their own part, and is left out alone
-    halt         the same, and whoever could once not pay stays out (Corollary 4.7)
+    worst-case   every query charges every user a full contribution, and is refused if the budget
+                 has no room for that: composition in systems without accounts per user
+    individual   Algorithm 2: every user pays for their own part, and is left out individually
+    halt         the same, and a user who could not pay once stays out (Corollary 4.7)
 """
 
 from __future__ import annotations
@@ -26,15 +25,16 @@ from sparseq.accounting import UNITS_PER_NORM
 from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.engine.contributions import Contributions
 from sparseq.ledger.accounts import Accounts, Ints
+from sparseq.question.plan import Plan, calibrate
 from sparseq.replay.log import Line, Log, blocks
-from sparseq.replay.run import asked_of
-from sparseq.sql.plan import Plan, calibrate
+from sparseq.replay.run import lower_line
 from sparseq.store.store import Store
-from sparseq.stream.release_charges import Bill, price
-from sparseq.stream.step import Request
+from sparseq.stream.batches import Request
+from sparseq.stream.charge_amounts import price
+from sparseq.stream.release_charges import Bill
 
 MOST_SHOWN = 1000
-"""Lines that a comparison keeps for its page, at most."""
+"""Largest number of lines that a comparison keeps for its page."""
 Row = dict[str, object]
 WORST_CASE, INDIVIDUAL, HALT = MODES = ("worst-case", "individual", "halt")
 SCHEMA = pa.schema(
@@ -53,13 +53,13 @@ SCHEMA = pa.schema(
         ("most_spent", pa.float64()),
     ]
 )
-"""One row a line that can be answered, and mode.
+"""One row for each line that can be answered, and mode.
 
-answered_so_far: lines, up to this one.
-error: root-mean-square error over the answer's values, noise and what is missed by leaving people
-out together, in multiples of the noise's sigma; null where the line is not answered.
+answered_so_far: number of lines, up to this one.
+error: root-mean-square error over the answer's values, from the noise and from the contributions of
+users left out, in multiples of the noise's sigma; null if the line is not answered.
 noise: the first measure's sigma. left_out, ever_left_out: people. spent, most_spent: share of all
-budgets, and of anybody's own, after the line.
+budgets, and the largest share of one budget, after the line.
 """
 
 
@@ -68,11 +68,11 @@ class Tally:
     """The outcome of a log under one way of accounting.
 
     Attributes:
-        mode: Which.
-        lines, answered: Lines that could be answered, and those that were.
-        error, bias: Mean error of the answered, and what is missed alone, in sigmas.
-        ever_left_out: People.
-        spent, most_spent: Shares, in the end.
+        mode: Name of the way.
+        lines, answered: Number of lines that could be answered, and of answered lines.
+        error, bias: Mean error of the answered lines, and its part from users left out, in sigmas.
+        ever_left_out: Number of people.
+        spent, most_spent: Shares at the end.
     """
 
     mode: str
@@ -86,7 +86,7 @@ class Tally:
 
 
 class _Mode:
-    """One way of accounting, on accounts of its own; a step costs what its query touches."""
+    """One way of accounting, with its own accounts; a step costs time by the query's cells."""
 
     def __init__(self, name: str, budgets: Ints) -> None:
         self.name = name
@@ -122,7 +122,7 @@ class _Mode:
         }
 
     def _individual(self, plan: Plan, asked: Contributions) -> tuple[float, int]:
-        """Return the bias, and how many are left out."""
+        """Return the bias, and the number of users left out."""
         accounts = self._accounts
         users, charges = price(plan, asked)
         bill = Bill(accounts)
@@ -146,7 +146,7 @@ class _Mode:
         return 0.0
 
     def fared(self) -> Tally:
-        """Return all of it in short."""
+        """Return the summary."""
         error, bias = (
             total / self.answered if self.answered else None
             for total in (self._errors, self._biases)
@@ -164,7 +164,7 @@ class _Mode:
 
 
 def _bias(plan: Plan, asked: Contributions, left_out: NDArray[np.int32]) -> float:
-    """Return the root mean square, over all values, of what is missed, in sigmas."""
+    """Return the root mean square, over all values, of the missing part, in sigmas."""
     if len(left_out) == 0:
         return 0.0
     missed = [
@@ -175,7 +175,7 @@ def _bias(plan: Plan, asked: Contributions, left_out: NDArray[np.int32]) -> floa
 
 
 class _LineSample:
-    """Every so many of the lines, and the last: what a page has room for."""
+    """Lines at equal distances, and the last one, for a page."""
 
     def __init__(self) -> None:
         self._kept: list[list[Row]] = []
@@ -199,7 +199,7 @@ class _LineSample:
 
 @dataclass(frozen=True)
 class ReplayComparison:
-    """A comparison in short: a sum a mode, and rows of `SCHEMA` of some lines, evenly spread."""
+    """A comparison: one summary per mode, and rows of `SCHEMA` for some lines, evenly spread."""
 
     fared: list[Tally]
     shown: pa.Table
@@ -212,14 +212,14 @@ def compare(
     write: Callable[[pa.Table], object] = lambda rows: None,
     advance: Callable[[int], None] = lambda lines: None,
 ) -> ReplayComparison:
-    """Tell how a log fares under each way of accounting. Private.
+    """Compare the ways of accounting on a log. Private.
 
     Args:
-        store: Its rows, budget and accounts from nothing; it is left as it is.
-        log: The lines; those that are refused anyway have no row.
-        modes: Of `MODES`.
-        write: Given all rows, of `SCHEMA`, some lines' at a time: memory holds no more of them.
-        advance: Told how many lines are done.
+        store: Store with the rows and the budget; accounts start from nothing, and it is unchanged.
+        log: The lines; refused lines have no row.
+        modes: Some of `MODES`.
+        write: Called with all rows, of `SCHEMA`, for a few lines at a time to bound the memory.
+        advance: Called with the number of finished lines.
 
     Raises:
         ParameterError: There is no such mode.
@@ -250,7 +250,7 @@ def _table(rows: list[Row]) -> pa.Table:
 
 
 def _plan(store: Store, line: Line) -> Plan | None:
-    one = asked_of(store, line, "")
+    one = lower_line(store, line, "")
     if not isinstance(one, Request):
         return None
     try:

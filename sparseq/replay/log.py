@@ -1,7 +1,7 @@
 """Query logs: JSON Lines, CSV or Parquet, plain or compressed, read a line at a time.
 
-Columns: sql, and if they are there id, time, analyst, parameters, options; others are left alone.
-A line that can't be read is a line all the same: it says why.
+Columns: sql and, optionally, id, time, analyst, parameters, options; others are ignored. A line
+that can't be read is still a line: it has the reason.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparseq.base.errors import DataError, ParameterError
-from sparseq.base.whole_files import format_of
-from sparseq.sql.plan import KNOWN_OPTIONS, Options
-from sparseq.stream.step import BLOCK
+from sparseq.base.file_formats import format_of
+from sparseq.question.plan import KNOWN_OPTIONS, Options
+from sparseq.stream.batches import BLOCK
 
 COLUMNS = ("id", "time", "analyst", "sql", "parameters", "options")
-LONGEST_LINE = 1 << 24  # bytes; a longer one is no query
-BLOCK_TEXT = 1 << 24  # characters of queries that are looked at together, about
+LONGEST_LINE = 1 << 24  # bytes; a longer one is not a query
+BLOCK_TEXT = 1 << 24  # approximate characters of queries per block
 _ROWS = 2048  # of Parquet at a time
 
 
@@ -38,12 +38,12 @@ class Line:
     """One line of a log.
 
     Attributes:
-        number: From 1; a CSV's head is none, blank lines of JSON Lines are.
-        id: As the log has it; "line N" where it has none.
-        sql: The query, with parameters still in it.
-        time, analyst: As the log has them, as text.
+        number: From 1; a CSV's header is not counted, blank lines of JSON Lines are.
+        id: Id in the log; "line N" without one.
+        sql: The query, with its parameters.
+        time, analyst: Values in the log, as text.
         parameters, options: See docs/replay.md.
-        failed: Why the line can't be read; "" if it can.
+        failed: The reason why the line can't be read; "" if it can.
     """
 
     number: int
@@ -57,13 +57,13 @@ class Line:
 
 
 class Log:
-    """The lines of a file, one after the other; iterate over it once.
+    """The lines of a file, one after another; iterate over it once.
 
     Args:
-        path: Its name says the format: .jsonl, .csv or .parquet, and then .gz or .zst.
+        path: The format is in the name: .jsonl, .csv or .parquet, optionally with .gz or .zst.
 
     Raises:
-        DataError: There is no such file, or it is none of these.
+        DataError: There is no such file, or its format is not known.
     """
 
     def __init__(self, path: Path) -> None:
@@ -86,12 +86,12 @@ class Log:
 
     @property
     def name(self) -> str:
-        """The file's name without what says its format."""
+        """The file's name without the endings of its format."""
         return self.path.name.split(".")[0] or self.path.name
 
     @property
     def share(self) -> float:
-        """Share of the file that has been read, 0 to 1; about."""
+        """Approximate share of the file that has been read, 0 to 1."""
         if self._file is not None and not self._file.closed and self.bytes:
             self._share = min(self._file.tell() / self.bytes, 1.0)
         return self._share
@@ -109,7 +109,7 @@ class Log:
         self._file, self._share = None, 1.0
 
     def _open(self) -> BinaryIO:
-        """Return the file's bytes, decompressed as they are read."""
+        """Return the file's bytes, decompressed while reading."""
         self._file = open(self.path, "rb")  # noqa: SIM115
         if self._compression is None:
             return self._file
@@ -197,7 +197,7 @@ class Log:
 
 
 def blocks(lines: Iterable[Line]) -> Iterator[list[Line]]:
-    """Yield lines in blocks, of as many as are asked together or as fit in memory."""
+    """Yield lines in blocks that are asked together and fit in memory."""
     block: list[Line] = []
     size = 0
     for line in lines:
@@ -211,7 +211,7 @@ def blocks(lines: Iterable[Line]) -> Iterator[list[Line]]:
 
 
 class _Readable(io.RawIOBase):
-    """An Arrow stream as Python's `io` wants it."""
+    """An Arrow stream with the interface of Python's `io`."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -233,7 +233,7 @@ class _Readable(io.RawIOBase):
 
 
 def line_of(number: int, record: Mapping[str, Any]) -> Line:
-    """Return a record of a log as a line; what is wrong with it is said in `failed`.
+    """Return a record of a log as a line; `failed` has the reason if it can't be read.
 
     >>> line_of(3, {"sql": "SELECT 1", "options": '{"sigma": 5}'}).options.sigma
     5.0
@@ -294,7 +294,7 @@ def _parameters(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _check_text(*texts: str) -> None:
-    """Fail on half characters, which bytes that are no text came in as."""
+    """Fail on lone surrogates, which come from bytes that are not text."""
     for text in texts:
         text.encode()
 

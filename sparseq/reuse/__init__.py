@@ -1,1 +1,1 @@
-"""Answers from answers: the same question again, and sums of cells that were measured."""
+"""Answers from recorded answers: for a repeated question, and for sums of measured cells."""

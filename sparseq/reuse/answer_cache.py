@@ -1,476 +1,86 @@
-"""Answers that are known: the same question on the same data has one, free for everybody.
+"""Recorded answers: the same question on the same data has one answer, free for all users.
 
-Nothing here looks at a person: it is post-processing of releases, found by what a question means,
-its options and the epoch of the data. An ingest starts an epoch, of which earlier answers say
-something as far as they stand. An erasure does not, else the next answer would tell of it: what was
-released stays what it is, also of whoever was erased since, and is no new look at any row.
-
-Answers that are joined from several releases, and what is left to ask for one.
-
-Groups of a question that follow from different releases stand side by side: each keeps its
-interval, and the answer's beta is the sum of the releases' (the union of what can go wrong). So few
-ordinary releases can be joined; but what is left of a question whose other groups are known is
-asked for with a small beta of its own, and its noise that of the known groups. A series that is
-looked at each morning is paid for one day at a time.
-
-Staleness of answers when rows have come: those about times of none of the rows stand.
-
-Whoever brings rows may say since when they are (`Store.ingest`): rows that are not are left out,
-one by one, so what was measured of earlier times is still so. That is told from what was said and
-from the regions of questions alone, and no row is looked at for it.
-
-The fingerprint of a question, whatever its spelling: of the bound query, not of its text.
-
-Two questions mean the same if they measure the same: rows of the same origin, in equal regions, for
-the same keys, added up in the same way. What is computed from the noised measures afterwards
-(names, arithmetic, HAVING, ORDER BY, LIMIT) is no part of it. Where this can't tell, two spellings
-of one question are two questions, and never the other way round.
+This module reads no user's data: it post-processes releases, which it finds by the meaning of a
+question, its options and the epoch of the data. An ingest starts an epoch; earlier answers are kept
+if they are still valid. An erasure starts no epoch, because the next answer would reveal it:
+releases stay unchanged, even about users who were erased since, and reading them reads no row.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
-import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from sparseq.accounting import Budget, Price
-from sparseq.accounting.pilots.pilot_interval import IntervalKind
-from sparseq.base.defaults import CONFIDENCE, PRICE, beta_at
-from sparseq.base.errors import ParameterError
-from sparseq.engine.protocol import quote
-from sparseq.language.expression_tree import day_of
-from sparseq.language.interval_arithmetic import Floats
-from sparseq.language.types import Family
+from sparseq.answers.answer import Answer
+from sparseq.answers.answer_facts import Facts
+from sparseq.base.defaults import beta_at
 from sparseq.ledger.notes import Note, NoteTable
-from sparseq.ledger.protocol import Ledger
-from sparseq.released.outputs import Intervals, Measurements, Outputs
-from sparseq.released.render import key_columns, render
-from sparseq.reuse.answer_views import (
-    EXTRA,
-    LOOKED_THROUGH,
-    MOST_GROUPS,
-    Coverage,
-    DerivedAnswer,
-    Grid,
-    GridMeasure,
-    GridOf,
-    Grids,
-    RecordedCells,
-    Region,
-    additive,
-    bare,
-    derive_answer,
-    find_covered,
-    grid_key,
-    last_place,
-    region_of,
-)
-from sparseq.sql.catalog import Table
-from sparseq.sql.plan import Cell, Domain, Kind, Measure, Noise, Options, Plan, Query
-from sparseq.store.answer import Answer
-from sparseq.store.answer_facts import Facts
-
-# -- the fingerprint of a question -----------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class MeasureMeaning:
-    """The values that one measure adds up.
-
-    Attributes:
-        adds: What a row adds, and how a person's rows add up.
-        region: Of which rows.
-        noise: What its noise is measured against.
-    """
-
-    adds: str
-    region: Region
-    noise: str
-
-    @property
-    def key(self) -> str:
-        """A text that measures share which mean the same."""
-        return repr((self.adds, self.region.key, self.noise))
-
-
-@dataclass(frozen=True)
-class Meaning:
-    """The meaning of a question.
-
-    Attributes:
-        origin: Where rows come from, before any condition on them.
-        keys: Of each group key, what it is and its public values.
-        measures: Of its rows in all groups.
-        grid: Its cells, where rows are those of one stored table and all keys' values are known.
-        table: The stored table that all rows are of, in small letters; "": they are of several.
-    """
-
-    origin: str
-    keys: tuple[tuple[str, str], ...]
-    measures: tuple[MeasureMeaning, ...]
-    grid: Grid | None = None
-    table: str = ""
-
-    def last(self, column: str) -> float:
-        """Return the last place that a column can have in its rows; infinite: any."""
-        times = [m.region.values.get(column) for m in self.measures]
-        return max(map(last_place, times), default=math.inf)
-
-    def digest(self, options: Options) -> str:
-        """Return 128 bits that stand for it, asked with options (the query's own included)."""
-        price = PRICE if options.price is None else options.price
-        confidence = CONFIDENCE if options.confidence is None else options.confidence
-        knobs = options.sigma, options.accuracy, options.precision, price
-        measured = sorted(m.key for m in self.measures)
-        asked = (self.origin, self.keys, measured, knobs, options.scale, confidence)
-        told = repr(asked if options.interval is None else (*asked, options.interval))
-        return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def meaning_of(query: Query) -> Meaning | None:
-    """Return what a lowered question asks; None: that is not in the query."""
-    if "meaning" not in query.derived:
-        query.derived["meaning"] = _read_meaning(query)
-    return query.derived["meaning"]  # type: ignore[no-any-return]
-
-
-def _read_meaning(query: Query) -> Meaning | None:
-    if query.comparisons or any(m.kind is Kind.DENSE for m in query.measures):
-        return None
-    relation = query.relation
-    alone = bool(relation.stored) and not relation.joined and not relation.caps
-    if alone:
-        origin = repr(("rows of", relation.stored.lower()))
-        region = region_of(relation.conditions)
-    else:
-        origin = repr((relation.sql, relation.user, [cap.sql for cap in relation.caps]))
-        region = Region(conditions=frozenset([relation.where]))
-    keys = tuple(_key(domain, alone) for domain in query.domains)
-    measures = tuple(_measure(m, region, alone) for m in query.measures)
-    if not alone:
-        return Meaning(origin, keys, measures)
-    if any(m.role for m in query.measures):  # a statistic is no sum of those of some groups
-        return Meaning(origin, keys, measures, None, relation.stored.lower())
-    return Meaning(origin, keys, measures, _grid(query, origin, measures), relation.stored.lower())
-
-
-def _grid(query: Query, origin: str, measures: tuple[MeasureMeaning, ...]) -> Grid | None:
-    if query.groups > MOST_GROUPS:
-        return None
-    keys = [grid_key(domain) for domain in query.domains]
-    plain = tuple(key for key in keys if key is not None)
-    if len(plain) < len(keys):
-        return None
-    both = zip(query.measures, measures, strict=True)
-    return Grid(origin, plain, tuple(GridMeasure(m.adds, m.region, additive(q)) for q, m in both))
-
-
-def _key(domain: Domain, alone: bool) -> tuple[str, str]:
-    sql = domain.position.sql if domain.key is None else domain.key.sql
-    return bare(sql) if alone else sql, repr(domain.values) + " and the rest" * domain.rest
-
-
-def _measure(measure: Measure, where: Region, alone: bool) -> MeasureMeaning:
-    def spelled(cell: Cell | None) -> str:
-        return "" if cell is None else bare(cell.sql) if alone else cell.sql
-
-    noise = repr((measure.scale, measure.step, measure.bounds, measure.integral))
-    bins = measure.edges, spelled(measure.bin), *filter(None, [measure.role])
-    term = None if measure.value is None else measure.value.term
-    counts = measure.kind is not Kind.SUM
-    if alone and counts and term is not None and term.type.family is Family.BOOLEAN:
-        adds = repr((measure.kind.value, "", bins))
-        return MeasureMeaning(adds, where.both(region_of([term])), noise)
-    return MeasureMeaning(repr((measure.kind.value, spelled(measure.value), bins)), where, noise)
-
-
-# -- answers that are joined from several releases, and what is left to ask for one ----------------
-
-MOST_BETA = 1.2
-"""Of a question's beta: what that of an answer that is joined may be."""
-MOST_WIDTH = 1.25
-"""Of the width that asking is expected to give: what the known groups may have of one that is."""
-_KINDS = ("", *(str(kind) for kind in IntervalKind), "capped", "active")
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Some groups of a question, from one release."""
-
-    release: int
-    groups: tuple[int, ...]
-    found: DerivedAnswer
-    facts: Facts
-
-
-Derive = Callable[[int, Coverage], Piece | None]
-"""A release, and what it covers of a question: the piece, if it can be told with enough beta."""
-
-
-def pieces_of(
-    groups: int, candidates: Iterable[tuple[int, Coverage]], derive: Derive, beta: float
-) -> list[Piece]:
-    """Return pieces that cover as many groups as they can: the largest first, then the latest.
-
-    Args:
-        groups: Of the question.
-        candidates: Releases, the latest first, and what they cover of it.
-        derive: Makes a piece.
-        beta: The most that all pieces may have together.
-    """
-    left, pieces = set(range(groups)), list[Piece]()
-    waiting = [(release, covered) for release, covered in candidates if covered.groups]
-    while left and waiting:
-        sizes = [len(left.intersection(covered.groups)) for _, covered in waiting]
-        best = int(np.argmax(sizes))
-        if not sizes[best]:
-            break
-        release, covered = waiting.pop(best)
-        piece = derive(release, covered.only(left))
-        if piece is not None and piece.found.beta <= beta * (1 + 1e-9):
-            beta -= piece.found.beta
-            pieces.append(piece)
-            left.difference_update(piece.groups)
-    return pieces
-
-
-def joined(query: Query, pieces: Sequence[Piece]) -> DerivedAnswer:
-    """Return the answer to a question whose groups are all in one of the pieces.
-
-    The pieces' own are of the same measures, in their order.
-    """
-    of = [piece.found.noised for piece in pieces]
-    groups = [piece.groups for piece in pieces]
-
-    def scattered(parts: Sequence[Sequence[Floats]]) -> list[Floats]:
-        return [_scatter(query.groups, groups, some) for some in zip(*parts, strict=True)]
-
-    bounds = [max(some) for some in zip(*(noised.bounds for noised in of), strict=True)]
-    weighted = [noised.weighted for noised in of if noised.weighted is not None]
-    intervals = None
-    if len(weighted) == len(of):
-        intervals = Intervals(
-            scattered([k.lows for k in weighted]),
-            scattered([k.highs for k in weighted]),
-            scattered([k.noised for k in weighted]),
-            [max(some) for some in zip(*(k.sigmas for k in weighted), strict=True)],
-            scattered([k.missing for k in weighted]),
-            [max(some) for some in zip(*(k.z for k in weighted), strict=True)],
-        )
-    noised = Measurements(
-        scattered([n.measures for n in of]),
-        bounds,
-        key_columns(query.domains),
-        query.groups,
-        intervals,
-    )
-    ends = [noised.ends(i) for i in range(len(query.measures))]
-    return DerivedAnswer(
-        noised,
-        sum(piece.found.beta for piece in pieces),
-        tuple(map(float, bounds)),
-        tuple(max(some) for some in zip(*(p.found.sigmas for p in pieces), strict=True)),
-        tuple(float((high - low).mean()) / 2 for low, high in ends),
-    )
-
-
-def _scatter(groups: int, at: Sequence[Sequence[int]], parts: Sequence[Floats]) -> Floats:
-    whole = np.zeros((groups, parts[0].shape[1]))
-    for places, part in zip(at, parts, strict=True):
-        whole[list(places)] = part
-    return whole
-
-
-def facts_of(pieces: Sequence[Piece]) -> Facts:
-    """Return facts of the latest release, with the least sure interval of all pieces."""
-    latest = max(pieces, key=lambda piece: piece.release).facts
-    kinds = [piece.facts.interval for piece in pieces]
-    parts = tuple(sorted({piece.release for piece in pieces}))
-    return replace(latest, interval=max(kinds, key=_KINDS.index), parts=parts)
-
-
-@dataclass(frozen=True)
-class Rest:
-    """The rest that is to be asked for a question, and how."""
-
-    query: Query
-    options: Options
-
-
-def rest_of(query: Query, pieces: Sequence[Piece], beta: float) -> Rest | None:
-    """Return what is left to ask where the pieces have most groups of a question; None: all of it.
-
-    Left are all groups of some values of one key. They are asked with the noise of the others.
-    """
-    from sparseq.sql.aggregates import narrow
-
-    if len(query.measures) != 1 or not isinstance(query.outputs, Outputs) or not pieces:
-        return None
-    spent = sum(piece.found.beta for piece in pieces)
-    if spent + beta * EXTRA > MOST_BETA * beta:
-        return None
-    have = np.zeros(query.groups, np.bool_)
-    for piece in pieces:
-        have[list(piece.groups)] = True
-    if have.all():  # wider than asking is: all of it is asked anew
-        return None
-    whole = have.reshape([len(domain.values) for domain in query.domains])
-    for axis, domain in enumerate(query.domains):
-        others = tuple(i for i in range(whole.ndim) if i != axis)
-        answered: list[bool] = np.all(whole, axis=others).tolist()
-        if 2 * sum(answered) < len(answered):
-            continue
-        values = [v for v, there in zip(domain.values, answered, strict=True) if not there]
-        less = narrow(domain, values)
-        if less is None or query.outputs.histogram is not None:
-            continue
-        domains = (*query.domains[:axis], less, *query.domains[axis + 1 :])
-        listed = ", ".join(map(str, values))
-        text = f"{query.text.rstrip().rstrip(';')} /* of {domain.name} only {listed} */"
-        sigma = min(piece.found.sigmas[0] for piece in pieces)
-        options = Options(sigma=sigma, confidence=1 - beta * EXTRA)
-        asked = replace(query, text=text, domains=domains, options=Options())
-        return Rest(asked, options)
-    return None
-
-
-# -- staleness of answers when rows have come: those about times of none of the rows stand ---------
-
-_KEPT = 1024
-_MICROSECONDS = 86_400_000_000
-
-
-@dataclass(frozen=True)
-class RowsCame:
-    """Rows that came: public.
-
-    Attributes:
-        epoch: That began with them.
-        table: To which.
-        column: Its column of time, as regions spell it; "": they may be of any time.
-        since: The first place of it that they can have: days or microseconds since 1970.
-    """
-
-    epoch: int
-    table: str
-    column: str = ""
-    since: int = 0
-
-    @classmethod
-    def of(cls, epoch: int, table: Table, since: dt.date | None) -> RowsCame:
-        """Return what is known of rows that come.
-
-        Raises:
-            ParameterError: Nothing follows from `since` in this table.
-        """
-        if since is None:
-            return cls(epoch, table.name.lower())
-        kind = table.column(table.time).type if table.time else ""
-        if kind not in ("DATE", "TIMESTAMP"):
-            raise ParameterError(
-                f"{table.name} has no column of dates or times by which rows are laid out",
-                "say time=… (--time) when the store is made, or leave out since",
-            )
-        if table.row_key:
-            raise ParameterError(
-                f"rows that come to {table.name} may replace earlier ones, so since says nothing",
-                "leave out since",
-            )
-        place = day_of(since) * (1 if kind == "DATE" else _MICROSECONDS)
-        return cls(epoch, table.name.lower(), bare(f'"t".{quote(table.time)}'), place)
-
-
-class Standing:
-    """The rows that came, of which the latest are kept.
-
-    Args:
-        arrivals: As `kept` gave them.
-        epoch: Today's.
-    """
-
-    def __init__(self, arrivals: Any, epoch: int) -> None:
-        self._arrivals = [RowsCame(**one) for one in arrivals or ()]
-        self._first = epoch - len(self._arrivals)
-
-    def after(self, arrival: RowsCame) -> Standing:
-        """Return them with another."""
-        kept = [*self.kept(), asdict(arrival)] if arrival.column else []
-        return Standing(kept[-_KEPT:], arrival.epoch)
-
-    def kept(self) -> list[dict[str, Any]]:
-        """Return them as plain data."""
-        return [asdict(one) for one in self._arrivals]
-
-    @property
-    def oldest(self) -> int:
-        """The first epoch of which an answer may stand."""
-        return self._first
-
-    def open(self, epoch: int, table: str) -> dict[str, float] | None:
-        """Return the first places, by column of time, that rows of a table came to after an epoch.
-
-        What was measured then of rows before them is still so. None: nothing is.
-        """
-        if epoch < self._first:
-            return None
-        first_places: dict[str, float] = {}
-        for one in self._arrivals:
-            if one.epoch <= epoch or (table and table != one.table):
-                continue
-            if not (table and one.column):
-                return None
-            first_places[one.column] = min(one.since, first_places.get(one.column, math.inf))
-        return first_places
-
-    def holds(self, epoch: int, question: Meaning) -> bool:
-        """Tell whether what was measured for a question in an epoch is still so."""
-        places = self.open(epoch, question.table)
-        return places is not None and all(question.last(c) < at for c, at in places.items())
-
-    def groups(self, epoch: int, question: Meaning) -> list[int]:
-        """Return the groups of a question for which that is so."""
-        places = self.open(epoch, question.table)
-        if places is None or question.grid is None:
-            return []
-        return [
-            group
-            for group, cells in enumerate(question.grid.cells())
-            if all(last_place(cell.get(c)) < at for cell in cells for c, at in places.items())
-        ]
-
-
-# -- answers that are known: the same question on the same data has one, free for everybody --------
-
-_REMEMBERED, _SMALL = 256, 1000  # answers that were asked for again lately, of so many rows
+from sparseq.ledger.protocol import ReleaseArchive
+from sparseq.question.plan import Noise, Options, Plan, Query
+from sparseq.released.group_notes import group_notes
+from sparseq.released.outputs import Measurements
+from sparseq.released.render import render
+from sparseq.reuse.derived_answers import DerivedAnswer, derive_answer
+from sparseq.reuse.grids import Coverage, find_covered
+from sparseq.reuse.joined_answers import MOST_BETA, Piece, facts_of, joined, pieces_of, rest_of
+from sparseq.reuse.latest_grids import LOOKED_THROUGH, GridOf, Grids
+from sparseq.reuse.question_meanings import Meaning, meaning_of
+from sparseq.reuse.recorded_cells import RecordedCells
+from sparseq.reuse.staleness import RowsCame, Standing
+
+# the number of answers kept in memory, and their maximum number of rows
+_REMEMBERED, _SMALL = 256, 1000
 EPOCH = "epoch"
-"""The fact that a ledger keeps of how often rows have arrived."""
+"""The fact that counts the loads of rows."""
 ARRIVALS = "arrivals"
-"""The fact that it keeps of which rows, as far as that is known (`Standing.kept`)."""
+"""The fact that holds the known loads (`Standing.kept`)."""
 _INDEX = {"epoch": "BIGINT", "release": "BIGINT", "digest": "VARCHAR"}
+_FEW, _NOTES_EACH = 64, 2
+"""The most new releases that are read one by one, and the most notes of one release."""
 _QUESTIONS = 1 << 10
-"""That are held in memory; more than are staged at once. Older ones are looked up."""
+"""The maximum number of questions in memory; it exceeds the number that are staged together. Older
+ones are looked up in the ledger.
+"""
 MEANINGS = NoteTable("meanings", _INDEX)
-"""Questions of each epoch, and the release that answered each: public."""
+"""Questions of each epoch, with the release that answered each: public."""
 MEASURED = NoteTable("meanings", _INDEX | {"measured": "BLOB"})
-"""The same, with what was measured: public."""
+"""The same, with the measured cells: public."""
 
 
-_JOINED = b""  # in place of what was measured: the release is the last part of the answer
+_JOINED = b""  # replaces the cells: the release is the last part of a joined answer
+
+
+@dataclass(frozen=True)
+class MeasuredBefore:
+    """Numbers of a recorded answer that predict the effect of another price: public.
+
+    Attributes:
+        scales: C of each measure, in its unit.
+        values: The mean absolute value of each measure over its groups.
+        half_widths: The median half-width of each measure's intervals.
+        price: The price of the answer.
+    """
+
+    scales: tuple[float, ...]
+    values: tuple[float, ...]
+    half_widths: tuple[float, ...]
+    price: float
 
 
 @dataclass(frozen=True)
 class Inquiry:
-    """A question and what stands for it, with its options, among all of an epoch.
+    """A question with its options, and its digest among all questions of an epoch.
 
     Attributes:
-        query, options, meaning, digest: The question, and what stands for it.
-        whole: The question of which it is the rest: joined with what is known it answers that one.
+        query, options, meaning, digest: The question, and its identification.
+        whole: The whole question if this one is a rest: its answer, joined with known groups,
+            answers the whole question.
     """
 
     query: Query
@@ -483,7 +93,7 @@ class Inquiry:
     def of(
         cls, query: Query, options: Options | None, whole: Inquiry | None = None
     ) -> Inquiry | None:
-        """Return a question by its meaning; None: what it asks is not in the query."""
+        """Return a question with its meaning; None: the query has no such meaning."""
         meaning = meaning_of(query)
         if meaning is None:
             return None
@@ -492,7 +102,7 @@ class Inquiry:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The name that stands for each of its measures."""
+        """The text that identifies each measure."""
         return tuple(
             hashlib.sha256(m.key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
             for m in self.meaning.measures
@@ -500,38 +110,67 @@ class Inquiry:
 
 
 class Recall:
-    """The answers of today's epoch, by what they are the answers to.
+    """The answers of the current epoch, by question.
 
     Args:
-        ledger: Has them.
-        budget: The store's.
-        losses: How often it has been opened although a part was missing: every answer says so.
+        ledger: The ledger that keeps them.
+        budget: The store's budget.
+        losses: The number of openings without a part of the store: every answer reports it.
+
+    Attributes:
+        changes: The number of loads of rows, and of changes to the presentation of answers, since
+            it was made.
     """
 
-    def __init__(self, ledger: Ledger, budget: Budget, losses: int = 0) -> None:
+    def __init__(self, ledger: ReleaseArchive, budget: Budget, losses: int = 0) -> None:
         self._ledger, self._budget, self._losses = ledger, budget, losses
-        self.epoch = int(ledger.fact(EPOCH) or 0)
-        self.standing = Standing(ledger.fact(ARRIVALS), self.epoch)
+        self.changes = 0
+        self._read_anew()
+
+    def _read_anew(self) -> None:
+        """Reset all state, which is loaded from the ledger when needed."""
+        self._seen = self._ledger.next_id - 1
+        self.epoch = int(self._ledger.fact(EPOCH) or 0)
+        self.standing = Standing(self._ledger.fact(ARRIVALS), self.epoch)
         self._releases: OrderedDict[str, tuple[int, int]] | None = None
-        self._all = True  # all releases that may stand are there, and not the latest alone
+        self._all = True  # all releases that may be valid are in memory, not only the latest
         self._latest: OrderedDict[tuple[str, str, int], Answer] = OrderedDict()
         self._grids: Grids | None = None
         self._covering: tuple[str, list[tuple[int, Coverage]]] | None = None
 
+    def catch_up(self) -> None:
+        """Read the answers that another `Recall` of the same store has recorded since."""
+        seen, epoch = self._seen, int(self._ledger.fact(EPOCH) or 0)
+        new = self._ledger.next_id - 1 - seen
+        if epoch != self.epoch or not 0 <= new <= _FEW:
+            self._read_anew()
+            return
+        self._seen, self._covering = seen + new, None
+        rows = self._ledger.notes(MEASURED, latest=_NOTES_EACH * new).to_pylist() if new else []
+        for row in rows:
+            if not seen < row["release"] <= self._seen:
+                continue
+            if self._releases is not None:
+                self._remember(row["digest"], row["release"])
+            if self._grids is not None:
+                self._add_grid(self._grids, row)
+
     def begin_epoch(self, arrival: RowsCame) -> None:
-        """Know of the rows from now on what stands after others have come."""
+        """Record a load of rows: later calls know which answers are still valid."""
         self._covering = None
+        self.changes += 1
         self.epoch, self.standing = arrival.epoch, self.standing.after(arrival)
         if self.standing.oldest == self.epoch:
             self._releases, self._all = OrderedDict(), True
             self._grids = Grids()
 
     def forget_latest(self) -> None:
-        """Make answers anew of what was measured: what is shown of it has changed."""
+        """Rebuild answers from the measured cells: their presentation has changed."""
+        self.changes += 1
         self._latest.clear()
 
     def release(self, question: Inquiry) -> int | None:
-        """Return the release that answers a question, if there is one."""
+        """Return the valid release that answers a question, or None."""
         epoch, release = self._found().get(question.digest, (-1, None))
         if release is None and not self._all:
             rows = self._ledger.notes(MEANINGS, digest=question.digest).to_pylist()
@@ -539,16 +178,16 @@ class Recall:
         return release if self.standing.holds(epoch, question.meaning) else None
 
     def stands(self, question: Inquiry, release: int) -> bool:
-        """Tell whether a release is still known to be the answer to a question; from any thread.
+        """Tell whether a release is still the known answer to a question; safe in any thread.
 
-        Nothing is looked up in the ledger: False says nothing.
+        It does not search the ledger: False means unknown.
         """
         releases = self._releases
         epoch, latest = (-1, None) if not releases else releases.get(question.digest, (-1, None))
         return latest == release and self.standing.holds(epoch, question.meaning)
 
     def answer(self, question: Inquiry, release: int) -> Answer | None:
-        """Return the recorded answer of a release to a question that means the same."""
+        """Return the recorded answer of a release to a question with the same meaning."""
         key = question.digest, question.query.text, release
         answer = self._latest.pop(key, None) or self._read(question, release)
         if answer is not None and len(answer) <= _SMALL:
@@ -581,10 +220,29 @@ class Recall:
             scale=tuple(facts.scale[i] for i in places),
             notes=query.left_out,
         )
-        return Answer(render(self._plan(query, facts), noised), facts)
+        return _answer(self._plan(query, facts), noised, facts)
+
+    def measured(self, question: Inquiry) -> MeasuredBefore | None:
+        """Return the scales, values and half-widths of the recorded answer, or None."""
+        release = self.release(question)
+        if release is None or release >= self._ledger.next_id:
+            return None
+        notes = self._ledger.notes(MEASURED, release=release, digest=question.digest)
+        if _JOINED in notes["measured"].to_pylist():
+            return None
+        cells = self._cells(release)
+        places = cells.places(question.names)
+        if places is None:
+            return None
+        noised = cells.of(places, question.query.domains)
+        facts = Answer.from_bytes(self._ledger.read(release).answer).facts
+        means = tuple(float(np.abs(values).mean()) for values in noised.measures)
+        ends = [noised.ends(i) for i in range(len(noised.measures))]
+        widths = tuple(float(np.median(high - low)) / 2 for low, high in ends)
+        return MeasuredBefore(tuple(facts.scale[i] for i in places), means, widths, facts.price)
 
     def _joined_before(self, question: Inquiry, release: int) -> Answer | None:
-        """Return the answer that a release, as the last of several, was joined to."""
+        """Return the joined answer whose last part is a release."""
         earlier = [one for one in self._candidates(question) if one[0] <= release]
         pieces = self._pieces(question, earlier, lambda: None)
         answer = self.joined(question, pieces, lambda _: True)
@@ -593,7 +251,7 @@ class Recall:
         return Answer(answer.arrow(), replace(answer.facts, follows=False, repeated=True))
 
     def notes(self, question: Inquiry, release: int, noised: Measurements) -> tuple[Note, ...]:
-        """Return what is to be written with a release that answers a question."""
+        """Return the notes to write with a release that answers a question."""
         cells = RecordedCells(question.names, noised, question.meaning.grid).to_bytes()
         written = [(question.digest, cells)]
         if question.whole is not None:
@@ -604,7 +262,7 @@ class Recall:
         )
 
     def remember(self, question: Inquiry, release: int) -> None:
-        """Know a release, from now on, as the answer to a question."""
+        """Record a release as the answer to a question."""
         self._covering = None
         self._remember(question.digest, release)
         if question.meaning.grid is not None:
@@ -617,12 +275,12 @@ class Recall:
     ) -> Answer | None:
         """Return the narrowest answer that follows from the latest releases, if one fits.
 
-        From one release, if it follows from one; else from several.
+        It follows from one release if possible, otherwise from several.
 
         Args:
-            question: Nothing follows for it where a scale, price, sigma or accuracy is given.
-            fits: Tells whether such an answer will do.
-            flush: Makes what is staged durable; called before such a release is read.
+            question: A question with a scale, price, sigma or accuracy never follows.
+            fits: Tells whether such an answer is acceptable.
+            flush: Makes staged releases durable; called before it reads such a release.
         """
         candidates, groups = self._candidates(question), question.query.groups
         whole = [(r, c) for r, c in candidates if len(c.groups) == groups]
@@ -639,10 +297,10 @@ class Recall:
     def rest(
         self, question: Inquiry, fits: Callable[[DerivedAnswer], bool], flush: Callable[[], None]
     ) -> tuple[list[Piece], Inquiry] | None:
-        """Return what is known of a question, and what is left to ask; None: ask all of it.
+        """Return the known part of a question, and the part to ask; None: ask the whole question.
 
-        What is left, once answered, is known to cover all groups that are not: so it is never
-        asked in vain. (A group that no row can be in follows from nothing.)
+        The answer to the part completes all unknown groups, so that its charge is never wasted. (A
+        group without possible rows follows from nothing.)
         """
         pieces = self._pieces(question, self._candidates(question), flush)
         left = rest_of(question.query, pieces, beta_at(question.options.confidence))
@@ -662,24 +320,24 @@ class Recall:
         facts: Facts,
         noised: Measurements,
     ) -> Answer:
-        """Return the answer to a question from its pieces and the answer to the rest of it.
+        """Return the answer to a question from its pieces and the answer to its rest.
 
         Args:
             question: The whole question.
             pieces, rest: From `rest`.
-            facts, noised: Of the answer to the rest, which need not be charged yet.
+            facts, noised: The answer to the rest, which may not be charged yet.
         """
         parts = _cover(question, rest)
         cells = RecordedCells(rest.names, noised, rest.meaning.grid)
         last = self._derive(question, parts, facts, cells)
         whole = self.joined(question, [*pieces, last], lambda _: True)
-        assert whole is not None  # `rest` has made sure
+        assert whole is not None  # `rest` has checked this
         return Answer(whole.arrow(), replace(whole.facts, follows=False))
 
     def joined(
         self, question: Inquiry, pieces: Sequence[Piece], fits: Callable[[DerivedAnswer], bool]
     ) -> Answer | None:
-        """Return the answer that pieces make up, if they are all of it and it fits."""
+        """Return the joined answer of pieces if they are complete and it fits."""
         query = question.query
         if not pieces or sum(len(piece.groups) for piece in pieces) < query.groups:
             return None
@@ -687,7 +345,7 @@ class Recall:
         return self._follows(query, answer, facts_of(pieces)) if fits(answer) else None
 
     def _candidates(self, question: Inquiry) -> list[tuple[int, Coverage]]:
-        """Return the latest releases that cover something of a question, the latest first."""
+        """Return the latest releases that cover a part of the question, the latest first."""
         asked = f"{question.digest} {question.query.text}"
         if self._covering is None or self._covering[0] != asked:
             self._covering = asked, self._covering_now(question)
@@ -724,7 +382,7 @@ class Recall:
     def _piece(
         self, question: Inquiry, release: int, parts: Coverage, flush: Callable[[], None]
     ) -> Piece | None:
-        """Return what follows from a release; None: it is less sure than the question is to be."""
+        """Return the answer that follows from a release; None: its confidence is too low."""
         if release >= self._ledger.next_id:
             flush()
         facts = Answer.from_bytes(self._ledger.read(release).answer).facts
@@ -758,7 +416,7 @@ class Recall:
             confidence=1 - answer.beta,
             notes=query.left_out,
         )
-        return Answer(render(self._plan(query, facts), answer.noised), facts)
+        return _answer(self._plan(query, facts), answer.noised, facts)
 
     def _cells(self, release: int) -> RecordedCells:
         rows = self._ledger.notes(MEASURED, release=release)["measured"].to_pylist()
@@ -766,18 +424,21 @@ class Recall:
         return RecordedCells.from_bytes(data)
 
     def _gridded(self) -> Grids:
-        """Return the grids of the latest releases that may stand."""
+        """Return the grids of the latest valid releases."""
         if self._grids is None:
             self._grids = Grids()
             for row in self._latest_notes(LOOKED_THROUGH, MEASURED):
-                joined = row["measured"] == _JOINED
-                grid = None if joined else RecordedCells.from_bytes(row["measured"]).grid
-                if grid is not None:
-                    self._grids.add(GridOf(row["epoch"], row["release"], grid))
+                self._add_grid(self._grids, row)
         return self._grids
 
+    def _add_grid(self, grids: Grids, note: dict[str, Any]) -> None:
+        joined = note["measured"] == _JOINED
+        grid = None if joined else RecordedCells.from_bytes(note["measured"]).grid
+        if grid is not None:
+            grids.add(GridOf(note["epoch"], note["release"], grid))
+
     def _found(self) -> OrderedDict[str, tuple[int, int]]:
-        """Return epochs and releases of the latest by their questions."""
+        """Return epochs and releases of the latest answers, by question."""
         if self._releases is None:
             rows = self._latest_notes(_QUESTIONS + 1)
             self._all = len(rows) <= _QUESTIONS
@@ -786,7 +447,7 @@ class Recall:
         return self._releases
 
     def _latest_notes(self, many: int, table: NoteTable = MEANINGS) -> list[dict[str, Any]]:
-        """Return the latest of the notes that may stand, oldest first."""
+        """Return the latest valid notes, oldest first."""
         notes: list[dict[str, Any]] = []
         for epoch in range(self.epoch, self.standing.oldest - 1, -1):
             rows = self._ledger.notes(table, latest=many - len(notes), epoch=epoch)
@@ -812,7 +473,13 @@ class Recall:
 
 
 def _cover(question: Inquiry, rest: Inquiry) -> Coverage:
-    """Return the groups of a question that follow from the answer to the rest of it."""
+    """Return the groups of a question that follow from the answer to its rest."""
     if question.meaning.grid is None or rest.meaning.grid is None:
         return Coverage((), ())
     return find_covered(question.meaning.grid, rest.meaning.grid)
+
+
+def _answer(plan: Plan, noised: Measurements, facts: Facts) -> Answer:
+    """Return the answer from noised cells, with the notes about its groups."""
+    notes = (*facts.notes, *group_notes(plan, noised))
+    return Answer(render(plan, noised), replace(facts, notes=notes))

@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from sparseq.base.import_names import lazy
+from sparseq.base.lazy_names import lazy
 
 if TYPE_CHECKING:
-    from sparseq.series.companions import series_of
-    from sparseq.series.folder import Arrival, Inbox
+    from sparseq.series.arrivals import Arrival, Inbox
     from sparseq.series.loop import Monitor, TickResult
+    from sparseq.series.method_series import series_of
     from sparseq.series.query_series import QuerySeries
-    from sparseq.series.series_file import Row
+    from sparseq.series.series_rows import Row
     from sparseq.series.ticks import Tick, Ticks
     from sparseq.series.watch import ActiveWatch, WatchEstimate
     from sparseq.sql.parameters import QueryText
@@ -32,14 +32,14 @@ __getattr__ = lazy(
     __name__,
     {
         "ActiveWatch": "sparseq.series.watch",
-        "Arrival": "sparseq.series.folder",
+        "Arrival": "sparseq.series.arrivals",
         "WatchEstimate": "sparseq.series.watch",
-        "Inbox": "sparseq.series.folder",
+        "Inbox": "sparseq.series.arrivals",
         "Monitor": "sparseq.series.loop",
-        "series_of": "sparseq.series.companions",
+        "series_of": "sparseq.series.method_series",
         "QuerySeries": "sparseq.series.query_series",
         "QueryText": "sparseq.sql.parameters",
-        "Row": "sparseq.series.series_file",
+        "Row": "sparseq.series.series_rows",
         "Tick": "sparseq.series.ticks",
         "TickResult": "sparseq.series.loop",
         "Ticks": "sparseq.series.ticks",

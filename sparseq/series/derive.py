@@ -1,18 +1,18 @@
-"""Derived series: post-processing of released answers, free, each with its own correct ±.
+"""Derived series: post-processing of released answers, free, each with its own correct half-widths.
 
-What was measured at different ticks has independent Gaussian noises. A value of a series has the
-noise sum_u r_u z_(t-u), z being those, with a response r: 1 of answers with independent noise, d of
+Measurements at different ticks have independent Gaussian noises z. A value of a series has the
+noise sum_u r_u z_(t-u) with a response r: 1 for answers with independent noise, d for
 a series under a strategy (`sparseq.accounting.strategies`, which has the algebra). To each variance
 of z, g²/12 is added for the rounding of the noise to the lattice, of step g <= sigma/2
 (`query.plan`): an upper bound, sigma²/48, is used. Rounding is independent of the Gaussian up to
 e^(-2 pi² sigma²/g²) < 1e-34, and a uniform's tails are lighter than those of a Gaussian of its
 variance (Hoeffding's lemma: E e^(tU) <= e^(t² g²/24)).
 
-Two kinds of ± are given. `error` holds for one value of a series with probability `confidence`
+There are two half-widths. `error` holds for one value of a series with probability `confidence`
 (pointwise); `error_all` for all values of the series at once (simultaneous), by Šidák (1967): for
 centred Gaussians of any correlation, P(all |X_i| <= c_i) is at least the product of the P(|X_i| <=
-c_i). For people who are left out both have room where the ticks have (`sparseq.series.left_out`):
-what a value lacks is at most the sum of what its ticks may lack.
+c_i). Both include the allowance of the ticks for people who are left out
+(`sparseq.series.left_out`): a value lacks at most the sum of what its ticks may lack.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class NoisySeries:
 
     Attributes:
         values: By tick, in order.
-        measured: Standard deviation of the noise of what was measured at each tick.
-        response: r; the tail is left off where it is 0.
-        confidence: Of `error` and `error_all`.
-        lacking: What may be missing of each value.
+        measured: Standard deviation of the noise of the measurement at each tick.
+        response: r, up to its last value that is not 0.
+        confidence: Probability for `error` and `error_all`.
+        lacking: The most that may be missing from each value.
     """
 
     values: Floats
@@ -62,11 +62,11 @@ class NoisySeries:
         """Return a released series.
 
         Args:
-            values: Tick by tick; under a strategy, from its first tick on.
-            sigma: Of what was measured: one for all or one a tick.
+            values: One for each tick; under a strategy, from its first tick on.
+            sigma: Noise of the measurements: one for all or one for each tick.
             confidence: See the class.
             strategy: None: the noises of the answers are independent.
-            lacking: What may be missing of each tick.
+            lacking: The most that may be missing from each tick.
 
         Example:
             >>> series = NoisySeries.of(np.zeros(3), 2.0, strategy=Strategy.of("1,-0.5"))
@@ -86,7 +86,7 @@ class NoisySeries:
         return deviations(self.response, self.measured)
 
     def filtered(self, values: Floats, filter: Floats) -> NoisySeries:
-        """Return these values of the same filter of the series at every tick."""
+        """Return a filter of the series, given its values at every tick."""
         n = max(len(self.values), 1)
         lacks = np.broadcast_to(np.asarray(self.lacking, np.float64), self.values.shape)
         return replace(
@@ -106,17 +106,17 @@ class NoisySeries:
 
     @property
     def error(self) -> Floats:
-        """± of each value, pointwise."""
-        return self.sigma * _quantile(self.confidence) + self.lacking
+        """Half-width of each value, pointwise."""
+        return self.sigma * quantile(self.confidence) + self.lacking
 
     @property
     def error_all(self) -> Floats:
-        """± of all values at once."""
+        """Half-width of all values at once."""
         known = max(int(np.isfinite(self.values).sum()), 1)
-        return self.sigma * _quantile(self.confidence ** (1 / known)) + self.lacking
+        return self.sigma * quantile(self.confidence ** (1 / known)) + self.lacking
 
 
-def _quantile(confidence: float) -> float:
+def quantile(confidence: float) -> float:
     """Return z with P(|Z| <= z) = confidence."""
     from scipy.special import ndtri
 
@@ -134,7 +134,7 @@ def running_total(series: NoisySeries) -> NoisySeries:
 
 
 def rolling_sum(series: NoisySeries, ticks: int = WEEK) -> NoisySeries:
-    """Return the sum of the last `ticks` values; NaN where there are not so many yet.
+    """Return the sum of the last `ticks` values; NaN at the first ticks - 1 ticks.
 
     >>> rolling_sum(NoisySeries.of(np.arange(5.0), 1.0), 2).values.tolist()
     [nan, 1.0, 3.0, 5.0, 7.0]
@@ -145,7 +145,7 @@ def rolling_sum(series: NoisySeries, ticks: int = WEEK) -> NoisySeries:
 
 
 def rolling_mean(series: NoisySeries, ticks: int = WEEK) -> NoisySeries:
-    """Return the mean of the last `ticks` values; NaN where there are not so many yet."""
+    """Return the mean of the last `ticks` values; NaN at the first ticks - 1 ticks."""
     total = rolling_sum(series, ticks)
     return replace(
         total,
@@ -156,7 +156,7 @@ def rolling_mean(series: NoisySeries, ticks: int = WEEK) -> NoisySeries:
 
 
 def change(series: NoisySeries, ticks: int = WEEK) -> NoisySeries:
-    """Return by how much each value differs from the one `ticks` before: week on week.
+    """Return the difference of each value from the value `ticks` before: week on week.
 
     >>> change(NoisySeries.of(np.array([1.0, 2.0, 4.0]), 3.0), 1).values.tolist()
     [nan, 1.0, 2.0]
@@ -173,22 +173,23 @@ def change(series: NoisySeries, ticks: int = WEEK) -> NoisySeries:
 def out_of_band(
     series: NoisySeries, period: int = WEEK, periods: int = 4
 ) -> tuple[NoisySeries, NDArray[np.bool_]]:
-    """Return how far each value is from what was to be expected, and a flag where that is too far.
+    """Return each value's distance from its expected value, and a flag for distances too large.
 
-    Expected is the mean of the same weekday (tick of the period) in the last `periods` periods, the
-    flagged ones left out. A value is flagged if it is further from it than the noise explains, by
-    `error_all`, and further than is usual: two such quantiles of the deviations of those periods.
+    The expected value is the mean of the same weekday (tick of the period) in the last `periods`
+    periods, without flagged ones. A value is flagged if its distance is larger than the noise
+    explains, by `error_all`, and larger than usual: more than two such quantiles of the deviations
+    in those periods.
 
     Args:
         series: The answers.
-        period, periods: See above.
+        period, periods: Ticks in a period, and number of periods.
     """
     n = len(series.values)
     far, sigma, lacking = np.full(n, np.nan), np.full(n, np.nan), np.zeros(n)
     lacks = np.broadcast_to(np.asarray(series.lacking, np.float64), n)
     flags = np.zeros(n, np.bool_)
-    quantile = _quantile(series.confidence)
-    all_at_once = _quantile(series.confidence ** (1 / max(n, 1)))
+    alone = quantile(series.confidence)
+    all_at_once = quantile(series.confidence ** (1 / max(n, 1)))
     for t in range(period * 2, n):
         past = np.arange(t - period, max(t - period * periods, 0) - 1, -period)
         past = past[np.isfinite(series.values[past]) & ~flags[past]]
@@ -199,13 +200,13 @@ def out_of_band(
         sigma[t] = series.spread(np.append(t, past), weights)
         lacking[t] = lacks[t] + lacks[past].mean()
         usual = _spread(far[max(t - period * periods, 0) : t], period * periods // 2)
-        flags[t] = abs(far[t]) > max(all_at_once * sigma[t] + lacking[t], 2 * quantile * usual)
+        flags[t] = abs(far[t]) > max(all_at_once * sigma[t] + lacking[t], 2 * alone * usual)
     deviation = replace(series, values=far, measured=sigma, response=np.ones(1), lacking=lacking)
     return deviation, flags
 
 
 def _spread(values: Floats, least: int) -> float:
-    """Return a robust standard deviation; 0 of fewer than `least` values."""
+    """Return a robust standard deviation; 0 for fewer than `least` values."""
     known = values[np.isfinite(values)]
     return float(1.4826 * np.median(np.abs(known))) if len(known) >= least else 0.0
 
@@ -224,4 +225,4 @@ DERIVED: dict[str, Callable[[NoisySeries], NoisySeries]] = {
     "week_change": change,
     "deviation": lambda series: out_of_band(series)[0],
 }
-"""By name: what `sparseq derive` gives beside the answers."""
+"""By name: the series that `sparseq derive` adds to the answers."""

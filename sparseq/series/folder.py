@@ -1,25 +1,21 @@
-"""A folder that files of rows appear in: each is taken in once, in the order of their names.
+"""A folder in which files of rows appear: each file is loaded once, in the order of the names.
 
-    a file that has not changed for a while     is taken in; each row is read by itself
-    … whose end is missing                      is waited for, and set aside in the end
+    a file that has not changed for a while     is loaded, each row by itself
+    … whose end is missing                      is waited for, and set aside after the patience
     … without a header, or without a column     is set aside
-    … of the name of one taken in               is not taken in again, whatever it holds
-    … with the contents of one taken in         is taken in: its name is new
-    hidden files, folders, *.tmp, *.part        are not looked at
+    … with the name of a loaded file            is not loaded again, whatever it contains
+    … with the contents of a loaded file        is loaded: its name is new
+    hidden files, folders, *.tmp, *.part        are ignored
 
-Set aside means: moved to `rejected/` in the folder, with the reason in a file beside it that only
-the owner can read. A file that is waited for holds up those after it.
+"Set aside" means: moved to `rejected/` in the folder, with the reason in a text file that only the
+owner can read. A file that is waited for holds up the files after it. A file that is set aside
+holds back its ticks and all later ones until it is mended (a file of its name is loaded) or skipped
+(by the curator): its rows are missing, and an answer without them would be wrong.
 
-What is known about a file before its rows are taken in, its name and that it is there, is public,
-and so is its frame: its header or schema, and that its end is there. Nothing else decides what
-becomes of it, and its name alone decides which ticks are complete (see `stamp`): also where it is
-set aside. That contents came twice, or changed, only the curator's log has.
-
-Rows that arrive while a stream goes on: each arrival is taken in once, and completes ticks.
-
-Which ticks are complete must be public, because the number of answers is. So it is said from
-outside (by the name of a file, by a broker's own watermark, by the clock), and never found by
-looking for the latest row: one person's row, dated next year, would complete every tick until then.
+Public facts of a file before its rows are read are its name, its existence and its frame: the
+header or schema, and whether its end is there. Only these decide what happens to the file and
+which ticks are complete (see `stamp`). Only the curator's log says that contents came twice or
+changed.
 """
 
 from __future__ import annotations
@@ -29,124 +25,30 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from sparseq.base.errors import DataError, ParameterError
 from sparseq.base.texts import shown
+from sparseq.load.column_report import as_word
 from sparseq.load.content_hashes import key_of, sha256
 from sparseq.load.file_patterns import UNFINISHED
 from sparseq.load.file_sources import DAMAGE
 from sparseq.load.open_sources import kind_of, source_of
-from sparseq.load.text_lines import open_json, open_text
-from sparseq.store.store import Store
-
-# -- rows that arrive while a stream goes on -------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Arrival:
-    """Rows to take in, once.
-
-    Attributes:
-        rows: An Arrow record batch or table, or paths of files.
-        key: Stands for these rows, for ever: a file's name, a broker's partition and offset.
-        upto: With these rows, the data up to this moment are complete. Public. None: says nothing.
-        note: More to remember beside the key.
-        refused: Told when a file's frame is wrong; nothing of it was taken in. None: it raises.
-    """
-
-    rows: Any
-    key: str
-    upto: dt.datetime | None = None
-    note: Mapping[str, Any] = field(default_factory=dict)
-    refused: Callable[[DataError], None] | None = None
-
-
-class Inbox:
-    """The files taken into one table: the store's own record, so that a crash can't forget it.
-
-    Args:
-        store: Where rows go.
-        table: Which private table.
-    """
-
-    def __init__(self, store: Store, table: str) -> None:
-        self._store, self._table = store, table
-        self._corrects = bool(store.catalog.table(table).row_key)
-        self._prefix = f"monitor/{table}/"
-        self.notes: dict[str, dict[str, Any]] = {
-            key.removeprefix(self._prefix): json.loads(note)
-            for key, note in store.taken().items()
-            if key.startswith(self._prefix)
-        }
-        """By key: what was noted when its rows were taken in."""
-        self._aside = f"set aside/{table}/"
-        aside = [
-            json.loads(note) for key, note in store.taken().items() if key.startswith(self._aside)
-        ]
-        moments = [n["upto"] for n in (*self.notes.values(), *aside) if n.get("upto")]
-        self.upto = max(map(dt.datetime.fromisoformat, moments), default=None)
-        """The data up to this moment are complete."""
-
-    def take(self, arrival: Arrival, late: bool = False) -> bool:
-        """Take in rows, all or none, unless they were taken in before; tell whether they were now.
-
-        The rows and the record that they were taken in are one transaction; so is that they may be
-        about ticks that were answered: because they are `late`, because nothing says up to when
-        they go, or because in a table with a row key they may replace any others. All of this is
-        public, and the rows are not looked at for it.
-
-        What is refused is remembered as well, with what it completes: a name decides which ticks
-        are complete, never what a file holds.
-        """
-        if arrival.key in self.notes:
-            return False
-        upto = arrival.upto.isoformat() if arrival.upto is not None else None
-        note = {**arrival.note, "upto": upto}
-        try:
-            self._store.ingest(
-                arrival.rows,
-                self._table,
-                once=self._prefix + arrival.key,
-                note=json.dumps(note),
-                late=late or upto is None or self._corrects,
-            )
-        except DataError as error:
-            if arrival.refused is None:
-                raise
-            # It completes its ticks all the same: its name says so.
-            self._store.remember(self._aside + arrival.key, json.dumps(note))
-            arrival.refused(error)
-            self._complete(arrival.upto)
-            return False
-        self.notes[arrival.key] = note
-        self._complete(arrival.upto)
-        return True
-
-    def _complete(self, upto: dt.datetime | None) -> None:
-        if upto is not None:
-            self.upto = max(self.upto or upto, upto)
-
-    def tell_curator(self, message: str) -> None:
-        """Write a line to the curator's log: private."""
-        self._store.tell_curator("arrival", f"{self._table}: {message}")
-
-
-# -- a folder that files of rows appear in ---------------------------------------------------------
+from sparseq.load.text_streams import open_json, open_text
+from sparseq.series.arrivals import Arrival, Inbox
 
 REJECTED, REASON = "rejected", ".reason.txt"
 WAIT = object()
 PATIENCE = 15
-"""A file that can't be read is waited for this many times as long as one that can."""
+"""A file that cannot be read is waited for this many times longer than one that can."""
 _CHANGED = (
-    "has other contents than when it was taken in; nothing of it was taken in again: rows that are "
-    "added or corrected come in a file of a new name"
+    "has changed since it was loaded, and was not loaded again: put added or corrected rows into a "
+    "file with a new name"
 )
 _MOST_BYTES = 255
-"""Of a file's name, where a file system has a limit."""
+"""Longest file name, in bytes, on file systems with a limit."""
 _STAMP = re.compile(
     r"(?<!\d)(\d{4})-?(0[1-9]|1[0-2])(?:-?(0[1-9]|[12]\d|3[01])"
     r"(?:[T_-]?([01]\d|2[0-3])(?:[:-]?([0-5]\d))?)?)?(?!\d)"
@@ -157,7 +59,7 @@ _LONGEST_LINE = 1 << 20
 
 @dataclass(frozen=True)
 class FileState:
-    """The state of a file when we looked."""
+    """The size and time of a file at one look."""
 
     bytes: int
     modified: int
@@ -170,17 +72,17 @@ class FileState:
 
 
 class Folder:
-    """The files of a folder as arrivals, in the order of their names; None when none is ready.
+    """The files of a folder as arrivals, in the order of their names; None if no file is ready.
 
     Args:
         path: The folder.
-        inbox: What was taken in before, and where it goes.
-        hours: The names of files may say the hour.
-        settle: Seconds that a file must not have changed for.
-        by_name: The dates in their names say what is complete.
-        once: End when everything is dealt with; else wait for more.
-        say: Told, in words, what happened to which file.
-        wait: Sleeps for some seconds; returns True if the monitor is to stop.
+        inbox: Record of the loaded files, and the table that receives new ones.
+        hours: File names may contain an hour.
+        settle: Seconds for which a file must not have changed.
+        by_name: The dates in the names declare which data are complete.
+        once: End when every file is handled; else wait for more.
+        say: Receives a message about each file.
+        wait: Sleeps for some seconds; returns True if the monitor must stop.
         clock: The time, in seconds since 1970.
 
     Raises:
@@ -211,18 +113,23 @@ class Folder:
         self.set_aside = 0
         """Number of files that were set aside."""
 
+    @property
+    def held(self) -> list[str]:
+        """The files that were set aside and that hold ticks back."""
+        return self._inbox.held
+
     def __iter__(self) -> Iterator[Arrival | None]:
         while True:
             some = waiting = False
             for name in self._names():
-                found = self._look_at(name)
-                if found is WAIT:  # whatever comes after it comes after it
+                found = self._handle(name)
+                if found is WAIT:  # later files wait for it
                     waiting = True
                     break
                 if isinstance(found, Arrival):
                     some = True
                     yield found
-            if some:  # more may have come meanwhile
+            if some:  # more files may have appeared meanwhile
                 continue
             if not waiting:
                 yield None
@@ -231,8 +138,8 @@ class Folder:
             if self._wait(min(self._settle, 1.0)):
                 return
 
-    def _look_at(self, name: str) -> Arrival | object:
-        """Return a file as rows to take in, or WAIT; anything else: it is dealt with."""
+    def _handle(self, name: str) -> Arrival | object:
+        """Return a file as rows to load, or WAIT; any other value: the file is handled."""
         try:
             look = FileState.at(self.path / name)
             if self._done.get(name) == look or self._is_known(name, look):
@@ -242,7 +149,7 @@ class Folder:
             if age < self._settle or not self._is_whole(name, age):
                 return WAIT
             return self._arrival(name, look)
-        except FileNotFoundError:  # taken away meanwhile
+        except FileNotFoundError:  # removed meanwhile
             return None
 
     def _names(self) -> list[str]:
@@ -254,7 +161,7 @@ class Folder:
             )
 
     def _age(self, name: str, look: FileState) -> float:
-        """Return for how long a file has not changed, by its own time or by what we saw."""
+        """Return for how long a file has not changed, by its own time or by our observations."""
         now = self._clock()
         seen, since = self._seen.get(name, (look, now))
         if seen != look:
@@ -263,7 +170,7 @@ class Folder:
         return max(now - look.modified / 1e9, now - since)
 
     def _is_known(self, name: str, look: FileState) -> bool:
-        """Tell whether a file of this name was taken in; if it has changed, tell the curator."""
+        """Return True if a file of this name was loaded; if it has changed, tell the curator."""
         note = self._inbox.notes.get(key_of(name))
         if note is None:
             return False
@@ -273,9 +180,9 @@ class Folder:
         return True
 
     def _is_whole(self, name: str, age: float) -> bool:
-        """Tell whether a file's end is there; for text, whether the last line is ended.
+        """Return True if a file's end is there; for text, if the last line is terminated.
 
-        When patience is at an end, it is whatever it is.
+        After the patience, return True for any file.
         """
         try:
             return age >= PATIENCE * self._settle or has_end(self.path / name)
@@ -283,7 +190,7 @@ class Folder:
             return False
 
     def _arrival(self, name: str, look: FileState) -> Arrival:
-        """Return a file as rows to take in."""
+        """Return a file as rows to load."""
         path = self.path / name
         key, digest = key_of(name), _digest(path)
         self._files[key] = name
@@ -301,7 +208,7 @@ class Folder:
         return Arrival([path], key, upto, note, lambda e: self.reject(key, str(e)))
 
     def reject(self, key: str, reason: str) -> None:
-        """Move a file out of the way, with the reason beside it, for the owner's eyes only."""
+        """Move a file to `rejected/`, with the reason in a text file for the owner only."""
         name = self._files.get(key, key)
         aside = self.path / REJECTED
         try:
@@ -322,6 +229,16 @@ class Folder:
             ) from None
         self.set_aside += 1
         self._say(f"{shown(name)} is set aside: see {shown(aside / beside, None)}")
+        if key in self._inbox.held:
+            self._say(waits(key))
+
+
+def waits(key: str) -> str:
+    """Return a message that ticks wait for a file that was set aside, and how to continue."""
+    return (
+        f"its ticks and later ones wait for {shown(key)}: mend it and put it back under this name, "
+        f"or say `--skip {as_word(key)}` to answer them without it"
+    )
 
 
 def _digest(path: Path) -> str | None:
@@ -332,14 +249,14 @@ def _digest(path: Path) -> str | None:
 
 
 def _shorten(name: str, most: int) -> str:
-    """Return a file's name, cut at its end to so many bytes."""
+    """Return a file's name without its last characters, so that it has at most `most` bytes."""
     return os.fsdecode(os.fsencode(name)[:most])
 
 
 def stamp(name: str, hours: bool = False) -> dt.datetime | None:
-    """Return up to when the rows of a file go, as its name says: the end of the last date in it.
+    """Return the moment up to which a file has rows, from its name: the end of the last date in it.
 
-    A month is as good as a date; with `hours`, so is an hour.
+    A month counts like a date; with `hours`, so does an hour.
 
     >>> [str(stamp(n)) for n in ("1997-01-31.csv", "s_19970101-19970107.parquet", "1997-02.csv")]
     ['1997-02-01 00:00:00', '1997-01-08 00:00:00', '1997-03-01 00:00:00']
@@ -365,9 +282,9 @@ def stamp(name: str, hours: bool = False) -> dt.datetime | None:
 
 
 def has_end(path: Path) -> bool:
-    """Tell whether a file's last bytes are what a finished file of its kind ends with.
+    """Return True if a file's last bytes are those of a finished file of its kind.
 
-    Where there is no such mark (compressed text, an Arrow stream), it can be read.
+    Kinds without such bytes (compressed text, an Arrow stream) are read to their end instead.
     """
     name = path.name.lower()
     with open(path, "rb") as file:
@@ -397,7 +314,7 @@ def _is_json(line: bytes) -> bool:
 
 
 def _can_be_read(path: Path) -> bool:
-    """Tell whether a file of which no mark says that its end is there can be read to it."""
+    """Return True if a file whose kind has no end mark can be read to its end."""
     try:
         kind = kind_of(path)
     except DataError:

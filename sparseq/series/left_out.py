@@ -1,11 +1,11 @@
-"""An allowance in intervals for what a series lacks whose people are in or out.
+"""An allowance in intervals for users who have used up their budgets.
 
-Whoever has used up the norm_budget is missing in what is measured, and how many are is private. The
-planner knows it of the data that it plans on (`sparseq.series.planning.plan_strategies`), and says
-how fast it grows; that it grows no faster is assumed, and is all that is: of tick t (0, 1, …) at
-most the share s_t = left_out (t + 1)/365 is missing, and never more than half. With y_t taken in,
-of values that are not negative, at most y_t s_t/(1 − s_t) is then missing of the tick, and of a sum
-over ticks the sum of these.
+The measured values lack the users who have used up their norm_budget, and their number is private.
+The planner knows it for the data that it plans on (`sparseq.series.planning.plan_strategies`), and
+reports how fast it grows. The one assumption is that it grows no faster: at most the share
+s_t = left_out (t + 1)/365 of tick t (0, 1, …) is missing, and never more than half. Let y_t be the
+measured value. If values are not negative, at most y_t s_t/(1 − s_t) is then missing from the tick,
+and from a sum over ticks the sum of these.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.series.planning.simulate import window_sums
+from sparseq.series.planning.simulate_strategy import window_sums
 
 Floats = NDArray[np.float64]
 TICKS = 365
@@ -23,11 +23,11 @@ _WINDOW, _MOST = 28, 0.5
 
 
 def allowance(value: float, tick: int, left_out: float) -> float:
-    """Return what may be missing of a tick.
+    """Return the most that may be missing from a tick.
 
     Args:
-        value: Of the series at the tick.
-        tick: Its number, from 0.
+        value: Value of the series at the tick.
+        tick: Number of the tick, from 0.
         left_out: Share that is missing after 365 ticks.
 
     Example:
@@ -39,11 +39,11 @@ def allowance(value: float, tick: int, left_out: float) -> float:
 
 
 def rate_of(missing: Floats, truth: Floats, width: int) -> float:
-    """Return the least `left_out` with which all sums over ticks have room for what is missing.
+    """Return the least `left_out` for which the allowance covers the missing part of all sums.
 
     Args:
-        missing, truth: Of known data, (ticks, d).
-        width: Over how many ticks the sums go; of shorter ones, those over 28 are looked at.
+        missing, truth: Known data, (ticks, d).
+        width: Number of ticks in a sum; for fewer than 28, sums over 28 are used.
 
     Example:
         >>> truth = np.full((730, 1), 100.0)

@@ -1,7 +1,7 @@
-"""The loop: one tick after the other, every source asked once a tick.
+"""The loop of a monitor: it answers one tick after the other, and asks every source once a tick.
 
-Privacy is none of its business: a source asks the store, whose step charges and releases, and what
-is asked next depends on nothing but the clock of the data and what was released.
+The loop makes no decision about privacy: a source asks the store, whose step charges and releases,
+and the next question depends only on the clock of the data and on released answers.
 """
 
 from __future__ import annotations
@@ -15,26 +15,27 @@ from pathlib import Path
 import pyarrow as pa
 
 from sparseq.base.errors import StoreError
-from sparseq.ledger.notes import RequestId
-from sparseq.series.folder import Arrival, Inbox
+from sparseq.ledger.request_id import RequestId
+from sparseq.series.arrivals import Arrival, Inbox
+from sparseq.series.plan_alarm import PlanAlarm
 from sparseq.series.query_series import QuerySeries, RowSource, is_of
-from sparseq.series.series_file import Row, SeriesFile, as_table, schema_of
+from sparseq.series.series_file import SeriesFile
+from sparseq.series.series_rows import Row, as_table, schema_of
 from sparseq.series.ticks import Tick, Ticks
-from sparseq.series.watch import UnlikeThePlan
 from sparseq.store.store import Store
 
-_TOGETHER = 1024  # ticks that are looked up together
+_TOGETHER = 1024  # ticks per look-up in the journal
 
 
 @dataclass(frozen=True)
 class TickResult:
-    """A tick that is done.
+    """A finished tick.
 
     Attributes:
-        tick: Which.
-        rows: Of all sources.
-        again: All of it was released before.
-        unlike: What is to be said of series that are no longer like what they were planned on.
+        tick: The tick.
+        rows: Rows of all sources.
+        again: All of its answers were released before.
+        unlike: Messages about series that no longer resemble the data they were planned on.
     """
 
     tick: Tick
@@ -47,14 +48,14 @@ class Monitor:
     """Asks every source once a tick, and keeps the series in a file.
 
     Args:
-        store: Whose journal is the truth about what was released.
-        ticks: When.
-        sources: What; asked in this order.
+        store: Its journal is the record of all releases.
+        ticks: The ticks to answer.
+        sources: The series, asked in this order.
         out: The file, .parquet, .csv or .jsonl; None keeps none.
-        stopping: Asked between any two steps; once it says yes, the monitor ends.
+        stopping: Called between any two steps; the monitor ends once it returns True.
 
     Raises:
-        StoreError: The file has answers that the store did not give.
+        StoreError: The file has answers that this store did not give.
 
     Example:
         >>> import sparseq, pyarrow as pa
@@ -90,15 +91,15 @@ class Monitor:
         planned, before = [p for p in purposes if p is not None and p.seen[1]], None
         if planned and self._known:
             before = self.table()
-        self._planned = [UnlikeThePlan(purpose, before) for purpose in planned]
+        self._planned = [PlanAlarm(purpose, before) for purpose in planned]
         self.done = 0
-        """Number of ticks that are behind us."""
+        """Number of finished ticks."""
 
     def run(self, count: int | None = None) -> Iterator[TickResult]:
         """Answer the first `count` ticks, by default all; yield each when it is done.
 
-        Ticks that the file has are passed over; of the others, what was released before is read
-        back from the journal, free of charge, and the rest is asked.
+        Ticks that the file has are skipped. For the others, released answers are read back from the
+        journal, free of charge, and the rest is asked.
         """
         while not self._stopping() and (count is None or self.done < count):
             try:
@@ -115,7 +116,7 @@ class Monitor:
                 else:
                     self._tables.append(table)
                 self.done += 1
-                unlike = [said for one in self._planned if (said := one.after(rows))]
+                unlike = [said for one in self._planned if (said := one.check(rows))]
                 yield TickResult(tick, rows, self._store.released == before, unlike)
             else:
                 self.done += 1
@@ -128,24 +129,24 @@ class Monitor:
         late: Callable[[Arrival], bool] = lambda _: True,
         clock: Callable[[], dt.datetime] | None = None,
     ) -> Iterator[TickResult]:
-        """Take in what arrives, and answer the ticks that it completes; yield each when it is done.
+        """Load what arrives, and answer the ticks that it completes; yield each when it is done.
 
-        A tick is answered when it is complete and the next arrival is of a later one, or nothing
-        more is there: all that came for it is in. So the answers are the same, however often the
-        monitor is restarted.
+        A tick is answered when it is complete and the next arrival is of a later tick, or no more
+        arrivals are there: then all rows for it are loaded. So the answers do not depend on how
+        often the monitor is restarted.
 
         Args:
-            arrivals: In order; None says that nothing more is there yet.
-            inbox: Where they go.
-            lateness: How long after its end a tick is still waited for.
-            late: Told of an arrival whose ticks are all behind us; says whether to take it in.
-            clock: If given, what it says is past is complete once nothing more is there.
+            arrivals: In order; None means that nothing more is there yet.
+            inbox: Loads them.
+            lateness: Time to wait for rows after the end of a tick.
+            late: Receives an arrival whose ticks are all finished; returns True to load it.
+            clock: If given, all time before its value is complete once no more arrivals are there.
         """
         yield from self.resume()
         yield from self.take_in(arrivals, inbox, lateness, late, clock)
 
     def resume(self) -> Iterator[TickResult]:
-        """Answer the ticks that were answered before, or were begun; yield each when it is done."""
+        """Answer the ticks that were answered or begun before; yield each when it is done."""
         yield from self.run(self._begun())
 
     def take_in(
@@ -156,7 +157,7 @@ class Monitor:
         late: Callable[[Arrival], bool] = lambda _: True,
         clock: Callable[[], dt.datetime] | None = None,
     ) -> Iterator[TickResult]:
-        """Do the rest of `follow`, once `resume` is done; it may be called again and again."""
+        """Do the rest of `follow`, after `resume`; it may be called repeatedly."""
         for arrival in arrivals:
             if arrival is None:
                 if clock is not None:
@@ -174,7 +175,7 @@ class Monitor:
         yield from self._complete(inbox, lateness)
 
     def _begun(self) -> int:
-        """Return how many ticks have been answered already, or begun to be."""
+        """Return the number of ticks that were answered or begun before."""
         ticks, count = iter(self.ticks), self.done
         while some := list(islice(ticks, _TOGETHER)):
             asked = {tick: self._requests(tick) for tick in some}
@@ -191,11 +192,12 @@ class Monitor:
 
     def _complete(self, inbox: Inbox, lateness: dt.timedelta) -> Iterator[TickResult]:
         """Answer the ticks that are complete."""
-        if inbox.upto is not None:
-            yield from self.run(self.ticks.ended_by(inbox.upto - lateness))
+        complete = inbox.complete
+        if complete is not None:
+            yield from self.run(self.ticks.ended_by(complete - lateness))
 
     def _is_late(self, arrival: Arrival) -> bool:
-        """Tell whether the last tick that an arrival has rows of is behind us."""
+        """Return True if the last tick that an arrival has rows of is finished."""
         if arrival.upto is None or arrival.upto <= self.ticks.first:
             return False
         moment = arrival.upto - dt.timedelta(microseconds=1)
@@ -203,15 +205,15 @@ class Monitor:
 
     @property
     def finished(self) -> bool:
-        """Every tick is behind us."""
+        """True if every tick is finished."""
         return self.ticks.last is not None and self.done >= len(self.ticks)
 
     def table(self) -> pa.Table:
-        """Return all rows: of the file and on the way to it, or without one of this run."""
+        """Return all rows: the file's and those not yet written; without a file, this run's."""
         return pa.concat_tables(self._tables) if self._file is None else self._file.table()
 
     def flush(self) -> None:
-        """Have everything that is done in the file."""
+        """Write all finished ticks to the file."""
         if self._file is not None:
             self._file.flush()
 

@@ -1,4 +1,4 @@
-"""A series: one query, asked once a tick."""
+"""A series: one query, asked once at each tick."""
 
 from __future__ import annotations
 
@@ -8,78 +8,34 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from sparseq.accounting import Budget
+from sparseq.answers.answer import Answer
 from sparseq.base.errors import ParameterError
-from sparseq.ledger.notes import Asker, RequestId
-from sparseq.ledger.purposes import Pot, Purpose
+from sparseq.ledger.request_id import Asker, RequestId
+from sparseq.question.plan import Kind, Options, Query, values_of_keys
 from sparseq.released.outputs import KeyNode, MeasureNode, Outputs
-from sparseq.released.render import ERROR_SUFFIX
-from sparseq.series.series_file import Row
-from sparseq.series.ticks import Tick, Ticks, of_tick
+from sparseq.released.result_columns import BIN_ENDS, ColumnRole, column_parts, unique_names
+from sparseq.series.series_part import SeriesPart
+from sparseq.series.series_rows import Row
+from sparseq.series.ticks import Tick, Ticks, tick_parameters
 from sparseq.sql.parameters import QueryText, Value
-from sparseq.sql.plan import Kind, Options, Plan, Query, calibrate, values_of_keys
-from sparseq.store.answer import Answer
 from sparseq.store.store import Store
 from sparseq.stream.stream_progress import QUESTION
 
-# -- the part that a series is paid from: one of every budget, or that of questions ----------------
-
-
-@dataclass(frozen=True)
-class SeriesPart:
-    """Public.
-
-    Attributes:
-        budget: Level of all that is paid from the part, and how far a person reaches in it.
-        answers, forecasts: What is paid from.
-        aside: Share of the part that is for forecasts.
-        purpose: That the part is for; None: questions.
-    """
-
-    budget: Budget
-    answers: Pot
-    forecasts: Pot
-    aside: float
-    purpose: Purpose | None
-
-    @classmethod
-    def of(cls, store: Store, series: str) -> SeriesPart:
-        """Return what a series of this name is paid from."""
-        purpose = purpose_of(store, series)
-        if purpose is None:
-            aside = store.reserves.get(Pot.FORECAST, 0.0)
-            return cls(store.guarantee, Pot.QUERIES, Pot.FORECAST, aside, None)
-        answers, forecasts = Pot(purpose.answers), Pot(purpose.forecasts)
-        budget = store.stream.part(answers).budget
-        return cls(budget, answers, forecasts, purpose.forecast, purpose)
-
-    def plan(self, query: Query, options: Options | None = None) -> Plan:
-        """Return the plan of a question that is paid from here; nothing is asked."""
-        return calibrate(query, self.budget, options or Options())
-
-
-def purpose_of(store: Store, series: str) -> Purpose | None:
-    """Return the purpose that is a series' own; None: it is paid from what is for questions."""
-    return next((p for p in store.stream.pots.purposes if p.name == series), None)
-
-
-# -- a series: one query, asked once a tick --------------------------------------------------------
-
 
 class RowSource(Protocol):
-    """A source of rows at every tick: a series, or a companion of them.
+    """A source of rows at every tick: a series, or the watch.
 
-    A source is asked about the ticks in their order; after a restart, first about those whose rows
-    the file lacks. What it released before, it gives again: the same rows, from the journal.
+    A source is asked about the ticks in order; after a restart, first about those whose rows the
+    file lacks. For ticks that it released before, it returns the same rows, from the journal.
     """
 
     @property
     def name(self) -> str:
-        """The name of its rows, in `Row.series`."""
+        """Name of its rows, in `Row.series`."""
 
     @property
     def strategy(self) -> str:
-        """The strategy that its noise is correlated by; "": there is none."""
+        """The strategy that correlates its noise, or ""."""
 
     @property
     def left_out(self) -> float:
@@ -89,31 +45,32 @@ class RowSource(Protocol):
         """Return the group keys of its rows."""
 
     def request(self, tick: Tick) -> RequestId | None:
-        """Return what its question at a tick is called; None: it is not in the monitor's names."""
+        """Return the id of its request at a tick; None: its requests have other ids."""
 
     def rows(self, tick: Tick) -> Sequence[Row]:
-        """Release what is to be released at a tick, and return it."""
+        """Release the numbers of a tick, and return them."""
 
 
 @dataclass
 class QuerySeries:
-    """A query with parameters, asked once a tick under a name that no analyst can take.
+    """A query with parameters, asked once a tick under a request id that no analyst can take.
 
-    The name holds the text that is asked: where a series' query or a parameter of it changes, its
-    ticks are new questions with answers of their own, and what was answered before stays as it is.
-    The noise is no part of it: a tick that was answered is read back with the noise that it had.
+    The id includes the text of the query. If the query of a series or one of its parameters
+    changes, its ticks are new questions with new answers, and earlier answers stay as they are. The
+    noise is not part of the id: an answered tick is read back with the noise that it had.
 
     Args:
-        store: Whom to ask.
-        name: Of the series.
-        query: Its text.
-        ticks: When it is asked.
-        values: Of the parameters that are not the tick's.
+        store: The store to ask.
+        name: Name of the series.
+        query: Text of the query.
+        ticks: Its ticks.
+        values: Values of the parameters that the tick does not set.
         options: Noise and confidence.
 
     Raises:
+        ParameterError: The query has no parameter of the tick, or a parameter has no value.
         ParameterError: The query has no parameter of the tick, or a parameter no value.
-        QueryRefused: It can't be answered privately.
+        QueryRefused: The query can't be answered privately.
     """
 
     store: Store
@@ -127,11 +84,11 @@ class QuerySeries:
 
     @property
     def part(self) -> SeriesPart:
-        """The part that it is paid from."""
+        """The part of the budget that pays for it."""
         return SeriesPart.of(self.store, self.name)
 
     def __post_init__(self) -> None:
-        if not any(name in of_tick(self.ticks[0], True) for name in self.query.names):
+        if not any(name in tick_parameters(self.ticks[0], True) for name in self.query.names):
             raise ParameterError(
                 f"{self.name} has no parameter :day, so every tick would have the same answer",
                 "WHERE date >= :day AND date < :next_day",
@@ -147,23 +104,26 @@ class QuerySeries:
         self._check_numbers(lowered)
 
     def lowered(self, tick: Tick) -> Query:
-        """Return the query of a tick; nothing is asked."""
-        values = {**self.values, **of_tick(tick, self.ticks.whole_days)}
-        return self.store.lower(self.query.with_values(values))
+        """Return the query of a tick, without asking it."""
+        values = {**self.values, **tick_parameters(tick, self.ticks.whole_days)}
+        query = self.store.lower(self.query.with_values(values))
+        if not isinstance(query.outputs, Outputs):
+            return query
+        return replace(query, outputs=query.outputs.of_every_group())
 
     def request(self, tick: Tick) -> RequestId:
         """See `RowSource`."""
         return tick_request(self.name, tick, self.lowered(tick))
 
     def rows(self, tick: Tick) -> list[Row]:
-        """Ask, or read back what was answered when the same was asked before."""
+        """Ask the query, or read the recorded answer of the same query."""
         query = self.lowered(tick)
         request, options = tick_request(self.name, tick, query), self.priced(query)
         answer = self.store.ask(query, options, request, pot=self.part.answers)
         return self.rows_of(tick, query, answer)
 
     def priced(self, query: Query) -> Options:
-        """Return the options of a tick: pilots and all, it costs a person at most one count."""
+        """Return the options of a tick: with its pilots it costs a user at most one count."""
         return self.options if self.part.purpose is None else priced(self.options, query)
 
     def rows_of(self, tick: Tick, query: Query, answer: Answer) -> list[Row]:
@@ -171,17 +131,17 @@ class QuerySeries:
         label = tick.start.date() if self.ticks.whole_days else tick.start
         columns = _numbers(query)
         table = answer.arrow()
-        of_keys = {o.name for o in query.outputs.columns if isinstance(o.node, KeyNode)}
-        bins = ("bin_low", "bin_high") if query.outputs.histogram is not None else ()
-        keys = [name for name in table.column_names if name in of_keys.union(bins)]
+        parts = column_parts(table)
+        keys = [name for name, _ in _keys(query)]
         facts = {name: _noise(answer, node) for name, node in columns}
+        errors = {name: parts[name].get(ColumnRole.ERROR, "") for name, _ in columns}
         return [
             Row(
                 self.name,
                 label,
                 name,
                 _number(row[name]),
-                row.get(name + ERROR_SUFFIX),
+                row.get(errors[name]),
                 *facts[name],
                 release=answer.facts.release,
                 keys={key: row[key] for key in keys},
@@ -191,16 +151,13 @@ class QuerySeries:
         ]
 
     def group_keys(self) -> list[tuple[str, pa.DataType]]:
-        """Return the group keys and their types: those of their public values."""
+        """Return the group keys and the types of their public values."""
         query = self.lowered(self.ticks[0])
-        found = [
-            (o.name, pa.array(values_of_keys(query.domains)[o.node.i][2]).type)
-            for o in query.outputs.columns
-            if isinstance(o.node, KeyNode)
+        values = values_of_keys(query.domains)
+        return [
+            (name, pa.float64() if i is None else pa.array(values[i][2]).type)
+            for name, i in _keys(query)
         ]
-        if query.outputs.histogram is not None:
-            found += [("bin_low", pa.float64()), ("bin_high", pa.float64())]
-        return found
 
     def _check_numbers(self, query: Query) -> None:
         if not isinstance(query.outputs, Outputs):
@@ -219,13 +176,13 @@ class QuerySeries:
 
 
 def tick_cost(query: Query) -> float:
-    """Return what a tick costs a person at most, pilots and all: public."""
+    """Return the most that a tick charges a user, including its pilots: public."""
     once = [query.groups <= 1 and m.kind is Kind.USERS for m in query.measures]
     return sum(1.0 if alone else QUESTION for alone in once)
 
 
 def priced(given: Options, query: Query) -> Options:
-    """Return the options of a tick of a series that has a part: one count a person at most."""
+    """Return the options of a tick of a series that has a part: at most one count per user."""
     if given.sigma or given.accuracy or given.precision:
         return given
     cost = tick_cost(query)
@@ -233,23 +190,48 @@ def priced(given: Options, query: Query) -> Options:
 
 
 def tick_request(series: str, tick: Tick, query: Query) -> RequestId:
-    """Return what a series' question at a tick is called in the journal."""
+    """Return the id in the journal of a series' request at a tick."""
     return RequestId.of(Asker.MONITOR, series, tick.label, question=query.text)
 
 
 def is_of(request: RequestId | None, series: str, label: str) -> bool:
-    """Tell whether a request was a series' question at a tick, of this text or another."""
+    """Return True if a request was a series' question at a tick, with this text or another."""
     ours = RequestId.of(Asker.MONITOR, series, label)
     return request is not None and (request.asker, request.text) == (ours.asker, ours.text)
 
 
 def _numbers(query: Query) -> list[tuple[str, Any]]:
-    """Return the columns of the answer that are noised, and how each is computed."""
-    return [(o.name, o.node) for o in query.outputs.columns if not isinstance(o.node, KeyNode)]
+    """Return the noised columns of the answer, and how each is computed."""
+    return [
+        (name, node) for name, node in _columns(query) if node and not isinstance(node, KeyNode)
+    ]
+
+
+def _keys(query: Query) -> list[tuple[str, int | None]]:
+    """Return the keys of the answer, each with its place among the query's; None: a bin's end."""
+    return [
+        (name, None if node is None else node.i)
+        for name, node in _columns(query)
+        if node is None or isinstance(node, KeyNode)
+    ]
+
+
+def _columns(query: Query) -> list[tuple[str, Any]]:
+    """Return the names of the answer's columns, and how each is computed.
+
+    The ends of a histogram's bins, which are not computed, stand left of its counts.
+    """
+    found: list[tuple[str, Any]] = []
+    for output in query.outputs.columns:
+        counts = query.outputs.histogram is not None and not isinstance(output.node, KeyNode)
+        found += [(name, None) for name in BIN_ENDS if counts]
+        found.append((output.name, output.node))
+    names = unique_names([name for name, _ in found])
+    return [(name, node) for name, (_, node) in zip(names, found, strict=True)]
 
 
 def _noise(answer: Answer, node: Any) -> tuple[float | None, float | None]:
-    """Return sigma and Corollary 4.7's bound of a column, where it is one measure."""
+    """Return sigma and Corollary 4.7's bound of a column that is one measure; else None."""
     if not isinstance(node, MeasureNode):
         return None, None
     bounds = answer.corollary_bound(1 - answer.facts.confidence)

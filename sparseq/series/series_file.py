@@ -1,28 +1,10 @@
-"""The file of a series: Parquet, CSV or JSON Lines, that holds whole ticks at every moment.
+"""The file of a series: Parquet, CSV or JSON Lines, with whole ticks at every moment.
 
-New rows are gathered, and written by making the file anew beside the old one and giving it the
-name: whoever reads, and whatever is killed, finds a whole file. Rows are gathered until they are
-an eighth of the file, or the loop waits for data or ends, so that n ticks cost O(n) in all. Rows
-that a kill took with it are in the journal, which is the truth, and come from there at the restart.
-
-The rows of a monitored series: one a tick, group and number. All of it is public.
-
-    series      whose row it is: the name of the query's file
-    tick        the tick's start
-    …           the group's keys, a column each; null for series without that key
-    estimate    `answer`, or what else is released or computed beside the answers
-    column      the column of the query's answer that the number is in
-    value       the noised number
-    error       its ±, all numbers of the tick's answer at once, at `confidence`; null: unknown; of
-                `corrected` about everybody, noise and forecast (`sparseq.series.methods.corrector`)
-    sigma       standard deviation of its noise; null where the number was computed from several
-    bound       Corollary 4.7's bound, for the same numbers
-    forecast_error  an estimate, no bound, of what a forecast in the value may be off by; else null
-    release     the release that it comes from
-    strategy    where a series has one: its taps, as `Strategy.of` reads them; else not there
-    left_out    where there is room for people who are left out: what that is of `error`
-
-Group keys stand between the tick and the estimate.
+New rows are gathered in memory. A flush writes a new file next to the old one and renames it, so
+that a reader finds a whole file even after the process was killed. A flush happens when the
+gathered rows are an eighth of the file, when the loop waits for data and at the end, so that n
+ticks cost O(n) in total. If a kill loses rows, the restart reads them again from the journal,
+which is the record of all releases.
 """
 
 from __future__ import annotations
@@ -33,8 +15,7 @@ import json
 import shutil
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -42,94 +23,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparseq.base.errors import ParameterError, StoreError
-from sparseq.base.whole_files import check_writable, format_of, whole_file, writing
-
-# -- the rows of a monitored series: one a tick, group and number. All of it is public -------------
-
-ANSWER = "answer"
-
-
-@dataclass(frozen=True)
-class Row:
-    """One number of one tick; see the module for what the fields are."""
-
-    series: str
-    tick: Any
-    column: str
-    value: float | None
-    error: float | None = None
-    sigma: float | None = None
-    bound: float | None = None
-    forecast_error: float | None = None
-    release: int | None = None
-    estimate: str = ANSWER
-    strategy: str | None = None
-    left_out: float | None = None
-    keys: dict[str, Any] = field(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the row by column."""
-        plain = {k: v for k, v in self.__dict__.items() if k != "keys"}
-        return plain | self.keys
-
-
-_FIRST = [("series", pa.string())]
-_LAST = [
-    ("estimate", pa.string()),
-    ("column", pa.string()),
-    *((name, pa.float64()) for name in ("value", "error", "sigma", "bound", "forecast_error")),
-    ("release", pa.int64()),
-]
-STRATEGY, LEFT_OUT = "strategy", "left_out"
-FIXED = frozenset(["tick", *(name for name, _ in (*_FIRST, *_LAST))])
-
-
-def schema_of(
-    keys: Iterable[tuple[str, pa.DataType]],
-    dates: bool,
-    strategies: bool = False,
-    left_out: bool = False,
-) -> pa.Schema:
-    """Return the columns of series with these group keys.
-
-    Args:
-        keys: Name and type; the same key may come from several series.
-        dates: Ticks start at midnight.
-        strategies: One of the series has a strategy.
-        left_out: And one of these allows for people who are left out.
-
-    Raises:
-        ParameterError: A key is called as another column, or has several types.
-    """
-    known: dict[str, pa.DataType] = {}
-    more = [(STRATEGY, pa.string())] * strategies + [(LEFT_OUT, pa.float64())] * left_out
-    last, taken = [*_LAST, *more], FIXED | {column for column, _ in more}
-    for name, type in keys:
-        if name in taken:
-            raise ParameterError(
-                f"a group key can't be called {name!r} in a series",
-                f"rename it: SELECT {name} AS other",
-            )
-        if known.setdefault(name, type) != type:
-            raise ParameterError(
-                f"group key {name!r} is {known[name]} in one series and {type} in another",
-                "rename one of them: SELECT … AS other",
-            )
-    tick = ("tick", pa.date32() if dates else pa.timestamp("s"))
-    return pa.schema([*_FIRST, tick, *known.items(), *last])
-
-
-def as_table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
-    """Return rows as an Arrow table of this schema."""
-    return pa.Table.from_pylist([row.as_dict() for row in rows], schema=schema)
-
-
-# -- the file of a series: Parquet, CSV or JSON Lines, that holds whole ticks at every moment ------
+from sparseq.base.file_formats import format_of
+from sparseq.base.whole_files import check_writable, whole_file, writing
+from sparseq.series.series_rows import ANSWER, FIXED, LEFT_OUT, schema_of
 
 _SHARE, _SECONDS = 8, 1.0
 
 Known = dict[tuple[str, str], set[int]]
-"""Series and label of the ticks that a file has, with the releases that its answers name."""
+"""From (series, label of a tick) in a file to the releases that its answers name."""
 
 
 class Format(Protocol):
@@ -142,19 +43,19 @@ class Format(Protocol):
         """Return the rows as a table of this schema."""
 
     def write(self, old: Path | None, rows: pa.Table, new: Path) -> None:
-        """Write what the old file has, and then the rows, to a new file."""
+        """Write the contents of the old file, and then the rows, to a new file."""
 
 
 class SeriesFile:
-    """The file that rows are appended to.
+    """A file that rows are appended to.
 
     Args:
         path: Ends in .parquet, .csv or .jsonl.
-        schema: Of the rows.
+        schema: Columns of the rows.
 
     Raises:
-        ParameterError: It is of no such kind, or can't be written.
-        StoreError: A file of that name is there, and holds something else.
+        ParameterError: The name has another ending, or the file can't be written.
+        StoreError: A file of that name exists and holds something else.
     """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
@@ -163,10 +64,10 @@ class SeriesFile:
         self._pending: list[pa.Table] = []
         self._length = self._waiting = 0
         self._written = time.monotonic()
-        check_writable(path)  # before anything is asked
+        check_writable(path)  # before any question is asked
 
     def known(self) -> Known:
-        """Return which ticks of which series are in the file."""
+        """Return the ticks of each series that are in the file."""
         if not self.path.exists():
             return {}
         found: Known = {}
@@ -199,12 +100,12 @@ class SeriesFile:
             self.flush()
 
     def table(self) -> pa.Table:
-        """Return all rows: those in the file, and those that are gathered."""
+        """Return all rows: those in the file and those not yet written."""
         written = self._format.table(self.path, self._schema) if self.path.exists() else None
         return pa.concat_tables([written or self._schema.empty_table(), *self._pending])
 
     def flush(self) -> None:
-        """Write what is gathered; the file is whole before, during and after."""
+        """Write the gathered rows; a reader finds a whole file at every moment."""
         if not self._pending and self.path.exists():
             return
         rows = pa.concat_tables([self._schema.empty_table(), *self._pending])
@@ -217,7 +118,7 @@ class SeriesFile:
 
 
 class ParquetFormat:
-    """Parquet."""
+    """Reader and writer of Parquet files."""
 
     def read(self, path: Path) -> tuple[list[str], Iterator[dict[str, Any]]]:
         """See `Format`."""
@@ -240,7 +141,7 @@ class ParquetFormat:
 
 
 class TextFormat(ABC):
-    """CSV and JSON Lines: the old file is copied, and lines are added."""
+    """CSV and JSON Lines: the old file is copied, and lines are appended."""
 
     def read(self, path: Path) -> tuple[list[str], Iterator[dict[str, Any]]]:
         """See `Format`."""
@@ -274,7 +175,7 @@ class TextFormat(ABC):
 
 
 class CsvFormat(TextFormat):
-    """CSV with a head; unknown is empty."""
+    """CSV with a header; an unknown value is empty."""
 
     def read(self, path: Path) -> tuple[list[str], Iterator[dict[str, Any]]]:
         """See `Format`."""
@@ -298,7 +199,7 @@ class CsvFormat(TextFormat):
 
 
 class JsonLinesFormat(TextFormat):
-    """JSON Lines; unknown is null."""
+    """JSON Lines; an unknown value is null."""
 
     def text(self, rows: pa.Table, head: bool) -> str:
         """Return rows as text."""
@@ -318,10 +219,10 @@ _FORMATS: dict[str, Format] = {
 
 
 def series_format(path: Path) -> Format:
-    """Return how a file is written, by its name.
+    """Return the format of a file, from its name.
 
     Raises:
-        ParameterError: The name says nothing that is known.
+        ParameterError: The ending is not known.
     """
     named, packed = format_of(path)
     if named not in _FORMATS or packed:
@@ -334,7 +235,7 @@ def series_format(path: Path) -> Format:
 
 
 def _type(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> pa.Table:
-    """Return the rows of a text file as what they were: empty is null."""
+    """Return the rows of a text file as a table with these types: an empty value is null."""
     columns: dict[str, list[str | None]] = {name: [] for name in schema.names}
     for row in rows:
         for name, column in columns.items():
@@ -348,7 +249,7 @@ def series_table(path: Path) -> pa.Table:
     """Return the rows of a series file; group keys of text files are text.
 
     Raises:
-        StoreError: It is no such file.
+        StoreError: The file is not a series file.
     """
     format = series_format(path)
     try:
@@ -358,7 +259,7 @@ def series_table(path: Path) -> pa.Table:
             names, rows = format.read(path)
             first = next(rows, {})
             known = {f.name: f.type for f in schema_of([], "T" not in str(first.get("tick")))}
-            if names[-1:] == [LEFT_OUT]:  # where it is one, no key is
+            if names[-1:] == [LEFT_OUT]:  # a group key of this name cannot stand last
                 known[LEFT_OUT] = pa.float64()
             schema = pa.schema([(name, known.get(name, pa.string())) for name in names])
             table = format.table(path, schema)
@@ -372,10 +273,10 @@ def series_table(path: Path) -> pa.Table:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as text files have it: dates and times as ISO text."""
+    """Return a value as text files hold it: dates and times as ISO text."""
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 
 def label_of(tick: Any) -> str:
-    """Return the label of a tick that a file has."""
+    """Return the label of a tick in a file."""
     return str(plain(tick))

@@ -1,8 +1,9 @@
-"""The outlook of a series before its first tick: from public facts alone.
+"""The outlook of a series before its first tick, from public facts alone.
 
-A series without a part of its own is so many questions more: it takes of what questions have. Where
-it would take more than half of that, or would end in intervals that say nothing, it is refused
-before it is begun, with what to do instead.
+A series without a part of its own is charged to the part of the questions: each tick is one more
+question. If it would take more than half of that part, it is refused before its first tick. A plain
+series with a part is refused if each tick needs pilots, as its ± could be several times the bound
+of the noise. The refusal names the command to use instead.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from sparseq.accounting import simultaneous_bound
 from sparseq.base.defaults import CONFIDENCE
 from sparseq.base.errors import QueryRefused
 from sparseq.ledger.purposes import Purpose
-from sparseq.series.companions import horizon_of
+from sparseq.question.plan import Options, calibrate
 from sparseq.series.query_series import QuerySeries, RowSource, priced, tick_cost
 from sparseq.series.ticks import Ticks
-from sparseq.sql.plan import Options, calibrate
+from sparseq.series.watch_rows import horizon_of
 from sparseq.store.store import Store
 from sparseq.stream.budget_part import BudgetPart, of_purpose
 from sparseq.stream.new_purpose import foreseen
@@ -28,15 +29,16 @@ MOST_OF_QUESTIONS = 0.5
 
 @dataclass(frozen=True)
 class SeriesOutlook:
-    """Public.
+    """The outlook of one series: public facts.
 
     Attributes:
-        name: Of the series.
-        purpose: Whose part it has; None: it is paid from what is for questions.
-        asked, ticks: How many ticks were asked before, and how many are to come.
-        first, last: How far values of the next tick and of the last are expected to be off; 0
-            where nothing is known.
-        share: Of all that the store has for questions, what the ticks to come take.
+        name: Name of the series.
+        purpose: Purpose with its part; None: the part of questions pays for it.
+        asked, ticks: Numbers of earlier ticks, and of ticks to come.
+        first, last: Expected errors of the next tick and of the last one; 0 if unknown.
+        share: Share of the part of questions that the ticks to come take.
+        piloted: It has a part, and each tick has pilots: the cut of users with many rows is
+            estimated at each tick, from few users and at a part of the price.
     """
 
     name: str
@@ -46,15 +48,16 @@ class SeriesOutlook:
     first: float = 0.0
     last: float = 0.0
     share: float = 0.0
+    piloted: bool = False
 
 
 def outlooks(store: Store, sources: Iterable[RowSource], ticks: Ticks) -> list[SeriesOutlook]:
-    """Return what each series is going to be like; nothing is asked."""
+    """Return the outlook of each series, without asking a question."""
     return [_outlook(store, one, ticks) for one in sources if isinstance(one, QuerySeries)]
 
 
-def outlook_with(series: QuerySeries, ticks: Ticks, asked: Purpose) -> SeriesOutlook:
-    """Return what a series would be like if it had a part of the budget from now on.
+def planned_outlook(series: QuerySeries, ticks: Ticks, asked: Purpose) -> SeriesOutlook:
+    """Return the outlook of a series with a part of the budget from now on.
 
     Raises:
         ParameterError: It can't have that part.
@@ -84,20 +87,22 @@ def _expect(series: QuerySeries, ticks: Ticks, part: BudgetPart, options: Option
         return replace(told, first=width, last=width)
     from sparseq.stream.expected_width import expected_widths
 
-    cost = tick_cost(query)
-    later = _after(course.about(query.span), left - 1, cost if part.purpose is None else 1.0)
+    cost, about = tick_cost(query), course.about(query.span)
+    later = _later_course(about, left - 1, cost)
+    if part.purpose is not None:  # all ticks to come share what is left
+        later = replace(about, answers=about.answers + left - 1, least=about.least / left)
     first, last = (expected_widths(c, query, options, part.budget)[0] for c in (course, later))
     if part.purpose is not None:
-        return replace(told, first=first, last=last)
+        return replace(told, first=first, last=last, piloted=tick_cost(query) > 1)
     whole = planned_price(part.budget.norm_budget) * float(store.promise.for_questions)
     return replace(told, first=first, last=last, share=left * cost / whole)
 
 
 def worst_case_bound(series: QuerySeries, ticks: Ticks) -> tuple[float, int] | None:
-    """Return the ± of worst-case composition on the series' part, and for how many ticks.
+    """Return the bound of worst-case composition on the series' part, and its number of ticks.
 
-    None where it is not known: only where each person is in one number, once, is there nothing to
-    cut, and a fixed plan is the noise of all ticks.
+    None if it is not known. It is known only if each person is in one number, once: then nothing
+    has to be cut, and one fixed plan is the noise of all ticks.
     """
     part, query = series.part, series.lowered(ticks[0])
     if tick_cost(query) > 1:
@@ -110,20 +115,30 @@ def worst_case_bound(series: QuerySeries, ticks: Ticks) -> tuple[float, int] | N
 
 
 def about_everybody(series: QuerySeries) -> bool:
-    """Tell whether the ± of a series is about everybody, whoever has little left or nothing."""
+    """Return True if the intervals of a series cover all users, whatever budget they have left."""
     part = series.part
     if part.purpose is not None:
         return True
     return series.store.stream.part(part.answers).course is not None
 
 
-def refuse_what_ends_badly(expected: Sequence[SeriesOutlook]) -> None:
-    """Refuse series that would together take most of what is for questions.
+def refuse_bad_series(expected: Sequence[SeriesOutlook]) -> None:
+    """Refuse series whose last ticks, or whose intervals, would be of little use.
+
+    A series that was begun before is continued.
 
     Raises:
-        QueryRefused: They would; or one has a part, and is asked for more ticks than that is for.
+        QueryRefused: They would together take most of the part of questions; a series is asked for
+            more ticks than its part is planned for; or it is plain, and its ticks need pilots.
     """
     for told in expected:
+        if told.purpose is not None and told.piloted and not told.asked and told.ticks:
+            raise QueryRefused(
+                f"{told.name} is plain, and no single count of users: its ± could be several times "
+                "the bound of its noise",
+                f"find another method: sparseq curator plan STORE --queries {told.name}.sql --from "
+                f"DATE --to DATE --share {told.purpose.share:.0%}; or say --anyway",
+            )
         if told.purpose is not None and told.asked + told.ticks > told.purpose.ticks:
             raise QueryRefused(
                 f"{told.name} has a part of the budget for {told.purpose.ticks:,} ticks, and "
@@ -143,7 +158,7 @@ def refuse_what_ends_badly(expected: Sequence[SeriesOutlook]) -> None:
         )
 
 
-def _after(course: Course, ticks: int, cost: float) -> Course:
+def _later_course(course: Course, ticks: int, cost: float) -> Course:
     for _ in range(ticks):
         course = course.after(cost, 1.0)
     return course

@@ -16,11 +16,11 @@ _DAY = dt.timedelta(days=1)
 
 @dataclass(frozen=True)
 class Tick:
-    """One period of time, from `start` up to and without `end`.
+    """One period of time, from `start` to `end`, without `end`.
 
     Attributes:
         number: 0 for the first tick.
-        label: Its start as ISO text; it stands for the tick in request ids and files.
+        label: Its start as ISO text; it names the tick in request ids and files.
     """
 
     number: int
@@ -73,7 +73,7 @@ class Ticks:
 
     @property
     def whole_days(self) -> bool:
-        """Every tick starts at midnight: dates are enough to say when."""
+        """True if every tick starts at midnight, so that dates can name the ticks."""
         return self.length % _DAY == dt.timedelta() and self.first.time() == dt.time()
 
     def __getitem__(self, number: int) -> Tick:
@@ -97,7 +97,7 @@ class Ticks:
             number += 1
 
     def ended_by(self, moment: dt.datetime) -> int:
-        """Return how many ticks have ended at `moment`.
+        """Return the number of ticks that have ended at `moment`.
 
         >>> Ticks(dt.datetime(2024, 1, 1), "1d").ended_by(dt.datetime(2024, 1, 3, 12))
         2
@@ -106,7 +106,11 @@ class Ticks:
         return ended if self.last is None else min(ended, len(self))
 
     def __len__(self) -> int:
-        """Return the number of ticks; only where there is a last one."""
+        """Return the number of ticks.
+
+        Raises:
+            ParameterError: The ticks have no end.
+        """
         if self.last is None:
             raise ParameterError("the ticks have no end", "give a last one")
         return int((self.last - self.first) // self.length) + 1
@@ -130,7 +134,7 @@ def length_of(text: str, option: str) -> dt.timedelta:
 
 
 def moment(text: str) -> dt.datetime:
-    """Return the moment that ISO text says, a date being its midnight.
+    """Return the moment of an ISO text; a date means its midnight.
 
     Raises:
         ParameterError: It can't be read, or has a time zone.
@@ -149,13 +153,13 @@ def moment(text: str) -> dt.datetime:
     return found
 
 
-OF_TICK = ("tick", "day", "hour", "week")
-"""Parameters that stand for a tick's start; with `next_` before them, for its end."""
-OF_TICKS = frozenset([*OF_TICK, *(f"next_{name}" for name in OF_TICK)])
+TICK_STARTS = ("tick", "day", "hour", "week")
+"""Parameters for a tick's start; with the prefix `next_`, for its end."""
+TICK_PARAMETERS = frozenset([*TICK_STARTS, *(f"next_{name}" for name in TICK_STARTS)])
 
 
-def of_tick(tick: Tick, whole_days: bool) -> dict[str, Value]:
-    """Return the parameters that a tick gives: dates where all ticks start at midnight."""
+def tick_parameters(tick: Tick, whole_days: bool) -> dict[str, Value]:
+    """Return the parameters of a tick: dates if all ticks start at midnight."""
     start: Value = tick.start.date() if whole_days else tick.start
     end: Value = tick.end.date() if whole_days else tick.end
-    return dict.fromkeys(OF_TICK, start) | {f"next_{name}": end for name in OF_TICK}
+    return dict.fromkeys(TICK_STARTS, start) | {f"next_{name}": end for name in TICK_STARTS}

@@ -1,16 +1,16 @@
-"""The audit log: who asked what, when, from where, and what it cost in public terms.
+"""The audit log: each request's user, question, time, address, and cost in public terms.
 
-Files beside the store, one JSON object a line. `shop.sparseq.audit` is written to; when it is
-large it becomes `shop.sparseq.audit.1`, then `.2` and so on, the largest number the latest. Each
-line has the hash of the line before, over all files, so that a line that is changed, taken out or
-put in shows; that lines are missing at the end shows only to whoever has kept a later hash. No line
-has a value of a row, or an answer.
+Files in the store's folder, one JSON object per line. The current file is `shop.sparseq.audit`;
+when it is large it becomes `shop.sparseq.audit.1`, then `.2` and so on, and the largest number is
+the latest. Each line has the hash of the line before, over all files, so a line that is changed,
+removed or inserted is detected; missing lines at the end are detected only with a later hash that
+was kept elsewhere. No line has a value of a row, or an answer.
 
-To write, the last line is all that is read; to show the last lines, the blocks that they are in.
-A file begins with what the lines before it add up to, so a server that begins reads one file. Only
-`verify` and `lines` read everything.
+Writing reads only the last line; showing the last lines reads only their blocks. A file begins with
+the sums of all earlier lines, so a server reads one file at its start. Only `verify` and `lines`
+read everything.
 
-Several processes may write to it: a server, and commands that make and revoke tokens.
+Several processes may write to it: a server, and commands that create and revoke tokens.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ from sparseq.base.errors import StoreError
 
 try:
     import fcntl
-except ImportError:  # Windows, where a store can be kept, if not served
+except ImportError:  # Windows, where a store can be kept, but not served
     fcntl = None  # type: ignore[assignment]
 
 FIRST = "0" * 64
-"""Stands for the line before the first."""
+"""The hash before the first line."""
 SUM = "sum"
-"""Subject of a line that says what all lines before it add up to."""
+"""The subject of a line with the sums of all lines before it."""
 MOST_BYTES = 8 << 20
-"""Of a file that is written to, before the next one is begun."""
+"""The size of the current file at which the next one is begun."""
 MOST_TEXT = 2048
-"""Letters of a text in a line; a longer one is cut, and says how long it was."""
+"""The maximum number of characters of a text in a line; a longer one is cut, with its length."""
 MOST_LOOKED = 50_000
-"""Lines that are looked at for a page of those that are wanted."""
-_AT_ONCE = 1 << 24  # bytes of what others have written; a line is shorter
+"""The number of lines that are searched for a page."""
+_AT_ONCE = 1 << 24  # bytes that other processes have written; a line is shorter
 _BLOCK = 1 << 16  # bytes that are read at once, from the end
 
 
 @dataclass(frozen=True)
 class Chain:
-    """The whole part of a log: from line `first` to line `lines`, which has the hash `last`."""
+    """The valid part of a log: from line `first` to line `lines`, which has the hash `last`."""
 
     lines: int = 0
     last: str = FIRST
@@ -61,10 +61,10 @@ class Chain:
 
 @dataclass(frozen=True)
 class AuditFilter:
-    """The lines that somebody looks for.
+    """A filter for lines.
 
     Attributes:
-        who: Whose; "": everybody's, and those that are about nobody.
+        who: The token's name; "": all lines, including those without a name.
         first, last: Days, in UTC, both included; None: any.
 
     Example:
@@ -78,8 +78,8 @@ class AuditFilter:
     last: dt.date | None = None
 
     def has(self, line: Mapping[str, Any]) -> bool:
-        """Tell whether a line is looked for; what all lines add up to never is."""
-        whose = line.get("who"), line.get("token")  # that was made or revoked
+        """Tell whether a line matches; a line of sums never does."""
+        whose = line.get("who"), line.get("token")  # that was created or revoked
         if line.get("what") == SUM or (self.who and self.who not in whose):
             return False
         day = str(line.get("at", ""))[:10]
@@ -90,7 +90,9 @@ class AuditFilter:
 
 @dataclass(frozen=True)
 class AuditPage:
-    """Lines of the log, newest first; `earlier`: before which one to go on, None: these are all."""
+    """Lines of the log, newest first; `earlier`: the line before which to continue, None: there are
+    no more.
+    """
 
     lines: list[dict[str, Any]]
     earlier: int | None
@@ -99,11 +101,11 @@ class AuditPage:
 class AuditLog:
     """The audit log of one store; threads and processes may share it.
 
-    It reads and writes files, so nothing of it is called in an event loop.
+    Its methods read and write files, so an event loop must not call them.
 
     Args:
-        path: Of the file that is written to; None: it is in memory.
-        most: Bytes of it, before it is `full`.
+        path: The path of the current file; None: it is in memory.
+        most: The size in bytes from which the file is `full`.
 
     Example:
         >>> log = AuditLog(None)
@@ -117,20 +119,20 @@ class AuditLog:
         self._lock = threading.Lock()
         self._memory = b""
         self._chain, self._end, self._file_id = Chain(), 0, -1
-        self._sum = 0  # bytes of the line that a file begins with
+        self._sum = 0  # bytes of the line at the start of a file
 
     @classmethod
     def beside(cls, store: Path) -> AuditLog:
-        """Return the audit log of the store whose file it is."""
+        """Return the audit log of the store with this file."""
         return cls(store.with_name(store.name + ".audit"))
 
-    # -- writing ---------------------------------------------------------------------------------
+    # Writing.
 
     def add(self, lines: Iterable[Mapping[str, Any]]) -> None:
         """Write lines, each with its number, the time and its hash; long texts are cut.
 
         Raises:
-            StoreError: The log can't be written to.
+            StoreError: The log can't be written.
         """
         lines = list(lines)
         if not lines:
@@ -150,7 +152,7 @@ class AuditLog:
             if file is None:
                 self._memory += data
             else:
-                os.truncate(file, self._end)  # of a line that was torn
+                os.truncate(file, self._end)  # of an incomplete line
                 if os.write(file, data) != len(data):
                     os.truncate(file, self._end)
                     self._file_id = -1
@@ -159,17 +161,17 @@ class AuditLog:
 
     @property
     def full(self) -> bool:
-        """The file that is written to is large: it is time to `turn`."""
+        """True if the current file is large: then call `turn`."""
         return self._end - self._sum >= self.most
 
     def turn(self, total: Mapping[str, Any]) -> None:
-        """Begin the next file, with a line that says what all lines so far add up to.
+        """Begin the next file, with a line of the sums of all lines so far.
 
-        Killed before that line is there, the next file begins with another one, and whoever asks
-        for lines `since` the last sum gets more of them.
+        If the process is killed before that line is written, the next file begins with another
+        line, and a reader of `since_sum` gets more lines.
 
         Raises:
-            StoreError: It can't be written to.
+            StoreError: The log can't be written.
         """
         with self._lock, self._file():
             if self.path is None:
@@ -180,16 +182,16 @@ class AuditLog:
         self.add([{"what": SUM, "who": "", **total}])
         self._sum = self._end
 
-    # -- reading ---------------------------------------------------------------------------------
+    # Reading.
 
     def latest(self, last: int) -> list[dict[str, Any]]:
-        """Return so many of the last lines, newest first; only their blocks are read."""
+        """Return the `last` newest lines, newest first; only their blocks are read."""
         return list(islice(self._newest(), last))
 
     def _newest(self, before: int | None = None) -> Iterator[dict[str, Any]]:
-        """Yield all lines that are whole, newest first; those before a line, and maybe others.
+        """Yield all complete lines, newest first; those before a line, and maybe others.
 
-        Files that have none of them are not read.
+        Files without such lines are not read.
         """
 
         def lines() -> Iterator[bytes]:
@@ -202,12 +204,12 @@ class AuditLog:
         return _read(lines())
 
     def page(self, wanted: AuditFilter, before: int | None, last: int) -> AuditPage:
-        """Return so many of the last lines that are wanted, newest first.
+        """Return the `last` newest matching lines, newest first.
 
         Args:
-            wanted: Which.
+            wanted: The filter.
             before: Only lines with a smaller number; None: all.
-            last: How many, at most.
+            last: The maximum number of lines.
         """
         found: list[dict[str, Any]] = []
         looked = 0
@@ -223,11 +225,11 @@ class AuditLog:
         return AuditPage(found, None)
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        """Yield all lines that are whole, oldest first."""
+        """Yield all complete lines, oldest first."""
         return _read(_whole_lines(self._parts()))
 
     def since_sum(self) -> Iterator[dict[str, Any]]:
-        """Yield the last line that says what those before it add up to, and all after it.
+        """Yield the last line of sums, and all lines after it.
 
         Without such a line, all are yielded.
         """
@@ -239,28 +241,28 @@ class AuditLog:
         return self.lines()
 
     def verify(self) -> Chain:
-        """Check each line's hash over all files, and return how far the log goes.
+        """Check each line's hash over all files, and return the valid part.
 
-        It goes from line 1 on, or from later where the earliest files were put away.
+        It begins with line 1, or later if the earliest files were moved away.
 
         Raises:
-            StoreError: A line was changed, taken out or put in; the message says which.
+            StoreError: A line was changed, removed or inserted; the message names it.
         """
         return _follow(None, _whole_lines(self._parts()))
 
-    # -- files -----------------------------------------------------------------------------------
+    # Files.
 
     def _earlier(self) -> list[Path]:
-        """Return the files that are not written to any more, oldest first."""
+        """Return the earlier files, oldest first."""
         if self.path is None:
             return []
         files = self.path.parent.glob(glob.escape(self.path.name) + ".*")
         return sorted((p for p in files if _number(p)), key=_number)
 
     def _parts(self) -> list[Callable[[], BinaryIO]]:
-        """Return what opens each file, oldest first; the last is the one that is written to.
+        """Return a function that opens each file, oldest first; the last is the current one.
 
-        That one is opened now: it may be called otherwise before it is read.
+        The current file is opened now: it may have another name when it is read.
         """
         if self.path is None:
             memory = self._memory
@@ -277,7 +279,7 @@ class AuditLog:
 
     @contextlib.contextmanager
     def _file(self) -> Iterator[int | None]:
-        """Open the file that is written to, for this process alone."""
+        """Open the current file, for this process alone."""
         if self.path is None:
             yield None
             return
@@ -300,7 +302,7 @@ class AuditLog:
                 os.close(file)
 
     def _catch_up(self, file: int | None) -> None:
-        """Read what others have written since; of another file, its last line alone."""
+        """Read lines that other processes have written; of another file, only its last line."""
         if file is None:
             return
         status = os.fstat(file)
@@ -316,7 +318,7 @@ class AuditLog:
             self._end += len(whole_lines)
 
     def _tail(self) -> Chain:
-        """Return how far the log goes, by its last line."""
+        """Return the end of the log, from its last line."""
         for part in reversed(self._parts()):
             with part() as file:
                 last = next(_backwards(file), None)
@@ -326,20 +328,20 @@ class AuditLog:
 
 
 def _after(line: bytes) -> Chain:
-    """Return how far a log goes whose last line it is."""
+    """Return the state of a log after its last line."""
     text, digest = _split_line(line)
     try:
         return Chain(int(json.loads(text)["n"]), digest)
     except (ValueError, KeyError, TypeError):
         raise StoreError(
-            "the last line of the audit log can't be read", "put the log away; a new one is begun"
+            "the last line of the audit log can't be read", "move the log away; a new one is begun"
         ) from None
 
 
 def _follow(chain: Chain | None, lines: Iterable[bytes]) -> Chain:
-    """Return the chain after more whole lines; raises `StoreError` where it does not hold.
+    """Return the chain after more complete lines; raise `StoreError` if a line does not fit.
 
-    Without a chain, it begins with the first line, which says what it follows if it is a sum.
+    Without a chain, it begins with the first line, whose sums contain the hash before it.
     """
     for line in lines:
         text, digest = _split_line(line)
@@ -349,13 +351,13 @@ def _follow(chain: Chain | None, lines: Iterable[bytes]) -> Chain:
         if digest != chain.last:
             raise StoreError(
                 f"line {chain.lines:,} of the audit log does not follow from those before",
-                "it was changed, or a line before it was taken out or put in",
+                "it was changed, or a line before it was removed or inserted",
             )
     return chain or Chain()
 
 
 def _before(text: str) -> Chain:
-    """Return how far the log went before its first line that is there."""
+    """Return the state of the log before its first existing line."""
     with contextlib.suppress(ValueError, KeyError, TypeError):
         facts = json.loads(text)
         return Chain(int(facts["n"]) - 1, str(facts["follows"]), int(facts["n"]))
@@ -369,20 +371,20 @@ def _split_line(line: bytes) -> tuple[str, str]:
 
 
 def _whole_lines(parts: Iterable[Callable[[], BinaryIO]]) -> Iterator[bytes]:
-    """Yield the lines that have an end, one after the other: the log may be long."""
+    """Yield the complete lines, one after the other: the log may be long."""
     for part in parts:
         with part() as file:
             yield from (line[:-1] for line in file if line.endswith(b"\n"))
 
 
 def _backwards(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines of a file that have an end, the last one first; its end alone is read.
+    """Yield the complete lines of a file, the last one first; only the end is read.
 
     >>> list(_backwards(io.BytesIO(b"one\\ntwo\\nthr")))
     [b'two', b'one']
     """
     at, first = file.seek(0, os.SEEK_END), b""
-    torn = True  # what comes after the last end of a line
+    torn = True  # text after the last line's end
     while at:
         size = min(_BLOCK, at)
         at = file.seek(at - size)
@@ -396,7 +398,7 @@ def _backwards(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _whole_end(file: BinaryIO) -> int:
-    """Return where the last line ends that has an end."""
+    """Return the position of the last line's end."""
     at = file.seek(0, os.SEEK_END)
     while at:
         size = min(_BLOCK, at)
@@ -416,7 +418,7 @@ def _read(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
 
 
 def _n(line: Mapping[str, Any]) -> int:
-    """Return a line's number; 0: it was changed to have none."""
+    """Return a line's number; 0: it was changed and has none."""
     number = line.get("n")
     return number if isinstance(number, int) else 0
 
@@ -426,13 +428,13 @@ def _opener(path: Path) -> Callable[[], BinaryIO]:
 
 
 def _number(path: Path) -> int:
-    """Return which file it is, by its name; 0: it is none of the log's."""
+    """Return the number in a file's name; 0: it is no file of the log."""
     text = path.name.rpartition(".")[2]
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
 
 
 def _cut(value: Any) -> Any:
-    """Return a value; a text that is too long is cut, and says so.
+    """Return a value; a text that is too long is cut, with its length.
 
     >>> _cut("x" * 3000)[-18:]
     'x… (3,000 letters)'

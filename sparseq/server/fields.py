@@ -1,9 +1,8 @@
-"""Fields that clients may send, each with a type and a range, read once, in one place.
+"""Fields that clients may send, each with a type and a range, in one place.
 
-Every protocol that takes JSON or a query of an address says with `InputFields` what it takes; a
-handler is given what was read, never the text. So a number is finite and in its range, a text can
-be written as UTF-8, and a field is given once; whatever else comes is a `ParameterError` that says
-what is wrong.
+Every protocol with JSON or a query string declares its fields as `InputFields`; a handler gets the
+parsed values, never the text. So a number is finite and in its range, a text is valid UTF-8, and a
+field is given once; other input raises a `ParameterError` with the reason.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from sparseq.base.errors import ParameterError, did_you_mean
-from sparseq.sql.plan import OPTIONS, Option
+from sparseq.question.plan import OPTIONS, Option
 
 MOST_DEPTH = 64
-"""Lists and objects inside of each other, in JSON that is read."""
+"""The maximum depth of lists and objects in JSON."""
 MOST_DIGITS = 300
-"""Characters of a number."""
+"""The maximum number of characters of a number."""
 MOST_VALUES = 10_000
-"""Values of a query's parameters."""
+"""The maximum number of a query's parameters."""
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 _NUMBER = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?")
-_SHOWN = 40  # letters of what was wrong
+_SHOWN = 40  # characters of a wrong value in a message
 
 
 class InputType(enum.StrEnum):
@@ -46,13 +45,13 @@ class InputField:
     """One field.
 
     Attributes:
-        kind: Its type.
-        least, most: Of a number, its range; of a text, its letters.
-        default: What it is if it was not given.
-        needed: It has to be given.
-        choices: Texts that it may be; none: any.
-        about: What it is for, for who reads the description.
-        over: Of a number, it is more than `least`.
+        kind: The type.
+        least, most: The range of a number, or of a text's length.
+        default: The value of a missing field.
+        needed: True if it is required.
+        choices: Allowed texts; none: any.
+        about: Its purpose, for the description.
+        over: True if a number must be greater than `least`.
     """
 
     kind: InputType
@@ -65,10 +64,10 @@ class InputField:
     over: bool = False
 
     def read(self, name: str, value: Any) -> Any:
-        """Return a value of JSON, as a handler wants it.
+        """Return a value of JSON, converted for a handler.
 
         Raises:
-            ParameterError: It is of another type, or out of its range.
+            ParameterError: It has another type, or is out of its range.
 
         >>> InputField(InputType.WHOLE, 1, 9).read("last", 3)
         3
@@ -87,7 +86,7 @@ class InputField:
         raise self._wrong(name, value)
 
     def read_text(self, name: str, text: str) -> Any:
-        """Return a value of an address's query or a form; raises as `read` does.
+        """Return a value of a query string or a form; raise errors as `read` does.
 
         >>> InputField(InputType.WHOLE, 1, 9).read_text("last", "3")
         3
@@ -103,7 +102,7 @@ class InputField:
         raise self._wrong(name, text)
 
     def schema(self) -> dict[str, Any]:
-        """Return it as JSON schema."""
+        """Return the field as JSON schema."""
         types: dict[InputType, Any] = {
             InputType.TEXT: "string",
             InputType.WHOLE: "integer",
@@ -140,7 +139,7 @@ class InputField:
         return ParameterError(f"{name} is {_shown(value)}", f"it is {self.range_text()}")
 
     def range_text(self) -> str:
-        """Return in words what it may be."""
+        """Return the allowed values as text."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
         ends = []
@@ -155,7 +154,7 @@ class InputField:
 
 
 NUMBER = InputField(InputType.WHOLE, 0, 10**15, needed=True)
-"""An answer's number."""
+"""The number of an answer."""
 InputFields = Mapping[str, InputField]
 
 
@@ -168,7 +167,7 @@ def _of_option(one: Option) -> InputField:
 
 
 OPTION_FIELDS = {name: _of_option(one) for name, one in OPTIONS.items()}
-"""The options of a question (`sparseq.sql.plan.Options`) as fields."""
+"""The options of a question (`sparseq.question.plan.Options`) as fields."""
 
 
 def object_schema(fields: InputFields) -> dict[str, Any]:
@@ -182,11 +181,11 @@ def object_schema(fields: InputFields) -> dict[str, Any]:
 
 
 def read_json(data: bytes | str) -> Any:
-    """Return what JSON says.
+    """Return the value of a JSON text.
 
     Raises:
-        ParameterError: It is none; it says NaN or Infinity, has a key twice, a number that is too
-            long, or too many lists inside of each other.
+        ParameterError: It is no valid JSON; it has NaN or Infinity, a repeated key, a number that
+            is too long, or too deep lists.
 
     >>> read_json(b'{"sql": "SELECT 1"}')
     {'sql': 'SELECT 1'}
@@ -209,9 +208,9 @@ def read_json(data: bytes | str) -> Any:
 
 
 def read_object(fields: InputFields, given: Any) -> dict[str, Any]:
-    """Return the fields of an object of JSON, those that were not given by their defaults.
+    """Return the fields of a JSON object; missing ones have their defaults.
 
-    Null is as good as not given.
+    Null counts as missing.
 
     Raises:
         ParameterError: It is no object, or one of its fields is wrong.
@@ -228,12 +227,12 @@ def read_object(fields: InputFields, given: Any) -> dict[str, Any]:
 
 
 def read_texts(fields: InputFields, given: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Return the fields of names and texts: of an address's query, a form, a path.
+    """Return the fields of names and texts: of a query string, a form, a path.
 
-    A text that is empty is as good as not given.
+    An empty text counts as missing.
 
     Raises:
-        ParameterError: One of them is wrong.
+        ParameterError: A field is wrong.
     """
     texts = _object(given)
     _check_known(fields, texts)
@@ -246,10 +245,10 @@ def read_texts(fields: InputFields, given: Iterable[tuple[str, str]]) -> dict[st
 
 
 def pairs(text: str | bytes) -> list[tuple[str, str]]:
-    """Return the names and texts of an address's query, or a form.
+    """Return the names and texts of a query string, or a form.
 
     Raises:
-        ParameterError: It is none, or not UTF-8.
+        ParameterError: It is invalid, or not UTF-8.
     """
     try:
         written = text.decode("ascii") if isinstance(text, bytes) else text
@@ -281,7 +280,7 @@ def _object(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(word: str) -> Any:
-    raise ParameterError(f"{word} is no number of JSON", "give a finite number")
+    raise ParameterError(f"{word} is not a number in JSON", "give a finite number")
 
 
 def _short(digits: str) -> str:
@@ -291,7 +290,7 @@ def _short(digits: str) -> str:
 
 
 def _finite(name: str, value: float) -> float:
-    """Return a number as a float, if it is one."""
+    """Return a number as a finite float."""
     try:
         if math.isfinite(found := float(value)):
             return found
@@ -301,9 +300,9 @@ def _finite(name: str, value: float) -> float:
 
 
 def _writable(name: str, text: str) -> str:
-    """Return a text that can be written as UTF-8, and has no NUL."""
+    """Return a text that is valid UTF-8, without NUL."""
     if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text if c > "\ud7ff"):
-        raise ParameterError(f"{name} has letters that no text has", "send UTF-8")
+        raise ParameterError(f"{name} has characters that no text can have", "send UTF-8")
     return text
 
 
@@ -312,7 +311,9 @@ def _values(name: str, given: list[Any] | dict[str, Any]) -> list[Any] | dict[st
         raise ParameterError(f"{name} has {len(given):,} values", f"{MOST_VALUES:,} at most")
     for value in given.values() if isinstance(given, dict) else given:
         if isinstance(value, list | dict):
-            raise ParameterError(f"{name} has a list in it", "each is a text, a number or null")
+            raise ParameterError(
+                f"{name} has a list in it", ("each must be a text, a number or null")
+            )
         if isinstance(value, str):
             _writable(name, value)
     for key in given if isinstance(given, dict) else ():
@@ -335,7 +336,7 @@ def _check_depth(value: Any) -> None:
 
 
 def _shown(value: Any) -> str:
-    """Return a short text of what was given; letters that can't be written are escaped."""
+    """Return a short form of a given value; invalid characters are escaped."""
     try:
         text = repr(value[:_SHOWN] if isinstance(value, str) else value)
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""Tools for agents: the Model Context Protocol, as far as tools need it (JSON-RPC 2.0).
+"""Tools for agents: the subset of the Model Context Protocol that tools need (JSON-RPC 2.0).
 
-An agent gets every number with its interval in words, since what it overlooks it reports wrongly. A
-token without a quota of its own has `QUOTA` here.
+An agent gets every number with its interval in words, because an agent that overlooks the interval
+reports the number wrongly. A token without a quota has `QUOTA` here.
 """
 
 from __future__ import annotations
@@ -15,9 +15,13 @@ from itertools import islice
 from typing import Any, BinaryIO, TextIO
 
 import sparseq
+from sparseq.answers.answer import Answer
+from sparseq.answers.answer_texts import terminal_text
 from sparseq.base.errors import ParameterError, SparseqError, did_you_mean
-from sparseq.base.texts import json_text
-from sparseq.pictures.answer_texts import terminal_text
+from sparseq.base.json_text import json_text
+from sparseq.question.catalog import TIME_TYPES, bound_text
+from sparseq.question.plan import Options
+from sparseq.released.result_columns import other_names
 from sparseq.server.fields import (
     NUMBER,
     OPTION_FIELDS,
@@ -30,26 +34,24 @@ from sparseq.server.fields import (
 )
 from sparseq.server.service import MOST_ID, Service, Statement
 from sparseq.server.tokens import Principal, Quota
-from sparseq.sql.plan import Options
-from sparseq.store.answer import Answer
 
 LOG = logging.getLogger("sparseq.server")
 QUOTA = Quota.parse("20/day,25%")
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 MOST_ROWS = 200
-"""Rows of an answer that an agent is given; its table has the first 40."""
+"""Rows of an answer for an agent; its table has the first 40."""
 INSTRUCTIONS = """\
 Ask about people, privately. Only SELECTs that aggregate (count, sum, avg, histogram, GROUP BY) are
 answered. First look: `tables` and `explain` are free, and so is `answers`, what was asked already.
 `ask` is charged to the people in the rows that it reads; the same thing in other words is waste.
-Every number x stands between x_low and x_high: the truth about everybody is in there with the
-stated confidence, and nothing more is known. Never report x without its interval. Two numbers
-differ only if their intervals don't meet. If an error comes back, its hint says what to write
-instead."""
+Every number x stands between x_low and x_high, or what `names` says instead: the truth about
+everybody is in there with the stated confidence, and nothing more is known. Never report x without
+its interval. Two numbers differ only if their intervals don't meet. If an error comes back, its
+hint says what to write instead."""
 MOST_LINE = 2 << 20
-"""Bytes of a message."""
+"""The maximum bytes of a message."""
 MOST_AT_ONCE = 128
-"""Messages that are answered at once; others are not read yet."""
+"""Messages that are answered in parallel; further ones are not read yet."""
 _SQL = InputField(
     InputType.TEXT, needed=True, about="One SELECT that aggregates, in DuckDB's dialect."
 )
@@ -60,7 +62,7 @@ Arguments = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool: what it is for, what it takes, and what it does."""
+    """One tool: its purpose, its fields, and its function."""
 
     about: str
     takes: InputFields
@@ -78,7 +80,9 @@ async def _tables(service: Service, who: Principal, given: Arguments) -> tuple[s
                     "name": c.name,
                     "type": c.shown,
                     "not_null": c.not_null,
-                    "bounds": c.bounds,
+                    "bounds": [bound_text(c, end) for end in c.bounds]
+                    if c.bounds and c.type in TIME_TYPES
+                    else c.bounds,
                     "keys": c.keys,
                 }
                 for c in table.columns
@@ -98,8 +102,8 @@ async def _ask(service: Service, who: Principal, given: Arguments) -> tuple[str,
     reply = await service.ask(who, _statement(given))
     if reply.repeat:
         return _told(reply.answer, "It was recorded already: nothing was charged.")
-    price = f"{reply.answer.facts.price:g} each at most"
-    return _told(reply.answer, f"People were charged for it, {price}, and for its pilots.")
+    charge = f"{reply.answer.facts.charge:g} each at most"
+    return _told(reply.answer, f"People were charged for it and its pilots: {charge}.")
 
 
 async def _answers(service: Service, who: Principal, given: Arguments) -> tuple[str, Any]:
@@ -152,18 +156,20 @@ def _statement(given: Arguments) -> Statement:
 
 
 def _told(answer: Answer, about: str) -> tuple[str, Any]:
-    """Return an answer in words that can't be overlooked, and as data."""
+    """Return an answer in words with all warnings, and as data."""
     rows = answer.arrow().slice(0, MOST_ROWS).to_pylist()
-    whole = answer.showing(None).arrow()  # an agent has to read the intervals
+    whole = answer.showing(None).arrow()  # an agent needs the intervals
     text = f"{terminal_text(whole, answer.facts, 200)}\n{about}"
     facts = {"release": answer.facts.release, "confidence": answer.facts.confidence, "rows": rows}
+    if names := other_names(whole):
+        facts["names"] = names
     return text, facts
 
 
 async def handle(service: Service, who: Principal, text: str | bytes) -> str | None:
     """Return the response to one message of JSON-RPC; None: it is a notification.
 
-    Whatever comes, there is a response: nothing is raised but what ends the task.
+    Every message gets a response: only errors that end the task are raised.
     """
     try:
         message = read_json(text)
@@ -176,7 +182,7 @@ async def handle(service: Service, who: Principal, text: str | bytes) -> str | N
         or isinstance(number, bool)
         or not isinstance(number, str | int | float | None)
     ):
-        return _error(None, _INVALID, "the message is no request")
+        return _error(None, _INVALID, "the message is not a request")
     method, params = message["method"], message.get("params")
     if method == "notifications/cancelled" and isinstance(params, dict):
         service.cancel(who, json.dumps(params.get("requestId")))
@@ -218,7 +224,7 @@ async def _result(
 
 
 async def _call(service: Service, who: Principal, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Call a tool; `ParameterError`: there is none of the name, or its arguments are wrong."""
+    """Call a tool; `ParameterError`: the tool does not exist, or its arguments are wrong."""
     tool, given = _chosen(params)
     try:
         with_quota = who if str(who.quota) else replace(who, quota=QUOTA)
@@ -261,11 +267,11 @@ async def over_lines(
 ) -> None:
     """Answer messages that come line by line, until they end: MCP by standard input and output.
 
-    A request that takes long doesn't keep the next lines waiting: one of them may cancel it.
+    A long request does not block the next lines: one of them may cancel it.
 
     Args:
         answer: Returns the response to a message; None: there is none.
-        given, out: Where messages come from, and responses go.
+        given, out: The input of messages, and the output of responses.
     """
 
     async def respond(line: bytes) -> None:
@@ -288,7 +294,7 @@ async def over_lines(
 
 
 def told(text: bytes, error: SparseqError) -> str | None:
-    """Return the response to a message that a server could not be given."""
+    """Return the response to a message that could not be passed to a server."""
     try:
         message = read_json(text)
     except ParameterError as wrong:

@@ -1,39 +1,22 @@
-"""The latest releases, without their answers, as lists of them need: public.
-
-Answers that were asked for again lately: the next time they need no turn in the stream.
-
-What a question's text is answered with is told by the stream alone, in its thread. Here it is kept,
-and given again from any thread as long as the stream still knows of no other release for the
-question (`Recall.stands`): none newer, and no rows that came since. So it is the answer that a turn
-would have given, at a moment between asking and being answered; nothing is charged, and no row and
-no account is looked at.
-"""
+"""The latest releases, without their answers, for lists: public."""
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
-from sparseq.ledger.notes import Asker
-from sparseq.ledger.protocol import Release
-from sparseq.reuse.answer_cache import Inquiry
-from sparseq.sql.plan import Options, Query
-from sparseq.store.answer import Answer
+from sparseq.ledger.releases import Release
+from sparseq.ledger.request_id import Asker
 from sparseq.store.store import Store
-from sparseq.stream.step import Outcome, Stream
-
-# -- the latest releases, without their answers, as lists of them need: public ---------------------
 
 MOST_LISTED = 10_000
 _OF_SERIES = (Asker.MONITOR, Asker.WATCH)
-_AT_ONCE = 256  # are read, with their answers
+_AT_ONCE = 256  # releases per read, with their answers
 
 
 class LatestReleases:
-    """So many are held in memory, whatever the store has; earlier ones are read from it.
+    """Keeps a fixed number of releases in memory, and reads earlier ones from the store.
 
     The stream thread adds to them; any thread may read.
     """
@@ -46,7 +29,7 @@ class LatestReleases:
         return self.held[-1].id if self.held else 0
 
     def catch_up(self, store: Store) -> None:
-        """Take in what was released since."""
+        """Add the releases since the last call."""
         new: list[Release] = []
         first = max(len(self), store.released - self._most) + 1
         for at in range(first, store.released + 1, _AT_ONCE):
@@ -56,15 +39,15 @@ class LatestReleases:
             self.held = [*self.held, *new][-self._most :]
 
     def these(self, numbers: Iterable[int]) -> list[Release]:
-        """Return the releases of these numbers that are held, in this order."""
+        """Return the releases with these numbers that are in memory, in this order."""
         held = self.held
         first = held[0].id if held else 1
         return [held[n - first] for n in numbers if first <= n < first + len(held)]
 
     def questions(self, number: int, last: int) -> tuple[list[Release], int | None]:
-        """Return so many before a release that are no ticks of series, newest first.
+        """Return `last` releases before one that are no ticks of series, newest first.
 
-        Only those that are held are looked at. With them comes the number before which to look on;
+        Only those in memory are searched. The second result is the number before which to continue;
         None: there are no more.
         """
         asked = (r for r in reversed(self.held) if r.id < number and r.asker not in _OF_SERIES)
@@ -72,7 +55,7 @@ class LatestReleases:
         return found[:last], found[last - 1].id if len(found) > last else None
 
     def before(self, number: int, last: int) -> list[Release] | None:
-        """Return so many before a release, oldest first; None: not all of them are held."""
+        """Return `last` releases before one, oldest first; None: not all are in memory."""
         held = self.held
         until = min(number, len(self) + 1)
         first = max(until - last, 1)
@@ -84,54 +67,6 @@ class LatestReleases:
 
 
 def find_asker(release: Release) -> str:
-    """Return whose request a release answers: a token's name, or a series'; "": it has no name."""
+    """Return the asker of a release: a token's name, or a series'; "": it has no name."""
     name = "" if release.request is None else release.request.text.partition("/")[0]
     return name.replace("%2F", "/").replace("%25", "%")
-
-
-# -- answers that were asked for again lately: the next time they need no turn in the stream -------
-
-MOST_REPEATS, _SMALL = 1024, 1000  # answers, and rows of each
-
-
-@dataclass(frozen=True)
-class Repeat:
-    """An answer, and the question that it is the recorded answer to."""
-
-    question: Inquiry
-    answer: Answer
-
-
-class Repeats:
-    """The answers, by text and options."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, Options], Repeat] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def keep(
-        self, stream: Stream, sql: str, query: Query, options: Options, outcome: Outcome
-    ) -> None:
-        """Keep what a question without a name got, if it is a release's own answer, recorded."""
-        answer, question = outcome.answer, Inquiry.of(query, options)
-        if query.first:  # whether it stands depends on other questions, too
-            return
-        if answer is None or question is None or not outcome.recorded or len(answer) > _SMALL:
-            return
-        if not stream.recall.stands(question, answer.facts.release):
-            return
-        with self._lock:
-            self._kept[sql, options] = Repeat(question, answer)
-            if len(self._kept) > MOST_REPEATS:
-                self._kept.popitem(last=False)
-
-    def get(self, stream: Stream, sql: str, options: Options) -> Answer | None:
-        """Return the answer that a question still has; None: the stream has to tell."""
-        with self._lock:
-            found = self._kept.pop((sql, options), None)
-            if found is None:
-                return None
-            if not stream.recall.stands(found.question, found.answer.facts.release):
-                return None
-            self._kept[sql, options] = found
-        return found.answer

@@ -1,8 +1,8 @@
-"""Questions that people save: each with a name, a look and a place on the dashboard.
+"""Saved questions: each with a name, a look and a place on the dashboard.
 
-They are kept in a file beside the store, `shop.sparseq.saved`, each with the released answer that
-is shown for it, so that looking at them never asks. All who may read answers may read them; who
-saved one may change it, and so may a curator.
+They are in a file in the store's folder, `shop.sparseq.saved`, each with the released answer that
+is shown for it, so viewing them never asks. All readers of answers may read them; the owner may
+change one, and so may a curator.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from sparseq.answers.answer import Answer
 from sparseq.base.errors import ParameterError, ServerError, Why
-from sparseq.server.tokens import Principal, Role, SideFile
-from sparseq.store.answer import Answer
+from sparseq.server.side_file import SideFile
+from sparseq.server.tokens import Principal, Role
 
 MOST_SAVED, MOST_EACH, MOST_SHOWN = 500, 100, 24
-"""Questions that are saved of a store, by one name, and of them on its dashboard."""
+"""The maximum number of saved questions of a store, of one name, and on its dashboard."""
 MOST_NAME = 80
-"""Letters of a name."""
+"""The maximum number of characters of a name."""
 MOST_TEXT = 20_000
-"""Letters of a question."""
+"""The maximum number of characters of a question."""
 MOST_ANSWER = 1 << 18
-"""Bytes of an answer that is kept."""
+"""The maximum bytes of a kept answer."""
 _TABLE = """
 CREATE TABLE IF NOT EXISTS saved (
     id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, look TEXT NOT NULL,
@@ -38,11 +39,11 @@ class AnswerLook(enum.StrEnum):
     """The look of an answer."""
 
     CHART = "chart"
-    """Over its key, where it has one that a figure is drawn over."""
+    """Over its key, if it has one for a figure."""
     BARS = "bars"
     """As many as the answer has rows, also over times and numbers."""
     TABLE = "table"
-    """With its intervals drawn."""
+    """With its intervals as bars."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,9 @@ class SavedLabel:
     """A name, a look and a place.
 
     Attributes:
-        name: Of the question; no other has it.
-        look: How its answer is drawn.
-        place: Where on the dashboard, 1 is first; None: it is not there.
+        name: The unique name of the question.
+        look: The way its answer is drawn.
+        place: The place on the dashboard, 1 is first; None: it has none.
     """
 
     name: str
@@ -67,8 +68,8 @@ class SavedQuestion:
     Attributes:
         id: Its number.
         shown: Its name, its look and its place.
-        sql, price: What was asked, and with how much noise: `Options.price` as a text.
-        owner: Of which token's name it is.
+        sql, price: The question, and its noise: `Options.price` as a text.
+        owner: The name of its owner's token.
     """
 
     id: int
@@ -78,13 +79,13 @@ class SavedQuestion:
     owner: str
 
     def is_of(self, who: Principal) -> bool:
-        """Tell whether somebody may change it."""
+        """Tell whether a user may change it."""
         return who.role is Role.CURATOR or (who.role is Role.ANALYST and who.name == self.owner)
 
 
 @dataclass(frozen=True)
 class KeptAnswer:
-    """An answer that was released, and when."""
+    """A released answer, and its time."""
 
     answer: Answer
     at: dt.datetime
@@ -94,7 +95,7 @@ class SavedQuestions:
     """The saved questions of one store. Threads and processes may share the file.
 
     Args:
-        path: Of the file, made if it is not there; None: in memory.
+        path: The path of the file, which is created if it is missing; None: in memory.
 
     Example:
         >>> SavedQuestions(None).every()
@@ -106,33 +107,35 @@ class SavedQuestions:
 
     @classmethod
     def beside(cls, store: Path) -> SavedQuestions:
-        """Return the saved questions of the store whose file it is."""
+        """Return the saved questions of the store with this file."""
         return cls(store.with_name(store.name + ".saved"))
 
     def every(self) -> list[SavedQuestion]:
-        """Return all of them, by name."""
+        """Return all questions, by name."""
         return _read(self._file.rows(f"SELECT {_COLUMNS} FROM saved ORDER BY lower(name), id"))
 
     def on_dashboard(self) -> list[SavedQuestion]:
-        """Return those that have a place on the dashboard, in this order."""
+        """Return those with a place on the dashboard, in this order."""
         found = [one for one in self.every() if one.shown.place is not None]
         return sorted(found, key=lambda one: one.shown.place or 0)
 
     def one(self, number: int) -> SavedQuestion:
-        """Return one of them.
+        """Return one question.
 
         Raises:
-            ServerError: There is none of this number.
+            ServerError: No question has this number.
         """
         found = _read(self._file.rows(f"SELECT {_COLUMNS} FROM saved WHERE id = ?", [number]))
         if not found:
             raise ServerError(
-                Why.ABSENT, f"there is no saved question {number}", "somebody may have deleted it"
+                Why.ABSENT,
+                f"there is no saved question {number}",
+                ("another user may have deleted it"),
             )
         return found[0]
 
     def kept(self, numbers: Iterable[int]) -> dict[int, KeptAnswer]:
-        """Return the answers that are kept for those of the questions that are there."""
+        """Return the kept answers of the questions that exist."""
         sql = "SELECT answer, answered FROM saved WHERE id = ?"
         return {
             number: KeptAnswer(Answer.from_bytes(answer), dt.datetime.fromisoformat(at))
@@ -141,10 +144,10 @@ class SavedQuestions:
         }
 
     def add(self, who: Principal, shown: SavedLabel, sql: str, price: str, kept: KeptAnswer) -> int:
-        """Save a question with the answer that it has, and return its number.
+        """Save a question with its answer, and return its number.
 
         Raises:
-            ParameterError: The name is another's, there are too many, or the answer is too long.
+            ParameterError: The name is taken, there are too many, or the answer is too long.
         """
         answer = _bytes(kept)
         made = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
@@ -160,11 +163,11 @@ class SavedQuestions:
         return done.lastrowid
 
     def change(self, who: Principal, number: int, shown: SavedLabel) -> None:
-        """Call a question otherwise, or show it otherwise.
+        """Rename a question, or change its look.
 
         Raises:
-            ParameterError: The name is another's, or the dashboard is full.
-            ServerError: There is none of this number, or it is not theirs.
+            ParameterError: The name is taken, or the dashboard is full.
+            ServerError: The number does not exist, or the question belongs to another user.
         """
         with self._file.writes() as db:
             self.theirs(who, number)
@@ -175,7 +178,7 @@ class SavedQuestions:
             )
 
     def keep(self, number: int, kept: KeptAnswer) -> None:
-        """Have an answer shown for a question from now on; raises `ParameterError` as `add`."""
+        """Show this answer for a question from now on; raise `ParameterError` as `add`."""
         with self._file.writes() as db:
             db.execute(
                 "UPDATE saved SET answer = ?, answered = ? WHERE id = ?",
@@ -183,10 +186,10 @@ class SavedQuestions:
             )
 
     def delete(self, who: Principal, number: int) -> str:
-        """Forget a question, and return what it was called; its answers stay.
+        """Delete a question, and return its name; its answers stay.
 
         Raises:
-            ServerError: There is none of this number, or it is not theirs.
+            ServerError: The number does not exist, or the question belongs to another user.
         """
         with self._file.writes() as db:
             name = self.theirs(who, number).shown.name
@@ -194,18 +197,18 @@ class SavedQuestions:
         return name
 
     def theirs(self, who: Principal, number: int) -> SavedQuestion:
-        """Return a question that somebody may change; raises `ServerError`."""
+        """Return a question that the user may change; raise `ServerError`."""
         found = self.one(number)
         if not found.is_of(who):
             raise ServerError(
                 Why.ROLE,
                 f"{found.owner} has saved this question",
-                "they may change it, or a curator; save one of your own",
+                "only they or a curator may change it; save your own copy",
             )
         return found
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
     def _check_room(self, who: Principal) -> None:
@@ -215,22 +218,20 @@ class SavedQuestions:
             if there >= most:
                 whose = "of yours " * (most == MOST_EACH)
                 raise ParameterError(
-                    f"{most} questions {whose}are saved already", "delete some that nobody needs"
+                    f"{most} questions {whose}are saved already", "delete some that are not needed"
                 )
 
     def _check(self, shown: SavedLabel, number: int = 0) -> None:
         others = [one for one in self.every() if one.id != number]
         if not shown.name.strip():
-            raise ParameterError("the name is empty", "say what the numbers are about")
+            raise ParameterError("the name is empty", "describe the numbers in a few words")
         if shown.name in [one.shown.name for one in others]:
-            raise ParameterError(
-                f"there is a saved question {shown.name!r}", "take a name that no other has"
-            )
+            raise ParameterError(f"there is a saved question {shown.name!r}", "use another name")
         there = sum(one.shown.place is not None for one in others)
         if shown.place is not None and there >= MOST_SHOWN:
             raise ParameterError(
                 f"{MOST_SHOWN} questions are on the dashboard already",
-                "leave the place empty, or take another one off",
+                "leave the place empty, or remove another question",
             )
 
 
@@ -250,6 +251,6 @@ def _bytes(kept: KeptAnswer) -> bytes:
     if len(data) > MOST_ANSWER:
         raise ParameterError(
             f"an answer of {len(data):,} bytes is too long to be kept",
-            f"{MOST_ANSWER:,} at most: ask for fewer groups",
+            f"the limit is {MOST_ANSWER:,}: ask for fewer groups",
         )
     return data

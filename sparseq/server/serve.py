@@ -1,15 +1,9 @@
-"""Running a server: sockets first, then the store; SIGTERM ends it with nothing half done.
+"""Running a server: sockets first, then the store; SIGTERM ends it in a consistent state.
 
-On SIGTERM or SIGINT no new question is taken. What is answered within `service.GRACE` seconds is
-made durable and answered, what isn't is cancelled, the store is closed, and the process ends with
-code 0, within `LAST` seconds whatever runs: what then still runs was not committed, and the store
-is whole when it is opened again.
-
-Commands of the operator to a server on its machine, without a token: a backup.
-
-A Unix socket in a folder that only the server's own user may enter; the file beside the store that
-says where it is served says where the socket is. Whoever gets there may read the store's file too.
-A request is one line of JSON, and so is its answer.
+After SIGTERM or SIGINT no new question is accepted. Answers within `service.GRACE` seconds are made
+durable and returned, other questions are cancelled, the store is closed, and the process ends with
+code 0, within `LAST` seconds in any case: work that still runs then was not committed, and the
+store is complete when it is opened again.
 """
 
 from __future__ import annotations
@@ -18,125 +12,63 @@ import asyncio
 import contextlib
 import datetime as dt
 import ipaddress
-import json
 import logging
 import os
 import re
-import shutil
 import signal
 import socket
-import ssl
-import tempfile
+import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import uvicorn
 
 import sparseq
-from sparseq.base.errors import ParameterError, SparseqError, StoreError
+from sparseq.base.errors import ParameterError
+from sparseq.base.extensions import LISTENERS, offers
 from sparseq.base.whole_files import PRIVATE
-from sparseq.pgwire import serve_wire
 from sparseq.server.audit import AuditLog
-from sparseq.server.http import endpoints
+from sparseq.server.certificate import Certificate
+from sparseq.server.fair_queue import stand_behind
+from sparseq.server.http import connection_limits
 from sparseq.server.http.app import application
-from sparseq.server.jobs import Job, Jobs, KeptJobs, read_jobs
+from sparseq.server.http.request_log import with_request_ids
+from sparseq.server.job import Job
+from sparseq.server.job_file import read_jobs
+from sparseq.server.jobs import Jobs
+from sparseq.server.kept_jobs import KeptJobs
+from sparseq.server.open_connections import AT_ONCE, ListeningSocket
+from sparseq.server.operator_socket import control
 from sparseq.server.saved_questions import SavedQuestions
-from sparseq.server.service import Service
-from sparseq.server.thread import stand_behind
+from sparseq.server.service import READING_SECONDS, Service
 from sparseq.server.tokens import Tokens
-from sparseq.store._duckdb.backup import Backup, backup
-from sparseq.store.address import CONTROL, SERVED, served_at
+from sparseq.store.address import CONTROL, SERVED
 
 if TYPE_CHECKING:
     from sparseq.server.service import Service
 
-# -- commands of the operator to a server on its machine, without a token: a backup ----------------
-
-
-@contextlib.asynccontextmanager
-async def control(service: Service) -> AsyncIterator[Path]:
-    """Listen as long as this lasts; yields where."""
-    given = os.environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]  # by systemd
-    folder = Path(tempfile.mkdtemp(prefix="sparseq-", dir=given or None))  # for its owner alone
-    path = folder / "control"
-    server = await asyncio.start_unix_server(partial(_answer, service), path)
-    try:
-        yield path
-    finally:
-        server.close()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-async def _answer(
-    service: Service, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> None:
-    with contextlib.suppress(ConnectionError, ValueError, KeyError, TypeError):
-        said = await _done(service, json.loads(await reader.readline()))
-        writer.write(json.dumps(said).encode() + b"\n")
-        await writer.drain()
-    writer.close()
-
-
-async def _done(service: Service, request: dict[str, Any]) -> dict[str, Any]:
-    path = Path(str(request["backup"]))
-    try:
-        made = await service.operate(lambda store: backup(store, path))
-    except SparseqError as error:
-        return {"error": [error.message, error.hint]}
-    told = partial(service.desk.tell, "backup", "", source="control", file=path.name)
-    await service.write(told)
-    return asdict(made)
-
-
-def served_backup(store: Path, path: Path) -> Backup | None:
-    """Have the server that serves a store write a backup; None: no server can be asked.
-
-    Raises:
-        StoreError: It did not.
-    """
-    where = [line.removeprefix(CONTROL) for line in served_at(store) if line.startswith(CONTROL)]
-    if not where:
-        return None
-    try:
-        with socket.socket(socket.AF_UNIX) as asked:
-            asked.connect(where[0])
-            asked.sendall(json.dumps({"backup": str(path.resolve())}).encode() + b"\n")
-            with asked.makefile() as answer:
-                said = json.loads(answer.readline())
-    except (OSError, ValueError):
-        raise StoreError(
-            f"the server of {store} could not be asked for a backup",
-            "run this as the user that the server runs as",
-        ) from None
-    if "error" in said:
-        raise StoreError(*said["error"])
-    return Backup(**said)
-
-
-# -- running a server: sockets first, then the store; SIGTERM ends it with nothing half done -------
-
 LAST = 9.5
-"""Seconds after which the process ends that was told to stop."""
+"""Seconds after which a process that was told to stop ends."""
 _ORIGIN = re.compile(r"https?://[a-z0-9.:\[\]-]+")  # as browsers write it
-_GRACE = 8  # seconds that answers may take to be written once the server is to stop
+_GRACE = 8  # seconds for writing answers once the server is stopping
 LOG = logging.getLogger("sparseq.server")
 
 
 @dataclass(frozen=True)
 class Address:
-    """The place to listen at. Port 0 takes a free one."""
+    """The address to listen at. Port 0 takes a free one."""
 
     host: str
     port: int
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """Read HOST:PORT.
+        """Parse HOST:PORT.
 
         Example:
             >>> Address.parse("[::1]:80"), Address.parse("localhost:5432").loopback
@@ -144,30 +76,32 @@ class Address:
         """
         host, colon, port = text.rpartition(":")
         if not colon or not host or not port.isascii() or not port.isdecimal():
-            raise ParameterError(f"{text!r} is no address", "HOST:PORT, such as 127.0.0.1:8080")
+            raise ParameterError(
+                f"{text!r} is no address", ("write HOST:PORT, such as 127.0.0.1:8080")
+            )
         if int(port[:6]) > 65535:
             raise ParameterError(f"port {port} is out of range", "up to 65535")
         return cls(host.strip("[]"), int(port))
 
     @property
     def loopback(self) -> bool:
-        """Only this machine can reach it."""
+        """True if only this machine can reach it."""
         with contextlib.suppress(ValueError):
             return ipaddress.ip_address(self.host).is_loopback
         return self.host == "localhost"
 
-    def bound(self) -> socket.socket:
+    def bound(self) -> ListeningSocket:
         """Return a socket that listens there.
 
         Raises:
-            ParameterError: Nobody can.
+            ParameterError: The address can't be used.
         """
         try:
             found = socket.getaddrinfo(self.host, self.port, proto=socket.IPPROTO_TCP)[0]
-            listening = socket.socket(*found[:3])  # with its protocol: asyncio looks at that
+            listening = ListeningSocket(*found[:3])  # with its protocol, which asyncio checks
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(found[4])
-            listening.listen(512)
+            listening.listen()
             return listening
         except OSError as error:
             why = error.strerror or str(error)
@@ -179,14 +113,15 @@ class Serving:
     """The settings of a server of a store.
 
     Attributes:
-        path: Of the store.
-        http, pg: Where to listen; None: not at all.
+        path: The path of the store.
+        http, pg: The addresses to listen at; None: no such protocol.
         cert, key: Files of the certificate and its key, PEM; None: no TLS.
-        backups: A folder for copies of the store that curators ask for.
-        jobs: A file that says what the server does by itself; None: nothing.
-        no_tls: Something in front does it, so that other machines may come without.
-        url: Where browsers find it, if something in front asks for it by another name.
-        timeout: The most seconds that a question may take until it is committed; None: no limit.
+        backups: A folder for copies of the store that curators request.
+        jobs: The file of jobs; None: no jobs.
+        no_tls: True if a proxy in front provides TLS, so that other machines may connect without.
+        url: The address for browsers, if a proxy in front uses another name.
+        timeout: The time-out of a question until it is committed, in seconds; None: none.
+        reading: The time that a question's rows may be read, in seconds; None: any.
     """
 
     path: Path
@@ -199,50 +134,51 @@ class Serving:
     jobs: Path | None = None
     url: str = ""
     timeout: float | None = None
+    reading: float | None = READING_SECONDS
 
     def __post_init__(self) -> None:
         if self.url and not _ORIGIN.fullmatch(self.url):
             raise ParameterError(
-                f"url is {self.url[:60]!r}", "https://HOST or https://HOST:PORT, and nothing after"
+                f"url is {self.url[:60]!r}",
+                ("use https://HOST or https://HOST:PORT, and nothing after"),
             )
 
-    def context(self) -> ssl.SSLContext | None:
-        """Return TLS's settings.
+    def certificate(self) -> Certificate | None:
+        """Return the certificate; None: there is no TLS.
 
         Raises:
-            ParameterError: The files can't be read; or there are none, and others can connect.
+            ParameterError: It can't be used; or there is none, and other machines can connect.
         """
         if self.cert is None:
             for address in (self.http, self.pg):
                 if address is not None and not address.loopback and not self.no_tls:
                     raise ParameterError(
-                        f"{address.host} can be reached by others, so it needs TLS",
-                        "--tls-cert FILE --tls-key FILE; or --no-tls if something in front does it",
+                        f"{address.host} can be reached from other machines, so it needs TLS",
+                        "use --tls-cert FILE --tls-key FILE; or --no-tls if a proxy in front "
+                        "provides it",
                     )
             return None
-        made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        made.minimum_version = ssl.TLSVersion.TLSv1_2
-        try:
-            made.load_cert_chain(self.cert, self.key)
-        except (OSError, ssl.SSLError) as error:
-            raise ParameterError(f"can't use the certificate {self.cert}: {error}") from None
-        return made
+        return Certificate(self.cert, self.key)
 
 
 async def serve(place: Serving, ready: Callable[[str], None] = lambda said: None) -> None:
     """Serve a store until SIGTERM or SIGINT.
 
     Args:
-        place: What, and where.
-        ready: Told in words where it listens, once it does.
+        place: The store, and the addresses.
+        ready: Called with the addresses as text, once it listens.
 
     Raises:
-        ParameterError: An address can't be listened at.
+        ParameterError: An address can't be used.
         StoreError: The store can't be opened.
     """
-    context = place.context()
+    certificate = place.certificate()
     if place.http is None and place.pg is None:
-        raise ParameterError("there is nowhere to listen", "--http HOST:PORT, --pg HOST:PORT")
+        raise ParameterError("no address is given", "use --http HOST:PORT, --pg HOST:PORT")
+    if place.pg is not None and "pg" not in offers(LISTENERS):
+        raise ParameterError(
+            "this installation does not speak PostgreSQL's protocol", "leave --pg out"
+        )
     wanted: list[Job] = []
     if place.jobs is not None:
         wanted = read_jobs(place.jobs)
@@ -260,9 +196,11 @@ async def serve(place: Serving, ready: Callable[[str], None] = lambda said: None
             saved=SavedQuestions.beside(path),
             backups=place.backups,
             timeout=place.timeout,
+            reading=place.reading,
         )
+        service.certificate = certificate
         try:
-            said = where(sockets, context is not None)
+            said = where(sockets, certificate is not None)
             async with control(service) as door:
                 stack.enter_context(_serve(path, said, door))
                 ready(said)
@@ -270,9 +208,7 @@ async def serve(place: Serving, ready: Callable[[str], None] = lambda said: None
                 stack.callback(kept.close)
                 jobs = Jobs(wanted, service.operate, service.stopping, service.desk, kept)
                 service.runs(jobs)
-                await asyncio.gather(
-                    jobs.run(), _listen(service, sockets, context, place.url, stack)
-                )
+                await asyncio.gather(jobs.run(), _listen(service, sockets, place.url, stack))
         finally:
             await service.close()
             service.tokens.close()
@@ -280,19 +216,27 @@ async def serve(place: Serving, ready: Callable[[str], None] = lambda said: None
 
 async def _listen(
     service: Service,
-    sockets: dict[str, socket.socket],
-    context: ssl.SSLContext | None,
+    sockets: dict[str, ListeningSocket],
     url: str,
     stack: contextlib.ExitStack,
 ) -> None:
     loop, running = asyncio.get_running_loop(), []
+    for listening in sockets.values():
+        listening.connections = service.connections
+    context = None
+    if service.certificate is not None:
+        context = service.certificate.context
+        watch = asyncio.ensure_future(service.certificate.watch(service.stopping))
+        stack.callback(watch.cancel)
+        if sys.platform != "win32":
+            loop.add_signal_handler(signal.SIGHUP, service.certificate.take)
 
     def stop() -> None:
         if not service.stopping.is_set():
             last = threading.Timer(LAST, _end)
             last.daemon = True
             last.start()
-            stack.callback(last.cancel)  # it has ended by itself: its process may go on
+            stack.callback(last.cancel)  # it has ended by itself: its process may continue
         service.stop()
 
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -300,25 +244,26 @@ async def _listen(
     server = None
     if "http" in sockets:
         config = uvicorn.Config(
-            endpoints.with_few_headers(application(service, url)),
+            with_request_ids(connection_limits.with_limits(application(service, url))),
             log_level="warning",
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=_GRACE,
-            limit_concurrency=2000,
+            backlog=AT_ONCE,
             lifespan="off",
             ws="none",
-            http=endpoints.LimitedProtocol,
-            h11_max_incomplete_event_size=endpoints.MOST_HEAD,
-            timeout_keep_alive=endpoints.KEEP_SECONDS,
+            http=partial(connection_limits.LimitedProtocol, service.connections),
+            h11_max_incomplete_event_size=connection_limits.MOST_HEAD,
+            timeout_keep_alive=connection_limits.KEEP_SECONDS,
         )
         config.load()
         config.ssl = context
         server = uvicorn.Server(config)
-        server.capture_signals = contextlib.nullcontext  # they are not its own alone
+        server.capture_signals = contextlib.nullcontext  # they are shared with other code
         running.append(asyncio.ensure_future(server.serve([sockets["http"]])))
     if "pg" in sockets:
-        running.append(asyncio.ensure_future(serve_wire(service, sockets["pg"], context)))
+        listen = offers(LISTENERS)["pg"].load()
+        running.append(asyncio.ensure_future(listen(service, sockets["pg"], context)))
     stopped = asyncio.ensure_future(service.stopping.wait())
     await asyncio.wait([stopped, *running], return_when=asyncio.FIRST_COMPLETED)
     service.stop()
@@ -330,13 +275,13 @@ async def _listen(
 
 
 def _end() -> None:
-    """End the process: it was told to stop, and something goes on that can't be cancelled."""
-    LOG.warning("ended while something went on that was not committed")
+    """End the process after a signal, although work that can't be cancelled is still running."""
+    LOG.warning("ended with work in progress that was not committed")
     os._exit(0)
 
 
-def where(sockets: dict[str, socket.socket], tls: bool) -> str:
-    """Return in words where a server listens."""
+def where(sockets: Mapping[str, socket.socket], tls: bool) -> str:
+    """Return the addresses of a server as text."""
     places = []
     for name, listening in sockets.items():
         host, port = listening.getsockname()[:2]
@@ -348,7 +293,7 @@ def where(sockets: dict[str, socket.socket], tls: bool) -> str:
 
 @contextlib.contextmanager
 def _serve(path: Path, said: str, door: Path) -> Iterator[None]:
-    """Tell others where the store is served, in a file beside it, as long as it is."""
+    """Write the server's addresses to a file in the store's folder, as long as it runs."""
     since = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     beside = path.with_name(path.name + SERVED)
     with contextlib.suppress(OSError):

@@ -1,1 +1,1 @@
-"""SQL becomes a question: parsed, bound, checked, and lowered to measures."""
+"""Lowering of SQL to a question: parse, bind, check, and turn it into measures."""

@@ -1,4 +1,4 @@
-"""Aggregates of the outer SELECT, as measures: linear queries with noise of their own.
+"""Aggregates of the outer SELECT as measures: linear queries, each with its own noise.
 
 COUNT(*), COUNT(x), COUNTIF(c)     one measure, the number of rows          scale 1
 COUNT(DISTINCT user)               one measure, 1 for a user with a row     scale 1
@@ -7,16 +7,10 @@ AVG, VAR, STDDEV                   N, sum of x - c, sum of (x - c)², with c the
                                    public bounds, which halves the scale; then arithmetic
 CORR, COVAR_…, REGR_…              rows with both values, and moments of the two
 HISTOGRAM, MEDIAN, QUANTILE        rows by declared bin
-
-Public domains of group keys: which groups an answer has must not depend on the rows.
-
-Which values those are is found in `sparseq.sql.public_values`. The strings that happen to be
-in a column are facts about people and never a domain.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -26,343 +20,33 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from sparseq.language.expression_tree import Term, call, constant
+from sparseq.language.expression_tree import call
 from sparseq.language.interval_arithmetic import MINUS, OVER, PLUS, TIMES, rising_rule
-from sparseq.language.types import BOOLEAN, DOUBLE, TEXT, Family, integer
+from sparseq.language.types import BOOLEAN, Family
+from sparseq.question.limits import ROWS
+from sparseq.question.plan import AVERAGE, PAIR, QUANTILE, VARIANCE, Cell, Kind, Measure, Statistic
 from sparseq.released import outputs as out
-from sparseq.released.outputs import (
+from sparseq.released.outputs import OverRowsNode
+from sparseq.released.pair_statistics import PairMoments
+from sparseq.released.statistics import (
+    DistinctNode,
     ExtremeNode,
-    PairMoments,
-    PossibleKeys,
     QuantileNode,
     RatioNode,
     VarianceNode,
 )
-from sparseq.sql.catalog import OTHER, Column, FoundTuples
-from sparseq.sql.from_clause import code_of
-from sparseq.sql.normalize import PAIRED
+from sparseq.sql.aggregate_calls import is_binned
+from sparseq.sql.allowed_words import PAIRED
+from sparseq.sql.bins import as_double, bin_of, even_bins
+from sparseq.sql.key_domains import place_of
 from sparseq.sql.parse import said
-from sparseq.sql.parsed_expressions import constants, is_binned
-from sparseq.sql.plan import (
-    AVERAGE,
-    PAIR,
-    QUANTILE,
-    ROWS,
-    VARIANCE,
-    Cell,
-    Domain,
-    Kind,
-    Measure,
-    Statistic,
-)
-from sparseq.sql.public_database import PublicFacts
-from sparseq.sql.public_values import MAX_VALUES, PublicValues
+from sparseq.sql.public_values import PublicValues
 from sparseq.sql.scope import Scope, integral, refuse
-
-# -- public domains of group keys: which groups an answer has must not depend on the rows ----------
-
-_INLINE = 32
-
-
-class Domains:
-    """Finds the domain of each key of one query.
-
-    Args:
-        scope, public: Of the query.
-        in_sql: Every key's place is in its SQL; none is looked up in a private dictionary.
-    """
-
-    def __init__(self, scope: Scope, public: PublicFacts, in_sql: bool = False) -> None:
-        self._in_sql = in_sql
-        self._scope = scope
-        self._values = PublicValues(scope, public)
-        self._over_found = PublicValues(scope, public, found=True)
-        self.joins = ""
-
-    def of_tuples(
-        self,
-        columns: Sequence[exp.Expr],
-        names: Sequence[tuple[str, int]],
-        types: Sequence[str],
-        found: FoundTuples,
-    ) -> Domain:
-        """Return the domain of several keys that were found together: their tuples, and the rest.
-
-        Args:
-            columns: The keys.
-            names: What they are called, and their places among all keys.
-            types: Their DuckDB types.
-            found: In the order of the columns.
-        """
-        passing = [self._values.of(c, t) for c, t in zip(columns, types, strict=True)]
-        kept = [
-            some
-            for some in found.values
-            if all(p is None or v in p for v, p in zip(some, passing, strict=True))
-        ]
-        alias = f'"#key{self.joins.count("LEFT JOIN")}"'
-        lists = [
-            f"unnest({constants([some[i] for some in kept], t) if kept else f'[]::{t}[]'})"
-            for i, t in enumerate(types)
-        ]
-        fields = [f"v{i}" for i in range(len(types))]
-        same = " AND ".join(
-            f"{alias}.{field} = ({self._scope.term(c).sql})"
-            for field, c in zip(fields, columns, strict=True)
-        )
-        places = f"SELECT {', '.join(lists)}, unnest(range({len(kept)})::INTEGER[])"
-        self.joins += f" LEFT JOIN ({places}) AS {alias}({', '.join(fields)}, i) ON {same}"
-        rest = tuple(_of_the_rest(type) for type in types)
-        cell = Cell(f"coalesce({alias}.i, {len(kept)})")
-        name = ", ".join(name for name, _ in names)
-        return Domain(name, (*kept, rest), cell, rest=True, keys=tuple(names))
-
-    def is_public(self, key: exp.Expr, type: str) -> bool:
-        """Tell whether a key has public values by itself."""
-        return self._values.of(key, type) is not None or self._found(key, type) is not None
-
-    def of(self, key: exp.Expr, name: str, type: str) -> Domain:
-        """Return a key's domain and how a row finds its place in it.
-
-        Args:
-            key: The expression grouped by.
-            name: Its name in the answer.
-            type: Its DuckDB type.
-
-        Raises:
-            QueryRefused: Nothing public says which values it has.
-        """
-        values = self._values.of(key, type)
-        found = self._found(key, type) if values is None else None
-        null = self._values.may_be_null(key)
-        if found is not None:
-            return self._with_rest(key, name, type, found, null)
-        if values is None:
-            refuse(f"the values of {said(key)} are not public", self._ways(key, type))
-        if not values and not null:
-            refuse(
-                f"no value of {said(key)} can pass the WHERE",
-                "ask within what is declared of it, or the curator for wider bounds or more keys",
-            )
-        if len(values) > MAX_VALUES:
-            refuse(
-                f"{said(key)} has {len(values):,} public values; the limit is {MAX_VALUES:,}",
-                "narrow it in the WHERE, or group by something coarser",
-            )
-        return self._place(key, name, type, (*values, None) if null else tuple(values))
-
-    def _ways(self, key: exp.Expr, type: str) -> str:
-        columns = {said(c) for c in key.find_all(exp.Column)}
-        text = said(key)
-        if type == "DATE" or type.startswith("TIMESTAMP"):
-            text = columns.pop() if len(columns) == 1 else text
-            return f"give a range: WHERE {text} BETWEEN DATE '…' AND DATE '…'"
-        column = text if isinstance(key, exp.Column) else "column"
-        if column.lower() in {t.user.lower() for t in self._scope.public.catalog.private}:
-            return f"count people: SELECT count(DISTINCT {column}), in groups that many share"
-        return (
-            f"list them: WHERE {text} IN (…); or ask the curator to declare them: "
-            f"create --keys {column}=a,b,c; or group by a column of a public table"
-        )
-
-    def _found(self, key: exp.Expr, type: str) -> tuple[Any, ...] | None:
-        """Return the keys that were privately found of a stored column, or what is made of them.
-
-        All other rows are one more value, though a function of theirs may be that of a found key's.
-        """
-        if isinstance(key, exp.Column):
-            stored = self._scope.facts(key).stored
-            return None if stored is None else stored.found
-        values = self._over_found.of(key, type)
-        return None if values is None else tuple(v for v in values if v != OTHER)
-
-    def _with_rest(
-        self, key: exp.Expr, name: str, type: str, found: tuple[Any, ...], null: bool
-    ) -> Domain:
-        """Return found keys as a domain, with one more value for all other rows.
-
-        NULL is a key of its own among texts; of other types it is with all other rows.
-        """
-        term, rest = self._scope.term(key), _of_the_rest(type)
-        known = (*found, *([None] if null and rest is not None else []))
-        place = f"coalesce({self._join(term, known, type)}, {len(known)})"
-        return Domain(name, (*known, rest), Cell(place), key=term, rest=True)
-
-    # -- where a row finds its place -------------------------------------------------------------
-
-    def _place(self, key: exp.Expr, name: str, type: str, values: tuple[Any, ...]) -> Domain:
-        if isinstance(key, exp.Column) and not self._in_sql:
-            source, stored = self._scope.sources[key.table], self._scope.facts(key).stored
-            if source.table is not None and stored is not None and stored.coded:
-                column = code_of(key.name) if key.name in source.decoded else key.name
-                code = exp.column(column, key.table, quoted=True).sql("duckdb")
-                cell = Cell.of(Term(TEXT, code, column=stored.name))
-                text = exp.column(key.name, key.table, quoted=True).sql("duckdb")
-                column_term = Term(TEXT, text, column=stored.name)
-                return Domain(name, values, cell, (source.table.name, stored.name), column_term)
-        term = self._scope.term(key)
-        known = [v for v in values if v is not None]
-        whole = type == "DATE" or (integral(type) and type != "BOOLEAN")
-        if known and whole and _consecutive(known):
-            first: exp.Expr = exp.Literal.number(str(known[0]))
-            if type == "DATE":
-                first = exp.cast(exp.Literal.string(str(known[0])), "DATE")
-            steps = self._minus(key, first)
-            cell = Cell.of(steps if None not in values else _or_null(term, steps, len(known)))
-        elif len(known) <= _INLINE:
-            cell = _place_among(term, values)
-        else:
-            cell = Cell(self._join(term, values, type))
-        return Domain(name, values, cell, key=term)
-
-    def _join(self, term: Term, values: Sequence[Any], type: str) -> str:
-        """Join the values; return SQL of a row's place among them, NULL for none."""
-        alias = f'"#key{self.joins.count("LEFT JOIN")}"'
-        known = [v for v in values if v is not None]
-        listed = constants(known, type) if known else f"[]::{type}[]"
-        places = f"SELECT unnest({listed}), unnest(range({len(known)})::INTEGER[])"
-        self.joins += f" LEFT JOIN ({places}) AS {alias}(v, i) ON {alias}.v = ({term.sql})"
-        if len(known) == len(values):
-            return f"{alias}.i"
-        return f"CASE WHEN ({term.sql}) IS NULL THEN {len(known)} ELSE {alias}.i END"
-
-    def _minus(self, key: exp.Expr, first: exp.Expr) -> Term:
-        return self._scope.term(exp.Sub(this=exp.paren(key.copy()), expression=first))
-
-
-def possible_keys(
-    scope: Scope, keys: Sequence[exp.Expr], domains: Sequence[Domain]
-) -> tuple[PossibleKeys, ...]:
-    """Return which values keys of one column, or of one public table, have at once.
-
-    So a year has its own months, and a product its name. None of what no row can have is shown.
-    """
-    by: dict[str, list[int]] = {}
-    for i, key in enumerate(keys):
-        columns = {c.sql("duckdb"): c for c in key.find_all(exp.Column)}
-        tables = {c.table for c in columns.values()}
-        public = len(tables) == 1 and not scope.sources[next(iter(tables))].private
-        if public or len(columns) == 1:
-            by.setdefault(next(iter(tables if public else columns)), []).append(i)
-    found = []
-    for places in (tuple(some) for some in by.values() if len(some) > 1):
-        if any(domains[i].rest and domains[i].values[-1] is None for i in places):
-            continue  # of the rest, which can't be told from NULL
-        related = [keys[i] for i in places]
-        values = PublicValues(scope, scope.public).together(related)
-        if values is not None and len(values) < math.prod(len(domains[i].values) for i in places):
-            rest = tuple(domains[i].values[-1] if domains[i].rest else None for i in places)
-            found.append(PossibleKeys(places, frozenset(values), rest))
-    return tuple(found)
-
-
-def _of_the_rest(type: str) -> str | None:
-    """Return the key of all rows that have none of the found keys."""
-    return OTHER if type == "VARCHAR" else None
-
-
-def narrow(domain: Domain, values: Sequence[Any]) -> Domain | None:
-    """Return a domain of some of its values alone; None: a row's place among them can't be told."""
-    if domain.dictionary is not None:
-        return replace(domain, values=tuple(values))
-    term = domain.key
-    if term is None or len(values) > _INLINE:
-        return None
-    return replace(domain, values=tuple(values), position=_place_among(term, values))
-
-
-def _place_among(term: Term, values: Sequence[Any]) -> Cell:
-    """Return the place of a value among a few, of which the last may be NULL."""
-    known = [v for v in values if v is not None]
-    place = f"list_position({constants(known, term.type.sql)}, {term.sql}) - 1" if known else "-1"
-    if len(known) < len(values):
-        place = f"CASE WHEN {term.sql} IS NULL THEN {len(known)} ELSE {place} END"
-    found = (term, *(constant(v, term.type) for v in values))
-    return Cell.of(Term(integer(-1, _INLINE), place, function="place", arguments=found))
-
-
-def _or_null(term: Term, place: Term, last: int) -> Term:
-    """Return a place below the last one where a term has a value; the last where it has none."""
-    end = constant(last, integer(last, last))
-    before = call("<", "({0} < {1})", BOOLEAN, place, end)
-    missing = call("is null", "({0} IS NULL)", BOOLEAN, term)
-    sql = "CASE WHEN {0} THEN {1} WHEN {2} THEN {3} END"
-    return call("case", sql, place.type, before, place, missing, end)
-
-
-def _consecutive(values: list[Any]) -> bool:
-    step = dt.timedelta(days=1) if isinstance(values[0], dt.date) else 1
-    return all(b - a == step for a, b in pairwise(values))
-
-
-# -- the bin of a value, as a cell of a row --------------------------------------------------------
-
-DEFAULT_BINS = 64
-
-
-def even_bins(low: float, high: float) -> tuple[float, ...]:
-    """Return the edges of bins that nobody has given."""
-    return tuple(np.linspace(low, high, DEFAULT_BINS + 1).tolist())
-
-
-def as_double(term: Term) -> Term:
-    """Return a term as a DOUBLE."""
-    return call("cast to DOUBLE", "TRY_CAST({0} AS DOUBLE)", DOUBLE, term)
-
-
-def bin_of(value: Cell, edges: Sequence[float], nearest: bool) -> Cell:
-    """Return the place of the bin [edge, next edge) that a value lies in; the last one is closed.
-
-    -1 where it lies in none, or has no value.
-
-    Args:
-        value: A number.
-        edges: Ascending.
-        nearest: Of what lies outside, the bin that is nearest.
-    """
-    number = None if value.term is None else as_double(value.term)
-    x = f"TRY_CAST({value.sql} AS DOUBLE)" if number is None else number.sql
-    known = f"isfinite({x})" if nearest else f"{x} BETWEEN {edges[0]!r} AND {edges[-1]!r}"
-    place = f"CASE WHEN {known} THEN {_bin_sql(x, edges, 0, len(edges) - 1)} ELSE -1 END"
-    if number is None:
-        return Cell(place)
-    arguments = (number, *(constant(edge, DOUBLE) for edge in edges))
-    name = "nearest bin" if nearest else "bin"
-    return Cell.of(Term(integer(-1, len(edges) - 2), place, function=name, arguments=arguments))
-
-
-def _bin_sql(x: str, edges: Sequence[float], first: int, last: int) -> str:
-    """Return SQL of the bin that x lies in, among those from edge `first` to edge `last`."""
-    if last - first == 1:
-        return str(first)
-    middle = (first + last) // 2
-    below, above = _bin_sql(x, edges, first, middle), _bin_sql(x, edges, middle, last)
-    return f"CASE WHEN {x} < {edges[middle]!r} THEN {below} ELSE {above} END"
-
-
-def less(value: Cell, amount: float) -> Cell:
-    """Return a number less a constant, as a DOUBLE.
-
-    Example:
-        >>> less(Cell("v0"), 2.5).sql
-        "(TRY_CAST(v0 AS DOUBLE) - CAST('2.5' AS DOUBLE))"
-    """
-    taken = constant(amount, DOUBLE)
-    if value.term is None:
-        return Cell(f"(TRY_CAST({value.sql} AS DOUBLE) - {taken.sql})")
-    return Cell.of(call("-", "({0} - {1})", DOUBLE, as_double(value.term), taken))
-
-
-def times(one: Cell, other: Cell) -> Cell:
-    """Return the product of two DOUBLEs."""
-    if one.term is None or other.term is None:
-        return Cell(f"({one.sql} * {other.sql})")
-    return Cell.of(call("*", "({0} * {1})", DOUBLE, one.term, other.term))
-
-
-# -- aggregates of the outer SELECT, as measures: linear queries with noise of their own -----------
+from sparseq.sql.sought_bounds import WRITTEN, SoughtBounds
 
 MAX_BINS = 1000
+EDGES = "[0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000]"
+"""Edges in a hint: wherever values lie, the bin that they lie in says so."""
 _VARIANCES = (exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop, exp.StddevSamp)
 _MINIMA: dict[type, str] = {
     exp.Min: "MIN",
@@ -375,39 +59,41 @@ _MINIMA: dict[type, str] = {
 
 
 class Aggregates:
-    """Collects the measures of one query; the same aggregate asked twice is one measure.
+    """Collects the measures of one query; a repeated aggregate is one measure.
+
+    Args:
+        scope: The scope of the query.
+        sought: The bounds that nobody declared.
 
     Attributes:
-        unbounded: Tables and columns of sums whose bounds nobody has declared or found.
-        cut: What is said of sums of columns whose bounds were found.
+        notes: Notes about values that an answer leaves out.
     """
 
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
+    def __init__(self, scope: Scope, sought: SoughtBounds) -> None:
+        self._scope, self.sought = scope, sought
         self._measures: list[Measure] = []
-        self._places: dict[Measure, int] = {}  # without their labels
+        self._places: dict[Measure, int] = {}  # labels removed
         self._averages: list[tuple[int, ...]] = []
         self._variances: list[tuple[int, ...]] = []
         self._pairs: list[tuple[int, ...]] = []
         self._quantiles: dict[int, set[float]] = {}
-        self.unbounded: dict[tuple[str, str], None] = {}
-        self.cut: dict[str, None] = {}
+        self.notes: dict[str, None] = {}
 
     def is_histogram(self, e: exp.Expr) -> bool:
-        """Tell whether an expression is HISTOGRAM."""
+        """Tell whether an expression is a HISTOGRAM."""
         e = e.this if isinstance(e, exp.Filter) else e
         return isinstance(e, exp.Anonymous) and e.name.lower() == "histogram"
 
     def has_histogram(self, select: exp.Select) -> bool:
-        """Tell whether a HISTOGRAM is selected."""
+        """Tell whether the SELECT list has a HISTOGRAM."""
         return any(self.is_histogram(e.unalias()) for e in select.expressions)
 
     def values(self) -> list[str]:
-        """Return the SQL of every measure's value, for their types."""
+        """Return the SQL of every measure's value, so that the caller can find the types."""
         return [m.value.sql for m in self._measures if m.value is not None]
 
     def measures(self, types: Sequence[str]) -> tuple[Measure, ...]:
-        """Return the measures, now that the types of `values` are known."""
+        """Return the measures, given the types of `values`."""
         found = iter(types)
         roles = {i: s.said for s in self.statistics() for i in s.places}
         return tuple(
@@ -424,7 +110,7 @@ class Aggregates:
         return replace(m, integral=integral(type))
 
     def _add(self, measure: Measure, role: str = "") -> int:
-        """Return the place of a measure; those of a statistic are its own."""
+        """Return the place of a measure; measures with different roles are kept apart."""
         key = replace(measure, label="", role=role)
         place = self._places.setdefault(key, len(self._measures))
         if place == len(self._measures):
@@ -432,14 +118,18 @@ class Aggregates:
         return place
 
     def _role(self, value: exp.Expr) -> str:
-        """Return the role of measures of a value's moments: none where it has no bounds."""
+        """Return the role of the measures of a value's moments; "" if the value has no bounds."""
         bounds = self._scope.bounds(value) if self._scope.public.weighted else None
         return "moments" if bounds is not None and bounds[0] < bounds[1] else ""
 
-    # -- one aggregate ---------------------------------------------------------------------------
-
     def node(self, e: exp.Expr) -> out.Node:
-        """Return the post-processing that gives an aggregate; adds the measures it needs."""
+        """Return the post-processing of an aggregate, and add the measures that it needs."""
+        node = self._node(e)
+        call = e.this if isinstance(e, exp.Filter) else e
+        adds = isinstance(call, (exp.Count, exp.CountIf, exp.Sum, exp.RegrCount))
+        return node if adds else OverRowsNode(node)
+
+    def _node(self, e: exp.Expr) -> out.Node:
         condition = None
         label = said(e)
         if isinstance(e, exp.Filter):
@@ -460,16 +150,16 @@ class Aggregates:
         if type(e) in _MINIMA:
             refuse(
                 f"{_MINIMA[type(e)]} is the value of one person; noise would hide all of it",
-                "use QUANTILE(x, 0.01, [edges]), or COUNTIF(…)",
+                self._near(e),
             )
         if isinstance(e, exp.Count):
             return self._count(e, condition, label)
         if isinstance(e, exp.CountIf):
             return out.measure(self._rows(_and(e.this, condition), label))
         if isinstance(e, exp.Sum):
-            return out.measure(self._sum(self._bound(_argument(e)), condition, label))
+            return out.measure(self._sum(self.sought.bound(_argument(e)), condition, label))
         if isinstance(e, exp.Avg):
-            return self._average(self._bound(_argument(e)), condition)
+            return self._average(self.sought.bound(_argument(e)), condition)
         if isinstance(e, _VARIANCES):
             return self._variance(e, condition)
         if type(e) in PAIRED:
@@ -479,6 +169,19 @@ class Aggregates:
         if self.is_histogram(e):
             refuse("HISTOGRAM goes with group keys only", "ask for the rest in another query")
         refuse(f"{label} is not answered", "use COUNT, SUM, AVG, STDDEV, HISTOGRAM or QUANTILE")
+
+    def _near(self, e: exp.Expr) -> str:
+        """Return what may be asked in place of one person's value."""
+        if isinstance(e, exp.LogicalAnd | exp.LogicalOr):
+            return f"use COUNTIF({said(e.this)}): how many"
+        if self._scope.names_user(e.this):
+            return f"count(DISTINCT {self._scope.user_name}) counts people"
+        type, share = self._scope.term(e.this).type, 0.01 if isinstance(e, exp.Min) else 0.99
+        if not isinstance(e, exp.Min | exp.Max) or not (type.is_number or type.is_time):
+            return "count each value: GROUP BY x ORDER BY count(*) DESC"
+        if type.is_time:
+            return f"count rows by time: GROUP BY date_trunc('month', {said(e.this)}), in a range"
+        return f"use QUANTILE({said(e.this)}, {share}), or COUNTIF(…): how many are beyond a value"
 
     def _count(self, e: exp.Count, condition: exp.Expr | None, label: str) -> out.Node:
         inside = e.this
@@ -491,7 +194,7 @@ class Aggregates:
         return out.measure(self._rows(_and(_present(inside), condition), label))
 
     def _distinct(self, e: exp.Distinct, condition: exp.Expr | None, label: str) -> out.Node:
-        """COUNT(DISTINCT user), or of CASE WHEN … THEN user END."""
+        """Return the node of COUNT(DISTINCT user) or COUNT(DISTINCT CASE WHEN … THEN user END)."""
         inside = e.expressions[0] if len(e.expressions) == 1 else None
         branch = _only_branch(inside)
         if branch is not None:
@@ -501,14 +204,41 @@ class Aggregates:
         elif inside is None or not (
             self._scope.is_user(inside) or self._scope.is_person_in_a_window(inside)
         ):
-            refuse(
-                f"{label}: only users can be counted distinct, as which other values occur is "
-                "a fact about people",
-                f"count(DISTINCT {self._scope.user_name}); or GROUP BY the column with a public "
-                "domain; of numbers that one person each has, such as an order's, ask the curator "
-                "to say so: create --keys COLUMN=@own",
-            )
+            return self._distinct_values(inside, condition, label)
         return out.measure(self._add(Measure(Kind.USERS, self._truth(condition), label)))
+
+    def _distinct_values(
+        self, inside: exp.Expr | None, condition: exp.Expr | None, label: str
+    ) -> out.Node:
+        """Count public values that somebody has: people are counted by value."""
+        public, scope = PublicValues(self._scope, self._scope.public), self._scope
+        known: list[Any] | None = None
+        if inside is not None and not isinstance(inside, exp.Tuple):
+            known = public.of(inside, scope.term(inside).type.sql)
+        values = [value for value in known or () if value is not None]
+        if inside is None or not 0 < len(values) <= MAX_BINS:
+            said_of = f"of {len(values):,} public values; the limit is {MAX_BINS:,}"
+            unknown = "which values occur is a fact about people, and these are not public"
+            ways = f"count(DISTINCT {scope.user_name}) counts people"
+            if isinstance(inside, exp.Column):
+                ways += (
+                    f"; or list the values: WHERE {said(inside)} IN (…); or ask the curator to "
+                    f"declare them (create --keys {said(inside)}=a,b,c), or that none is of two "
+                    f"people (create --keys {said(inside)}=@own)"
+                )
+            elif isinstance(inside, exp.Tuple) and any(map(scope.names_user, inside.expressions)):
+                pairs = ", ".join(map(said, inside.expressions))
+                ways += (
+                    f"; count rows of a subquery: SELECT count(*) FROM (SELECT DISTINCT {pairs} …)"
+                )
+            refuse(f"{label}: {said_of if values else unknown}", ways)
+        type = scope.term(inside).type.sql
+        if not public.covers(inside, type):
+            self.notes[f"{label} is of the {len(values):,} public values alone"] = None
+        place = place_of(scope, inside, values)
+        edges = tuple(float(i) for i in range(len(values) + 1))
+        counted = self._truth(_and(_present(inside), condition))
+        return DistinctNode(self._add(Measure(Kind.USERS, counted, label, edges=edges, bin=place)))
 
     def _truth(self, condition: exp.Expr | None) -> Cell | None:
         return None if condition is None else Cell.of(self._scope.truth(condition))
@@ -527,7 +257,7 @@ class Aggregates:
             value = exp.Case(ifs=[exp.If(this=condition.copy(), true=value.copy())])
         cell = Cell.of(self._scope.term(value))
         column = value.meta.get("column")
-        stored = None if column is None else self._scope.facts(column).stored
+        place = None if column is None else self._scope.facts(column).place
         return self._add(
             Measure(
                 Kind.SUM,
@@ -536,39 +266,10 @@ class Aggregates:
                 integral=False,
                 scale=scale or None,
                 bounds=bounds if scale else None,
-                cut="" if stored is None else stored.name,
+                cut=place,
             ),
             role,
         )
-
-    def _bound(self, value: exp.Expr) -> exp.Expr:
-        """Return a value with its columns cut to bounds that were found, where it has no bounds."""
-        if self._scope.bounds(value) is not None:
-            return value
-
-        def cut(e: exp.Expr) -> exp.Expr:
-            return self._cut(e) if isinstance(e, exp.Column) else e
-
-        return value.copy().transform(cut)
-
-    def _cut(self, column: exp.Column) -> exp.Expr:
-        """Return a column cut to bounds that were found; itself, where there are none."""
-        public, source = self._scope.public, self._scope.sources.get(column.table)
-        stored = None if source is None else self._scope.facts(column).stored
-        if source is None or source.table is None or not source.private or stored is None:
-            return column
-        is_number = stored.integral or stored.type.startswith(("DOUBLE", "FLOAT", "DECIMAL"))
-        if stored.bounds is not None or not is_number:
-            return column
-        place = source.table.name, stored.name
-        found = public.found_bounds.by_column.get(place)
-        if found is None and not public.found_bounds.asks:
-            return column
-        if found is None:
-            self.unbounded[place] = None
-            return _cut_to(column, (-1.0, 1.0), stored) if public.assumes_bounds else column
-        self.cut[found.said(stored.name)] = None
-        return _cut_to(column, (found.low, found.high), stored)
 
     def _average(self, value: exp.Expr, condition: exp.Expr | None) -> out.Node:
         number, total, middle = self._moments(value, condition)
@@ -584,14 +285,14 @@ class Aggregates:
         return out.apply(rising_rule(lambda x: np.clip(x, *bounds)), mean)
 
     def _moments(self, value: exp.Expr, condition: exp.Expr | None) -> tuple[int, int, float]:
-        """Return the places of the number and the sum of values, and what was taken from each."""
+        """Return the places of the count and the sum of centred values, and the centre."""
         (middle, centred), role = self._centre(value), self._role(value)
         number = self._finite_rows(value, condition, role)
         name = _moment("sum", value, condition, middle)
         return number, self._sum(centred, condition, name, role), middle
 
     def statistics(self) -> tuple[Statistic, ...]:
-        """Return what is made of measures of which nothing else is made: they have a role."""
+        """Return the statistics whose measures have a role and so serve no other aggregate."""
         variances = dict.fromkeys(self._variances)
         with_variance = {places[:2] for places in variances}
         averages = [p for p in dict.fromkeys(self._averages) if p not in with_variance]
@@ -603,7 +304,7 @@ class Aggregates:
         )
 
     def _finite_rows(self, value: exp.Expr, condition: exp.Expr | None, role: str = "") -> int:
-        """Count the rows that a sum of the value takes in: not NULL, NaN or infinite."""
+        """Count the rows that a sum of the value includes: neither NULL, NaN nor infinite."""
         number = as_double(self._scope.term(value))
         counts = call("isfinite", "isfinite({0})", BOOLEAN, number)
         if condition is not None:
@@ -614,7 +315,7 @@ class Aggregates:
     def _centre(self, value: exp.Expr) -> tuple[float, exp.Expr]:
         """Return the middle of the public bounds, and the value minus it.
 
-        In weighted answers the stream takes a released centre.
+        In weighted answers the stream subtracts a released centre instead.
         """
         bounds = None if self._scope.public.weighted else self._scope.bounds(value)
         middle = (bounds[0] + bounds[1]) / 2 if bounds is not None else 0.0
@@ -624,7 +325,7 @@ class Aggregates:
         return middle, exp.Sub(this=exp.paren(value.copy()), expression=literal)
 
     def _variance(self, e: exp.Expr, condition: exp.Expr | None) -> out.Node:
-        value = self._bound(_argument(e))
+        value = self.sought.bound(_argument(e))
         number, total, middle = self._moments(value, condition)
         _, centred = self._centre(value)
         square = exp.Mul(this=exp.paren(centred.copy()), expression=exp.paren(centred.copy()))
@@ -645,7 +346,7 @@ class Aggregates:
         return out.apply(rising_rule(np.sqrt), variance) if root else variance
 
     def _pair(self, e: exp.Expr, condition: exp.Expr | None) -> out.Node:
-        y, x = self._bound(_argument(e)), self._bound(e.args["expression"])
+        y, x = self.sought.bound(_argument(e)), self.sought.bound(e.args["expression"])
         both = exp.Mul(this=exp.paren(y.copy()), expression=exp.paren(x.copy()))
         counted = _and(exp.Anonymous(this="isfinite", expressions=[both]), condition)
         own = self._role(x) and self._role(y) and not isinstance(e, exp.RegrCount)
@@ -677,8 +378,6 @@ class Aggregates:
             out.measure(number), x_of, y_of, xx_of, yy_of, xy_of, middle_x, middle_y, places
         ).statistic(PAIRED[type(e)])
 
-    # -- bins ------------------------------------------------------------------------------------
-
     def histogram(self, e: exp.Expr) -> int:
         """Return the measure of HISTOGRAM(x, [edges]): rows in [edge, next edge), last closed."""
         condition, label = None, said(e)
@@ -699,14 +398,14 @@ class Aggregates:
     def _extreme(
         self, e: exp.Min | exp.Max, condition: exp.Expr | None, label: str
     ) -> out.Node | None:
-        """Return MIN or MAX of numbers between public bounds; None: it is of something else."""
+        """Return MIN or MAX of numbers between public bounds; None for other arguments."""
         value = _argument(e)
+        if not self._scope.term(value).type.is_number:
+            return None
         bounds = self._scope.bounds(value)
         if bounds is None or bounds[0] >= bounds[1]:
             return None
         type = self._scope.term(value).type
-        if not type.is_number:
-            return None
         low, high = bounds
         whole = type.family is Family.INTEGER and high - low < MAX_BINS
         edges = even_bins(low, high)
@@ -731,11 +430,11 @@ class Aggregates:
 
     def _edges(self, value: exp.Expr, given: exp.Expr | None, label: str) -> tuple[float, ...]:
         if given is None:
-            bounds = self._scope.bounds(value)
+            bounds = self.sought.ends(value, "quantiles")
             if bounds is None or bounds[0] >= bounds[1]:
                 refuse(
                     f"{label} needs public bins",
-                    f"list the edges: {label[:-1]}, [0, 10, 20, 50]); or ask the curator for "
+                    f"list the edges: {label[:-1]}, {EDGES}); or ask the curator for "
                     "bounds (create --bounds x=0..100)",
                 )
             return even_bins(*bounds)
@@ -765,10 +464,11 @@ class Aggregates:
 def with_people(
     measures: Sequence[Measure], histogram: int | None = None, single: bool = False
 ) -> tuple[tuple[Measure, ...], tuple[int, ...]]:
-    """Return measures with counts of the people that they are about, and the place of each's count.
+    """Return the measures with counts of their contributors, and the place of each measure's count.
 
-    A count of people is its own, and so is a count of rows where a person has one at most
-    (`single`). What differs in its condition has a count for itself, as has a histogram's each bin.
+    A count of people is its own count of contributors; so is a count of rows if each person has at
+    most one row (`single`). Measures with different conditions have separate counts, and so does
+    each bin of a histogram.
 
     Example:
         >>> rows, people = Measure(Kind.ROWS, None, "rows"), Measure(Kind.USERS, None, "people")
@@ -794,7 +494,7 @@ def with_people(
 
 
 def _people_of(measure: Measure) -> Measure:
-    """Return the count of the people who have a row that a measure takes in."""
+    """Return the measure that counts the people with at least one row in a measure."""
     people = Measure(Kind.USERS, measure.value, f"people of {measure.label}")
     if measure.kind is Kind.SUM and measure.value is not None:
         number = Cell(f"isfinite(TRY_CAST({measure.value.sql} AS DOUBLE))")
@@ -806,42 +506,24 @@ def _people_of(measure: Measure) -> Measure:
     return people
 
 
-def _cut_to(column: exp.Column, bounds: tuple[float, float], stored: Column) -> exp.Expr:
-    """Return a column cut to bounds, where it is a number; else NULL."""
-    is_float = stored.type in ("DOUBLE", "FLOAT")
-    low, high = (
-        exp.Literal.number(int(end))
-        if stored.integral
-        else exp.cast(exp.Literal.number(repr(end)), "DOUBLE")
-        for end in (abs(bounds[0]), bounds[1])
-    )
-    least = exp.Neg(this=low) if bounds[0] < 0 else low
-    inner = exp.Greatest(this=column.copy(), expressions=[least])
-    there = exp.Not(this=exp.Is(this=column.copy(), expression=exp.Null()))
-    finite = exp.Anonymous(this="isfinite", expressions=[column.copy()]) if is_float else there
-    cut = exp.Case(ifs=[exp.If(this=finite, true=exp.Least(this=inner, expressions=[high]))])
-    cut.meta["column"] = column
-    return cut
-
-
 def _as_written(e: exp.Expr) -> str:
-    """Return a value in the words of the query, its columns as they were before they were cut."""
-    return said(e.transform(lambda one: one.meta.get("column") or one))
+    """Return a value as the query writes it, with its columns before they were clamped."""
+    return said(e.transform(lambda one: one.meta.get(WRITTEN) or one))
 
 
 def _clamp(value: exp.Expr, bounds: tuple[float, float]) -> exp.Expr:
-    """Return a value cut to its public bounds, so that they hold whatever rows have."""
+    """Return a value clamped to its public bounds, so that the bounds hold for all rows."""
     low, high = (exp.cast(exp.Literal.number(repr(end)), "DOUBLE") for end in bounds)
     inner = exp.Greatest(this=exp.paren(value.copy()), expressions=[low])
     bound = exp.Least(this=inner, expressions=[high])
     if bounds[0] == 0:
-        return bound  # what is missing counts 0 either way
+        return bound  # a missing value counts 0 either way
     missing = exp.Is(this=exp.paren(value.copy()), expression=exp.Null())
     return exp.Case(ifs=[exp.If(this=exp.Not(this=missing), true=bound)])
 
 
 def _moment(which: str, value: exp.Expr, condition: exp.Expr | None, middle: float = 0.0) -> str:
-    """Name a measure that averages and variances of a value have in common."""
+    """Name a measure that the averages and variances of a value share."""
     centre = f" {'-' if middle > 0 else '+'} {abs(middle):g}" if middle else ""
     return f"{which} of {_as_written(value)}{centre}" + (
         f" where {said(condition)}" if condition else ""
@@ -853,7 +535,7 @@ def _present(e: exp.Expr) -> exp.Expr:
 
 
 def _only_branch(e: exp.Expr | None) -> exp.If | None:
-    """Return the branch of CASE WHEN … THEN … END that has no other."""
+    """Return the branch of a CASE WHEN … THEN … END that has only one; None otherwise."""
     if isinstance(e, exp.Case) and e.this is None and len(e.args["ifs"]) == 1:
         branch, otherwise = e.args["ifs"][0], e.args.get("default")
     elif isinstance(e, exp.If):

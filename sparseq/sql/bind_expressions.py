@@ -1,9 +1,7 @@
-"""A parsed expression becomes a typed tree: every operator found in the table, every type known.
+"""Binding of a parsed expression to a typed tree; all operators and types are in the table.
 
-Constants are computed here, where they tell of nobody: one that has no value (a date that doesn't
-exist, a number out of range) is refused. What the types don't allow is refused as well, so that
-nothing is left for an engine to find out.
-"""
+Constants are computed here. A constant without a value (a date that does not exist, a number out of
+range) and arguments of wrong types are refused here, before any engine sees them."""
 
 from __future__ import annotations
 
@@ -12,7 +10,6 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import groupby
 from typing import Any, NoReturn, TypeVar
 
 from sqlglot import exp
@@ -20,11 +17,12 @@ from sqlglot import exp
 from sparseq.base.cancellation import check
 from sparseq.base.errors import QueryRefused, did_you_mean
 from sparseq.language import types as T
+from sparseq.language.casts import cast
 from sparseq.language.expression_tree import (
     MAX_SIZE,
+    Nulls,
     Term,
     call,
-    cast,
     constant,
     day_of,
     fits,
@@ -33,21 +31,12 @@ from sparseq.language.expression_tree import (
 from sparseq.language.functions import Function, overloads
 from sparseq.language.text_functions import MAX_TEXT
 from sparseq.language.types import Family, Type
+from sparseq.sql.constants import DAY_WITH_ZONE
+from sparseq.sql.like_patterns import like
+from sparseq.sql.overloads import comparison_type, distance, hint_of, is_text_constant
 from sparseq.sql.parse import said
-from sparseq.sql.parsed_expressions import (
-    CASTS,
-    COMPARED,
-    ENDS_FUNCTION,
-    PARTS,
-    EndOf,
-    EndsOf,
-    Pair,
-    call_of,
-    comparison_type,
-    distance,
-    hint_of,
-    is_text_constant,
-)
+from sparseq.sql.parsed_expressions import ENDS_FUNCTION, EndOf, EndsOf, Pair
+from sparseq.sql.spellings import CASTS, COMPARED, PARTS, call_of
 
 _MAY_BE_NULL = (
     exp.Case,
@@ -62,8 +51,7 @@ _MAY_BE_NULL = (
     exp.Not,
 )
 _ZONED = re.compile(r"[^:]+:[\d:.\s]+?\s*([+-][\d:]+|[A-Za-z][\w/+-]*)\s*")
-"""A text with a time of day, and what says its zone."""
-_WHOLE = (T.INT64[0], T.INT64[1] + 1)
+"""A text with a time of day, and the part that names its zone."""
 _ANY_ORDER = frozenset(["+", "*"])
 _LISTED = "docs/sql.md lists the functions"
 
@@ -73,7 +61,7 @@ _METHODS: dict[type, Callable[..., Term]] = {}
 
 
 def _reads(*kinds: type) -> Callable[[Method], Method]:
-    """Mark the method that reads expressions of exactly these kinds."""
+    """Mark the method that binds expressions of exactly these kinds."""
 
     def mark(method: Method) -> Method:
         _METHODS.update(dict.fromkeys(kinds, method))
@@ -83,13 +71,13 @@ def _reads(*kinds: type) -> Callable[[Method], Method]:
 
 
 class ExpressionReader:
-    """Reads the expressions of one scope.
+    """Binds the expressions of one scope.
 
     Args:
         column: Returns the term of a column.
         evaluate: Returns the value of SQL without columns.
-        identity: Returns the SQL of a user's index if an expression is the user's column; two of
-            them are compared by it.
+        identity: Returns the SQL of a user's index if an expression is the user's column; two such
+            expressions are compared by the index.
     """
 
     def __init__(
@@ -101,13 +89,13 @@ class ExpressionReader:
         self._column = column
         self._evaluate = evaluate
         self._identity = identity
-        self._known: dict[int, tuple[exp.Expr, Term]] = {}  # by `id`: what is in two places
+        self._known: dict[int, tuple[exp.Expr, Term]] = {}  # by `id`: an expression may occur twice
 
     def read(self, e: exp.Expr) -> Term:
         """Return an expression as a term.
 
         Raises:
-            QueryRefused: Its types don't go together, or a constant in it has no value.
+            QueryRefused: The types do not match, or a constant has no value.
         """
         if isinstance(e, exp.Column):
             return self._column(e)
@@ -118,13 +106,18 @@ class ExpressionReader:
         return self._known[id(e)][1]
 
     def truth(self, e: exp.Expr) -> Term:
-        """Return a condition as a term: a truth."""
+        """Return a condition as a term of type BOOLEAN."""
         return self._as_truth(self.read(e), e)
 
     def at_rest(self, e: exp.Expr) -> Term:
-        """Return an expression as a column of a subquery: dates from year 1 to 9999."""
+        """Return an expression as a column of a subquery: dates lie between the years 1 and 9999.
+
+        Integers that need more than 64 bits become decimals there.
+        """
         term = self.read(e)
-        return in_range(term) if term.type.is_time else term
+        if term.type.is_time:
+            return in_range(term)
+        return (term.type.stored == "HUGEINT" and cast(term, T.as_decimal(term.type))) or term
 
     def _as_truth(self, term: Term, e: exp.Expr) -> Term:
         if term.type.family is Family.BOOLEAN:
@@ -137,7 +130,7 @@ class ExpressionReader:
         return self._fold(done, e)
 
     def _fold(self, term: Term, e: exp.Expr, wanted: str = "") -> Term:
-        """Return a constant written out; `wanted`: what it was to become."""
+        """Return a constant as a literal; `wanted` names the type that the query asked for."""
         if not term.constant or term.is_written or term.type.family is Family.ENDS:
             return term
         term = in_range(term) if term.type.is_time else term
@@ -155,8 +148,6 @@ class ExpressionReader:
             day = day_of(value.date() if term.type.family is Family.TIMESTAMP else value)
             return replace(done, type=replace(term.type, low=day, high=day))
         return done
-
-    # -- nodes -----------------------------------------------------------------------------------
 
     def _node(self, e: exp.Expr) -> Term:
         check()
@@ -193,10 +184,18 @@ class ExpressionReader:
         if e.is_string:
             return constant(e.this, T.TEXT)
         text, sign = e.this, "-" if negative else ""
-        if text.isdecimal() and len(text) <= 19 and int(sign + text) in range(*_WHOLE):
-            return constant(int(sign + text), T.BIGINT)
-        if re.fullmatch(r"\d*\.\d*", text) and len(text) <= 19 and text != ".":
+        if re.fullmatch(r"\d+\.?|\d*\.\d+", text):
             width, scale = T.digits_of(text)
+            if width > T.MAX_DIGITS:
+                near = float(text)
+                _refuse(
+                    f"{text[:40]} has {width} digits; exact numbers have {T.MAX_DIGITS} at most",
+                    f"write {near!r} for the nearest number that a DOUBLE holds"
+                    if math.isfinite(near)
+                    else "no number of a column is as large: leave it out",
+                )
+            if text.isdecimal():
+                return constant(int(sign + text), T.BIGINT)
             return constant(sign + text.removesuffix("."), T.decimal(width, scale))
         try:
             return constant(float(sign + text), T.DOUBLE)
@@ -220,11 +219,16 @@ class ExpressionReader:
         return done
 
     def _become(self, term: Term, type: Type, e: exp.Expr) -> Term | None:
-        """Return a term in another type; None if there is no cast. Every cast goes through here.
+        """Return a term in another type; None if there is no cast. Every cast uses this method.
 
-        A constant text says a moment in one way only: an offset or a zone in it is read as such
-        where the type has a zone, and refused, unless it is UTC, where DuckDB would drop it.
+        A constant text denotes one moment only: an offset or a zone in the text is used if the type
+        has a zone. If the type has none, DuckDB would drop it, so any zone but UTC is refused. A
+        day with an offset and no time of day, as JDBC writes a DATE, is the day as written.
         """
+        if type.is_time and not type.zoned and is_text_constant(term):
+            day = DAY_WITH_ZONE.fullmatch(str(term.value).strip())
+            if day is not None and (type.family is Family.DATE or _is_utc(day[2])):
+                term = constant(day[1], T.TEXT)
         clock = type.is_time or type.family is Family.TIME
         zoned = clock and is_text_constant(term) and _ZONED.fullmatch(str(term.value))
         if zoned and not type.zoned and not _is_utc(zoned[1]):
@@ -261,7 +265,7 @@ class ExpressionReader:
 
     @_reads(exp.AtTimeZone)
     def _at_zone(self, e: exp.AtTimeZone) -> Term:
-        """A moment as clocks show it in a zone; of what a clock shows there, the moment."""
+        """Convert a moment to the local time of a zone, or a local time to the moment."""
         zone, term = e.args["zone"], self.read(e.this)
         if not isinstance(zone, exp.Literal) or not zone.is_string:
             _refuse(f"{said(e)}: a time zone is a constant", "x AT TIME ZONE 'Europe/Berlin'")
@@ -271,19 +275,19 @@ class ExpressionReader:
                 f"write TIMESTAMPTZ {term.sql} or TIMESTAMP {term.sql}",
             )
         name = self._zone(zone.name)
-        if term.type.family is Family.TIMESTAMP and name == "UTC":  # as it is kept
+        if term.type.family is Family.TIMESTAMP and name == "UTC":  # the stored form
             return replace(term, type=replace(term.type, zoned=not term.type.zoned))
         return self._apply("timezone", e, [term, constant(name, T.TEXT)])
 
     def _zone(self, name: str) -> str:
-        """Return a time zone as DuckDB's list has it, which is public."""
+        """Return a time zone as it is spelled in DuckDB's list, which is public."""
         if _is_utc(name):
             return "UTC"
         known = list(map(str, self._evaluate("(SELECT list(name) FROM pg_timezone_names())")))
         found = next((zone for zone in known if zone.lower() == name.lower()), "")
         offset = re.fullmatch(r"(?:UTC|GMT)?([+-])0?(\d{1,2})(?::?00)?", name.upper())
         if offset and not found:
-            away = f"Etc/GMT{'-' if offset[1] == '+' else '+'}{offset[2]}"  # as POSIX counts them
+            away = f"Etc/GMT{'-' if offset[1] == '+' else '+'}{offset[2]}"  # POSIX sign
             _refuse(f"{name!r} is an offset, not a time zone", f"write '{away}', which means it")
         if not found:
             close = did_you_mean(name, known)
@@ -317,7 +321,7 @@ class ExpressionReader:
         return self._part_of("epoch", e, e.this)
 
     def _part_of(self, unit: str, e: exp.Expr, of: exp.Expr) -> Term:
-        """A part of a time; or of what lies between two: an age or a difference."""
+        """Return a part of a time, or of the span between two times: an age or a difference."""
         of, name = of.unnest(), ""
         if isinstance(of, exp.Anonymous) and of.name.lower() == "age" and len(of.expressions) == 2:
             name, sides = f"age {unit}", list(of.expressions)
@@ -329,16 +333,18 @@ class ExpressionReader:
             return self._function(unit, e, [of])
         days = all(self.read(side).type.family is Family.DATE for side in sides)
         if not overloads(name) or (days and name.startswith("-")):
+            later, earlier = map(said, sides)
+            counted = f"date_diff('{'second' if unit == 'epoch' else unit}', {earlier}, {later})"
             _refuse(
                 f"{said(e)} is not answered",
-                f"date_diff('{unit}', a, b) counts how many begin between, date_sub full ones; "
-                "of two dates, a - b is days",
+                f"write {counted} for {said(e)}: it counts how many begin between, and date_sub "
+                "full ones; of two dates, a - b is days",
             )
         return self._function(name, e, sides)
 
     @_reads(exp.UnixToTime)
     def _from_seconds(self, e: exp.UnixToTime) -> Term:
-        """to_timestamp(number), epoch_ms(number), and make_timestamp(microseconds)."""
+        """Convert a number with to_timestamp, epoch_ms or make_timestamp (microseconds)."""
         scale = e.args.get("scale")
         if scale is not None and scale.name not in ("3", "6"):
             form = exp.Literal.string(_percents(scale.name))
@@ -367,7 +373,7 @@ class ExpressionReader:
         )
 
     def _shift(self, e: exp.Expr) -> Term:
-        """A time plus or minus an interval."""
+        """Add an interval to a time, or subtract it."""
         origin, interval = e.this, e.expression
         plus = isinstance(e, exp.Add | exp.DateAdd)
         if isinstance(origin, exp.Interval) and plus:
@@ -394,7 +400,7 @@ class ExpressionReader:
         return self.read(e)
 
     def _part(self, e: exp.Anonymous) -> Term | None:
-        """Return date_part('unit', x) and date_sub('unit', x, y); None: it is neither."""
+        """Return date_part('unit', x) and date_sub('unit', x, y); None for other calls."""
         name, parts = e.name.lower(), list(e.expressions)
         if name in ("date_part", "datepart") and len(parts) == 2:
             return self._part_of(self._unit(e, parts[0]), e, parts[1])
@@ -410,7 +416,7 @@ class ExpressionReader:
 
     @_reads(exp.JSONPath)
     def _path(self, e: exp.JSONPath) -> Term:
-        """A path in JSON: names and places, so that there is one value at most."""
+        """Return a JSON path of names and indices, so that it selects at most one value."""
         plain = (exp.JSONPathRoot, exp.JSONPathKey, exp.JSONPathSubscript)
         for part in e.expressions:
             if not isinstance(part, plain) or not isinstance(part.this, str | int | None):
@@ -480,7 +486,7 @@ class ExpressionReader:
 
     @_reads(exp.DateBin)
     def _bucket(self, e: exp.DateBin) -> Term:
-        """time_bucket: the start of the interval of so many units that a time lies in."""
+        """Return the start of the interval of time_bucket that contains a time."""
         width, term = e.this, self.read(e.expression)
         unit = self._unit(width, width.args.get("unit")) if isinstance(width, exp.Interval) else ""
         number = width.name if unit else ""
@@ -532,7 +538,7 @@ class ExpressionReader:
 
     @_reads(exp.Bracket)
     def _place(self, e: exp.Bracket) -> Term:
-        """list[1]: sqlglot counts from 0, what is written, and only that."""
+        """Return list[i] for a literal index; sqlglot shifts the index to count from 0."""
         place = e.expressions[0] if len(e.expressions) == 1 else e
         plain = place.this if isinstance(place, exp.Neg) else place
         if not isinstance(plain, exp.Literal) or not plain.this.isdecimal():
@@ -543,7 +549,7 @@ class ExpressionReader:
         return self._apply("list_extract", e, [self.read(e.this), constant(at, T.BIGINT)])
 
     def _is_any(self, e: exp.Expr, listed: exp.Any) -> Term:
-        """Return x = ANY(list): whether one is x; not known if x or one that might be is NULL."""
+        """Return x = ANY(list): whether an element equals x; NULL if a NULL leaves it open."""
         if not isinstance(e, exp.EQ):
             _refuse(f"{said(e)} is not answered", "x = ANY(list) is; unnest(list) has its values")
         has = self._apply("contains", e, [self.read(listed.this), self.read(e.this)])
@@ -567,7 +573,7 @@ class ExpressionReader:
 
     @_reads(exp.DPipe, exp.Concat)
     def _join(self, e: exp.Expr) -> Term:
-        """|| of two, and concat of many, which leaves NULL out."""
+        """Return || of two values, or concat of several values, which skips NULL."""
         if isinstance(e, exp.DPipe):
             return self._apply("||", e, [self._text(e.this), self._text(e.expression)])
         parts = [self._text(x) for x in e.expressions]
@@ -579,8 +585,6 @@ class ExpressionReader:
         if term is None:
             _refuse(f"{said(e)} has a zone, and no text", "cast it to TIMESTAMP first")
         return self._fold(term, e)
-
-    # -- choices ---------------------------------------------------------------------------------
 
     @_reads(exp.Case, exp.If)
     def _case(self, e: exp.Case | exp.If) -> Term:
@@ -605,7 +609,7 @@ class ExpressionReader:
 
     @_reads(exp.Coalesce, exp.Greatest, exp.Least)
     def _first(self, e: exp.Expr) -> Term:
-        """coalesce, greatest and least."""
+        """Return coalesce, greatest or least."""
         name = _CHOICES[type(e)]
         terms, type_ = self._alike([e.this, *e.expressions], e)
         places = ", ".join(f"{{{i}}}" for i in range(len(terms)))
@@ -618,7 +622,7 @@ class ExpressionReader:
         return call("nullif", "CASE WHEN {0} THEN NULL ELSE {1} END", value.type, same, value)
 
     def _alike(self, parts: Sequence[exp.Expr], e: exp.Expr) -> tuple[list[Term], Type]:
-        """Return terms of one type, constants of text having taken that of the others."""
+        """Return the terms in one common type; text constants take the type of the others."""
         terms = [self.read(p) for p in parts]
         others = [t.type for t in terms if not is_text_constant(t)]
         type = T.common(others)
@@ -631,18 +635,14 @@ class ExpressionReader:
 
     def _as(self, term: Term, type: Type, e: exp.Expr) -> Term:
         """Return a term in a type that holds its values."""
-        same = term.type.family is type.family
-        if same and type.family is not Family.DECIMAL and term.type.within(*T.INT64):
+        if term.type.family is type.family and type.family is not Family.DECIMAL:
             return term
-        target = T.BIGINT if type.family is Family.INTEGER else type
-        done = self._become(term, target, e)
+        done = self._become(term, _widened(type), e)
         if done is None:
             _refuse(
                 f"{said(e)} is {term.type.family.one}, not {type.family.one}", "use CAST(x AS type)"
             )
         return self._fold(done, e, str(type.family))
-
-    # -- where noised values lie (`sparseq.sql.interval_propagation`) -----------------------------
 
     @_reads(EndsOf)
     def _ends_of(self, e: EndsOf) -> Term:
@@ -662,10 +662,8 @@ class ExpressionReader:
         return call("end", end, T.DOUBLE, self.read(e.this))
 
     def _double(self, term: Term) -> Term:
-        """Return a public value that stands for itself; NULL where it is no number."""
+        """Return a public value as both ends of its interval; NULL if it is no number."""
         return cast(term, T.DOUBLE) or constant(None, T.DOUBLE)
-
-    # -- comparisons -----------------------------------------------------------------------------
 
     def _compared(self, e: exp.Expr) -> Term:
         if isinstance(e.expression, exp.Any):
@@ -685,7 +683,7 @@ class ExpressionReader:
         return call(operator, f"({{0}} {operator} {{1}})", T.BOOLEAN, a, b)
 
     def _comparable(self, e: exp.Expr, a: Term, b: Term) -> tuple[Term, Term]:
-        """Return two terms of types that compare without loss."""
+        """Return two terms in types that compare without loss."""
         type = comparison_type(a, b)
         if type is None:
             kinds = f"{a.type.family} with {b.type.family}"
@@ -695,7 +693,7 @@ class ExpressionReader:
         return self._in_type(a, type, e), self._in_type(b, type, e)
 
     def _numbers(self, several: Sequence[exp.Expr]) -> list[Term]:
-        """Return what is compared at once: a FLOAT is a DOUBLE if another is."""
+        """Return the terms of one comparison; a FLOAT becomes a DOUBLE if another is one."""
         terms = [self.read(x) for x in several]
         if T.common(t.type for t in terms if t.type.is_number) != T.DOUBLE:
             return terms
@@ -705,7 +703,7 @@ class ExpressionReader:
         if term.type.family is type.family and type.family is not Family.DECIMAL:
             return term
         self._check_day(term, type)
-        done = self._become(term, T.BIGINT if type.family is Family.INTEGER else type, e)
+        done = self._become(term, _widened(type), e)
         if done is None:
             _refuse(
                 f"{said(e)}: {term.type.family.one} is not a {type.family}", "use CAST(x AS type)"
@@ -713,7 +711,7 @@ class ExpressionReader:
         return self._fold(done, _of(term, e), str(type.family))
 
     def _check_day(self, term: Term, type: Type) -> None:
-        """Refuse a time of day beside a DATE, where a cast would drop it."""
+        """Refuse to compare a DATE with a time of day, which a cast would drop."""
         if type.family is not Family.DATE or not is_text_constant(term):
             return
         moment = cast(term, T.TIMESTAMP)
@@ -748,6 +746,7 @@ class ExpressionReader:
                 size,
                 "in",
                 (value, *(b for _, b in pairs)),
+                nulls=Nulls.STRICT,
             )
         done = [call("=", "({0} = {1})", T.BOOLEAN, a, b) for a, b in pairs]
         if sum(d.size for d in done) > MAX_SIZE:
@@ -770,7 +769,7 @@ class ExpressionReader:
 
     @_reads(exp.Escape)
     def _like_with_escape(self, e: exp.Escape) -> Term:
-        """LIKE 'a!%b' ESCAPE '!': what follows the sign stands for itself."""
+        """Return LIKE 'a!%b' ESCAPE '!': the character after the escape character is literal."""
         inner, sign = e.this, e.expression
         value, pattern = self.read(inner.this), self.read(inner.expression)
         fits = value.type.family is Family.TEXT and is_text_constant(pattern)
@@ -787,7 +786,7 @@ class ExpressionReader:
 
     @_reads(exp.SimilarTo)
     def _similar(self, e: exp.SimilarTo) -> Term:
-        """SIMILAR TO, as far as it means the same in DuckDB, by RE2, and in SQL's standard."""
+        """Return SIMILAR TO, if DuckDB's RE2 and the SQL standard give the pattern one meaning."""
         pattern = e.expression
         if re.search(r"[%_.^$\\]", pattern.name) or pattern.name == "":
             _refuse(
@@ -797,13 +796,11 @@ class ExpressionReader:
         self._check_expression(e)
         return self._function("regexp_full_match", e, [e.this, pattern])
 
-    # -- the table -------------------------------------------------------------------------------
-
     def _function(self, name: str, e: exp.Expr, parts: Sequence[exp.Expr]) -> Term:
         return self._apply(name, e, [self.read(p) for p in parts])
 
     def _apply(self, name: str, e: exp.Expr, terms: list[Term]) -> Term:
-        """Return the first overload that takes the arguments with the least change."""
+        """Return a call of the overload that needs the least conversion, the first of equals."""
         orders = [terms, terms[::-1]] if name in _ANY_ORDER else [terms]
         tried = [
             (cost, i, f, order)
@@ -816,7 +813,7 @@ class ExpressionReader:
             if done is not None:
                 return done
         kinds = ", ".join(str(t.type.family) for t in terms)
-        _refuse(f"{said(e)}: {name.split(' ')[0]} does not take {kinds}", hint_of(name, terms))
+        _refuse(f"{said(e)}: {name.split(' ')[0]} does not take {kinds}", hint_of(name, e, terms))
 
     def _call(self, f: Function, e: exp.Expr, terms: Sequence[Term]) -> Term | None:
         for i in f.fixed:
@@ -826,24 +823,43 @@ class ExpressionReader:
         numbers = [t for t, k in zip(terms, f.takes, strict=True) if k is Family.DOUBLE]
         held = T.common(t.type for t in numbers if not is_text_constant(t))
         number = T.FLOAT if f.short and held == T.FLOAT else T.DOUBLE
+        if not f.wide:
+            self._check_64_bits(f, e, terms)
         arguments = [self._argument(t, k, e, number) for t, k in zip(terms, f.takes, strict=True)]
         types = [a.type for a in arguments]
         type = number if f.short else f.gives(types)
         return None if type is None else call(f.name, f.sql(types), type, *arguments)
 
+    def _check_64_bits(self, f: Function, e: exp.Expr, terms: Sequence[Term]) -> None:
+        """Refuse integers beyond 64 bits where a function would lose digits."""
+        for term, family in zip(terms, f.takes, strict=True):
+            whole = family is Family.INTEGER and term.type.family is Family.INTEGER
+            if whole and not term.type.within(*T.INT64):
+                _refuse(
+                    f"{said(e)}: {f.name.split(' ')[0]} takes whole numbers of 64 bits, and here "
+                    "they can be beyond",
+                    "write CAST(x AS BIGINT), which is NULL beyond",
+                )
+
     def _argument(self, term: Term, family: Family, e: exp.Expr, number: Type = T.DOUBLE) -> Term:
-        """Return a term of a family; `number`: what numbers become."""
-        whole = family is not Family.INTEGER or term.type.within(*T.INT64)
+        """Return a term in a family; `number` is the type that numbers become."""
         fits = family is not Family.DOUBLE or term.type == number
-        if term.type.family is family and fits and whole:
+        if term.type.family is family and fits:
             return term
         if family is Family.DECIMAL:
             target = T.as_decimal(term.type)
         else:
             target = number if family is Family.DOUBLE else T.find_type(_OWN[family]) or T.DOUBLE
         done = self._become(term, target, e)
-        assert done is not None  # `cost_of` has looked
+        assert done is not None  # `cost_of` found a cast
         return self._fold(done, _of(term, e), str(family))
+
+
+def _widened(type: Type) -> Type:
+    """Return the type to compare with integers: 64 bits, or the type itself if it is wider."""
+    if type.family is not Family.INTEGER or not type.within(*T.INT64):
+        return type
+    return T.BIGINT
 
 
 _OWN = {
@@ -875,45 +891,14 @@ _CODES = {
 _CHOICES: dict[type, str] = {exp.Coalesce: "coalesce", exp.Greatest: "greatest", exp.Least: "least"}
 
 
-def like(value: Term, signs: Sequence[tuple[str, bool]], any_case: bool, negated: bool) -> Term:
-    """Return LIKE with a constant pattern, in time proportional to the text.
-
-    DuckDB tries every place for every %, so a pattern such as '%a_%b_%c' could take the text's
-    length to the number of its %. A regular expression of RE2 takes time linear in the text.
-
-    Args:
-        value: A text.
-        signs: The pattern's characters, and whether each is a wild one, % or _.
-        any_case: ILIKE.
-        negated: NOT LIKE.
-    """
-    if any_case:
-        value, signs = (
-            call("lower", "lower({0})", T.TEXT, value),
-            [(c.lower(), w) for c, w in signs],
-        )
-    escaped = any(c in "%_" and not wild for c, wild in signs)
-    if not escaped and len({c for c, wild in signs if wild}) < 2:
-        quoted = constant("".join(c for c, _ in signs), T.TEXT)
-        done = call("like", "({0} LIKE {1})", T.BOOLEAN, value, quoted)
-    else:
-        text = ""
-        for (c, wild), same in groupby(signs):
-            one = "." if wild else re.escape(c)
-            text += ".*" if wild and c == "%" else one * len(list(same))
-        matched = "regexp_full_match({0}, {1}, 's')"
-        done = call("like", matched, T.BOOLEAN, value, constant(text, T.TEXT))
-    return call("not", "(NOT {0})", T.BOOLEAN, done) if negated else done
-
-
 def said_in(e: exp.Expr, i: int) -> str:
-    """Return what to call an argument of a function."""
+    """Return the text of a function's argument, for messages."""
     parts = list(e.iter_expressions())
     return said(parts[i]) if i < len(parts) else "it"
 
 
 def _percents(form: str) -> str:
-    """Return a format of to_char as one of strftime.
+    """Return the strftime format that means the same as a to_char format.
 
     >>> _percents("YYYY-MM-DD HH24:MI")
     '%Y-%m-%d %H:%M'
@@ -924,7 +909,7 @@ def _percents(form: str) -> str:
 
 
 def _is_utc(zone: str) -> bool:
-    """Tell whether what says a zone says UTC.
+    """Tell whether a zone's text denotes UTC.
 
     >>> _is_utc("+00:00"), _is_utc("Z"), _is_utc("+02"), _is_utc("Europe/London")
     (True, True, False, False)
@@ -933,7 +918,7 @@ def _is_utc(zone: str) -> bool:
 
 
 def _of(term: Term, e: exp.Expr) -> exp.Expr:
-    """Return what to call a term in a message: a constant itself, else the expression."""
+    """Return the expression to quote in a message: the value of a constant, else the expression."""
     written = isinstance(term.value, str)
     return exp.Literal.string(term.value) if written else e
 

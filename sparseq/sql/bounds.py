@@ -1,7 +1,7 @@
 """Public bounds of an expression's values, by interval arithmetic (the rules of the table).
 
-They set the scale that noise is measured against. They are not trusted for privacy: a wrong one
-costs accuracy, and the charge is computed from what users really contribute.
+They set the scale of the noise. Privacy does not depend on them: wrong bounds cost accuracy, and
+the charge is computed from the users' actual contributions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from sqlglot import exp
 
 from sparseq.language.functions import rule_of
 from sparseq.language.interval_arithmetic import lies_in
-from sparseq.sql.parsed_expressions import call_of, chooses, counts
+from sparseq.sql.aggregate_calls import chooses, counts
+from sparseq.sql.spellings import call_of
 
 Interval = tuple[float, float]
 _LONGEST = {"YEAR": 366, "QUARTER": 92, "MONTH": 31, "WEEK": 7}
@@ -29,7 +30,7 @@ def interval(e: exp.Expr, lookup: Lookup) -> Interval | None:
 
     Args:
         e: A numeric expression.
-        lookup: What is known of a column, or of a whole part: declared bounds, a WHERE.
+        lookup: Returns the known bounds of a column or a subexpression: declared, or from a WHERE.
 
     Example:
         >>> from sqlglot import parse_one
@@ -41,7 +42,7 @@ def interval(e: exp.Expr, lookup: Lookup) -> Interval | None:
 
 
 def ends(e: exp.Expr, lookup: Lookup) -> Interval:
-    """Return an interval that holds every value of `e`, infinite where nothing is known."""
+    """Return an interval that holds every value of `e`; an unknown end is infinite."""
     low, high = _ends(e, lookup)
     known = None if isinstance(e, exp.Column | exp.Literal | exp.Paren) else lookup(e)
     if known is not None and max(low, known[0]) <= min(high, known[1]):
@@ -106,7 +107,7 @@ def _ends(e: exp.Expr, lookup: Lookup) -> Interval:
 
 
 def of_rows(e: exp.Expr, most: int | None, lookup: Lookup) -> Interval | None:
-    """Return the bounds of a count or a sum over at most so many rows, if that is known.
+    """Return the bounds of a count or a sum over at most `most` rows, or None if they are unknown.
 
     Example:
         >>> from sqlglot import parse_one
@@ -122,7 +123,7 @@ def of_rows(e: exp.Expr, most: int | None, lookup: Lookup) -> Interval | None:
 
 
 def _outward(x: Interval, step: float = 1.0) -> Interval:
-    """Return the interval widened to multiples of a step: rounding stays inside."""
+    """Return the interval widened to multiples of a step, so that rounded values stay inside."""
     low, high = (v / step if math.isfinite(v) else v for v in x)
     return (
         math.floor(low) * step if math.isfinite(low) else low,
@@ -131,7 +132,7 @@ def _outward(x: Interval, step: float = 1.0) -> Interval:
 
 
 def _of_days(e: exp.Expr, lookup: Lookup) -> Interval:
-    """Bounds of a function of times, whose own bounds are days since 1970."""
+    """Return the bounds of a function of times, whose own bounds are in days since 1970."""
     if isinstance(e, exp.DateDiff):
         a, b = ends(e.expression, lookup), ends(e.this, lookup)
         low, high = _difference((b[0] - a[1], b[1] - a[0]), _unit(e))
@@ -147,7 +148,7 @@ def _of_days(e: exp.Expr, lookup: Lookup) -> Interval:
 
 
 def _counts_signs(e: exp.Sub) -> bool:
-    """Tell whether an expression is length(x) - length(replace(x, 'a', '')): never below 0."""
+    """Tell whether an expression is length(x) - length(replace(x, 'a', '')): never negative."""
     sides = [s.this if isinstance(s, exp.Length) else None for s in (e.this, e.expression)]
     cut = sides[1]
     if not isinstance(cut, exp.Replace) or sides[0] != cut.this:
@@ -158,15 +159,15 @@ def _counts_signs(e: exp.Sub) -> bool:
 
 
 def _in_order(a: exp.Expr, b: exp.Expr) -> bool:
-    """Tell whether a is at most b by what they are: min(t) and max(t)."""
+    """Tell whether a <= b by definition: min(t) and max(t)."""
     return isinstance(a, exp.Min) and isinstance(b, exp.Max) and bool(a.this == b.this)
 
 
 def _difference(days: Interval, unit: str) -> Interval:
-    """Bounds of how many units begin between two times that lie so many days apart."""
+    """Return the bounds of the number of unit boundaries between two times `days` apart."""
     low, high = days
-    if unit not in _SHORTEST:  # so many hours would be a scale that hides everything
-        return (-math.inf, math.inf)
+    if unit not in _SHORTEST or not (math.isfinite(low) and math.isfinite(high)):
+        return (-math.inf, math.inf)  # in hours the noise scale would be far too large
     if unit == "DAY":
         return days
     length = _SHORTEST[unit]
@@ -183,14 +184,14 @@ def _cast(e: exp.Cast | exp.TryCast, x: Interval) -> Interval:
         return _day(e.this)
     if e.to.is_type(exp.DataType.Type.BOOLEAN):
         return (0.0, 1.0)
-    if e.to.is_type(exp.DataType.Type.FLOAT):  # rounding never falls
+    if e.to.is_type(exp.DataType.Type.FLOAT):  # rounding is monotone
         with np.errstate(over="ignore"):
             return float(np.float32(x[0])), float(np.float32(x[1]))
     return x if e.to.is_type(*exp.DataType.FLOAT_TYPES) else _outward(x)
 
 
 def _day(e: exp.Literal) -> Interval:
-    """Bounds of a date or timestamp that is written out, in days since 1970."""
+    """Return the bounds of a literal date or timestamp, in days since 1970."""
     try:
         day = dt.datetime.fromisoformat(e.this.strip()).date()
     except ValueError:
@@ -215,7 +216,7 @@ def _hull(parts: list[Interval]) -> Interval:
 
 
 def _extreme(e: exp.Least | exp.Greatest, lookup: Lookup) -> Interval:
-    """LEAST and GREATEST leave NULLs out, so only what is never NULL is sure to cut."""
+    """Return the bounds of LEAST or GREATEST; a part that may be NULL does not limit them."""
     args = [e.this, *e.expressions]
     low, high = _hull([ends(a, lookup) for a in args])
     sure = [ends(a, lookup) for a in args if _never_null(a)]

@@ -1,20 +1,20 @@
-"""Intervals carried through what is selected from noised answers.
+"""Intervals propagated through a SELECT over noised answers.
 
-Every noised column x of an answer has a column x#ends beside it: where it lies, as a pair. Each
-SELECT over answers gets such columns for what it computes, as far as the rules go:
+Every noised column x of an answer has a companion column x#ends: its interval, as a pair. Each
+SELECT over answers gets such columns for its own results, where these rules apply:
 
     functions of numbers               by the rules of the table (`sparseq.language.functions`)
-    CASE, coalesce                     where public values choose, else what any branch may be
+    CASE, coalesce                     where public values choose; of noised values, coalesce only
     sum, avg, min, max, also OVER      of both ends, where rows, groups and order are public
     lag, lead, first_value …           where the order is public
 
-A pair is written once for each place where its value is used, and computed by the same arithmetic
-as everywhere (`sparseq.language.interval_arithmetic`), which DuckDB calls: so the text grows as the
-query does.
+A pair is written once for each use of its value, and computed by the arithmetic that all code
+shares (`sparseq.language.interval_arithmetic`), which DuckDB calls; so the text grows in proportion
+to the query.
 
-The intervals of an answer hold all at once, and so do those that follow. Anything else that comes
-of noised values has none: which rows HAVING leaves is noise too, and a sum over them, or a rank by
-them, has no interval about the truth.
+The intervals of an answer hold simultaneously, and so do those derived from them. Other results of
+noised values have none: HAVING selects rows by noisy values, so a sum over the selected rows, or a
+rank by noisy values, has no interval for the truth.
 """
 
 from __future__ import annotations
@@ -27,17 +27,10 @@ from sqlglot import exp
 from sparseq.base.cancellation import check
 from sparseq.language.functions import rule_of
 from sparseq.released.sql_over_noise import ENDS, FEW
+from sparseq.sql.aggregate_calls import is_aggregate
 from sparseq.sql.parse import RELEASED
-from sparseq.sql.parsed_expressions import (
-    EndOf,
-    EndsOf,
-    Pair,
-    call_of,
-    is_aggregate,
-    own,
-    parts,
-    with_this,
-)
+from sparseq.sql.parsed_expressions import EndOf, EndsOf, Pair, own, parts, with_this
+from sparseq.sql.spellings import call_of
 
 _SAME_PLACE = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue)
 _NUMBERED = (exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile)
@@ -73,7 +66,7 @@ _OF_ALL = (
     exp.Greatest,
     exp.Least,
 )
-"""Expressions that are integers where their first part is, or where all of them are."""
+"""Expressions that are integers if their first part is one, or if all parts are."""
 
 
 @dataclass(frozen=True)
@@ -81,13 +74,14 @@ class Width:
     """The facts of a value.
 
     Attributes:
-        noised: It comes of noised values.
-        ends: Where it lies; None: there is no interval.
+        noised: It depends on noised values.
+        ends: Its interval; None if there is none.
         sure: It is never NULL because of noise.
-        is_sum: It is 0, where the value without noise is NULL: a sum of no rows.
-        whole: It is an integer, but for the noise.
-        few: 1 where it comes of a value about too few people, else 0; None: all are shown.
-        integer: Of a column: SQL has integers there.
+        is_sum: It is 0 where the value without noise is NULL: a sum of no rows.
+        whole: It would be an integer without the noise.
+        few: 1 where it derives from a value about too few people, else 0; None if no value is
+            suppressed.
+        integer: For a column: its SQL type is an integer type.
     """
 
     noised: bool = False
@@ -112,10 +106,10 @@ class Shape:
 
 
 def with_ends(select: exp.Select, answers: Mapping[str, Shape]) -> tuple[exp.Select, Shape]:
-    """Return a SELECT over answers with the ends of its columns beside them.
+    """Return a SELECT over answers, with the ends of its columns added.
 
     Args:
-        select: Qualified; changed in place.
+        select: A qualified SELECT; it is changed in place.
         answers: The shapes of its tables.
     """
     shape = _Queries(dict(answers)).query(select)
@@ -123,7 +117,7 @@ def with_ends(select: exp.Select, answers: Mapping[str, Shape]) -> tuple[exp.Sel
 
 
 class _Queries:
-    """The shapes of a query and of those in it; the ends of their columns are selected too."""
+    """Finds the shapes of a query and its subqueries, and selects the ends of their columns."""
 
     def __init__(self, named: dict[str, Shape]) -> None:
         self._named = named
@@ -142,7 +136,7 @@ class _Queries:
         return Shape(columns, shape.public_rows)
 
     def _measure(self, node: exp.Expr) -> Shape:
-        """Return the shape of a query; the ends of its columns are not beside them yet."""
+        """Return the shape of a query, before the ends of its columns are added."""
         if isinstance(node, exp.Subquery):
             return self._measure(node.this)
         if isinstance(node, exp.SetOperation):
@@ -172,7 +166,7 @@ class _Queries:
 
 
 def _select_ends(node: exp.Expr, places: Sequence[int], names: Sequence[str]) -> None:
-    """Select the ends of some columns too, under the names of the first of several queries."""
+    """Add the ends of some columns to a query; all parts of a set operation use the same names."""
     if isinstance(node, exp.Subquery):
         return _select_ends(node.this, places, names)
     if isinstance(node, exp.SetOperation):
@@ -188,7 +182,7 @@ def _select_ends(node: exp.Expr, places: Sequence[int], names: Sequence[str]) ->
 
 
 def _select_few(node: exp.Expr, places: Sequence[int], names: Sequence[str]) -> None:
-    """Select of some columns which values are of too few people, as `_select_ends` does."""
+    """Add the flags "about too few people" of some columns, as `_select_ends` adds ends."""
     if isinstance(node, exp.Subquery):
         return _select_few(node.this, places, names)
     if isinstance(node, exp.SetOperation):
@@ -228,18 +222,18 @@ def _either(a: Width, b: Width) -> Width:
 
 
 def _pair(width: Width, value: exp.Expr) -> exp.Expr:
-    """Return where a value lies: at itself, where it is public."""
+    """Return the interval of a value: the value itself if it is public."""
     if width.ends is not None:
         return own(width.ends)
     return Pair(this=value.copy(), expression=value.copy())
 
 
 class _Select:
-    """The widths of one SELECT's columns."""
+    """Finds the widths of one SELECT's columns."""
 
     def __init__(self, select: exp.Select, sources: dict[str, Shape]) -> None:
         self._select, self._sources = select, sources
-        self._widths: dict[int, tuple[exp.Expr, Width]] = {}  # by `id` of what is kept beside
+        self._widths: dict[int, tuple[exp.Expr, Width]] = {}  # by `id`
         group = select.args.get("group")
         self._keys = list(group.expressions) if group is not None else []
         joins = [j.args.get("on") for j in select.args.get("joins") or []]
@@ -273,7 +267,7 @@ class _Select:
         return Shape(columns, public)
 
     def _leave_out_few(self) -> None:
-        """Let no row pass a condition by a value that is of too few people."""
+        """Extend each condition so that no value about too few people lets a row pass."""
         for clause in ("where", "having", "qualify"):
             part = self._select.args.get(clause)
             few = None if part is None else self.width(part.this).few
@@ -292,9 +286,9 @@ class _Select:
         return not self.width(e).noised
 
     def width(self, e: exp.Expr) -> Width:
-        """Return the facts of an expression over the sources, or of the group that it is a key of.
+        """Return the facts of an expression over the sources, or over a group if it is a group key.
 
-        There each row has ends of its own; it is about too few people where one row is.
+        For a group key, each row has its own ends; the key is about too few people if any row is.
         """
         if id(e) not in self._widths:
             check()
@@ -309,10 +303,11 @@ class _Select:
         return self._widths[id(e)][1]
 
     def _few(self, e: exp.Expr) -> exp.Expr | None:
-        """Return 1 where a value comes of one about too few people, else 0; None: all are shown.
+        """Return 1 where a value derives from one about too few people, else 0; None if none does.
 
-        A sum, an average, a count is about too few where all of its values are: the people of one
-        of them are some of its own. Anything else is where one is.
+        A sum, average or count is about too few people if all of its values are: the people of any
+        one value are among its own people. Any other expression is about too few people if one
+        value is.
         """
         if isinstance(e, exp.Column):
             width = self._sources.get(e.table, Shape({}, True)).columns.get(e.name, PUBLIC)
@@ -356,7 +351,7 @@ class _Select:
         return self._compute(e)
 
     def _is_integer(self, e: exp.Expr) -> bool:
-        """Tell whether SQL has integers where noise may have made fractions."""
+        """Tell whether SQL has an integer where noise may have produced a fraction."""
         if isinstance(e, exp.Column):
             return self._sources.get(e.table, Shape({}, True)).columns.get(e.name, PUBLIC).integer
         if isinstance(e, exp.Literal):
@@ -390,7 +385,7 @@ class _Select:
         if isinstance(e, exp.Cast | exp.TryCast):
             return self._cast(e)
         if isinstance(e, exp.IntDiv) and self._is_integer(e):
-            # a count has no fraction but its noise, and SQL divides whole numbers towards zero
+            # without noise a count is whole, and SQL's integer division truncates towards zero
             whole = exp.Trunc(this=exp.Div(this=e.left.copy(), expression=e.right.copy()))
             e.replace(whole)
             return replace(self.width(whole), whole=True)
@@ -408,12 +403,12 @@ class _Select:
         return Width(True, self._ends(name, of), sure, False, whole)
 
     def _ends(self, name: str, of: Sequence[exp.Expr]) -> exp.Expr:
-        """Return where a function's value lies; what is public stands for itself."""
+        """Return the interval of a function's value; a public argument is its own interval."""
         pairs = [w.ends if (w := self.width(x)).ends is not None else x.copy() for x in of]
         return EndsOf(this=exp.Literal.string(name), expressions=[own(p) for p in pairs])
 
     def _nullif(self, value: exp.Expr) -> Width:
-        """Return the width of a value that is NULL where noise may say so, a public one too."""
+        """Return the width of a value that noise may turn into NULL, even a public value."""
         width = self.width(value)
         if width.noised and width.ends is None:
             return UNKNOWN
@@ -433,7 +428,7 @@ class _Select:
         return replace(width, whole=False)
 
     def _case(self, e: exp.If | exp.Case) -> Width:
-        """Return the width of a choice that public values make."""
+        """Return the width of a CASE whose conditions are public."""
         ifs = [e] if isinstance(e, exp.If) else e.args["ifs"]
         otherwise = e.args.get("false" if isinstance(e, exp.If) else "default")
         if (isinstance(e, exp.Case) and e.this is not None) or not all(
@@ -453,10 +448,11 @@ class _Select:
         return Width(True, ends, sure, any(w.is_sum for w in widths), whole)
 
     def _coalesce(self, of: Sequence[exp.Expr]) -> Width:
-        """Return the width of the first value that is there.
+        """Return the width of coalesce: the first value that is not NULL.
 
-        Public values choose. A noised one that may be NULL without the noise may be any that
-        follows; a sum of no rows is NULL there and 0 here, so a 0 that follows changes nothing.
+        Public values decide. If a noised value may be NULL without the noise, the result may be any
+        later value. A sum of no rows is NULL without noise and 0 here, so a following 0 changes
+        nothing.
         """
         first, *rest = of
         width = self.width(first)
@@ -472,8 +468,6 @@ class _Select:
             there = exp.Not(this=exp.Is(this=exp.paren(first.copy()), expression=exp.null()))
             both = exp.Case(ifs=[exp.If(this=there, true=ends)], default=last)
         return Width(True, both, after.sure, False, width.whole and after.whole)
-
-    # -- of several rows ---------------------------------------------------------------------------
 
     def _aggregate(self, e: exp.Expr) -> Width:
         condition = e.expression.this if isinstance(e, exp.Filter) else None
@@ -497,11 +491,15 @@ class _Select:
             return PUBLIC
         if width.ends is None:
             return UNKNOWN
-        low, high = (with_this(e, with_this(call, end)) for end in _both(width.ends))
+        ends = [
+            EndOf(this=width.ends.copy(), expression=exp.Literal.string(end))
+            for end in ("low", "high")
+        ]
+        low, high = (with_this(e, with_this(call, end)) for end in ends)
         return Width(True, Pair(this=low, expression=high), whole=width.whole)
 
     def _total(self, call: exp.Expr, over: Callable[[exp.Expr], exp.Expr]) -> Width:
-        """Return the width of a count, a sum … of rows that are public."""
+        """Return the width of a count, sum or other total over public rows."""
         inside = call.this
         if isinstance(call, exp.Count) and isinstance(inside, exp.Star):
             return PUBLIC
@@ -510,26 +508,94 @@ class _Select:
             return PUBLIC
         if not isinstance(call, _TOTALS) or width.ends is None or isinstance(inside, exp.Distinct):
             return UNKNOWN
-        rows = over(exp.Count(this=inside.copy()))
-        totals = []
-        for end in _both(width.ends):
-            complete = exp.EQ(this=over(exp.Count(this=end.copy())), expression=rows.copy())
-            total = over(type(call)(this=end.copy()))
-            totals.append(exp.Case(ifs=[exp.If(this=complete, true=total)]))
+        make = _total_of_all if width.sure else _total_of_some
+        totals = [make(type(call), inside, width.ends, end, over) for end in ("low", "high")]
         whole = width.whole and not isinstance(call, exp.Avg)
         return Width(True, Pair(this=totals[0], expression=totals[1]), whole=whole)
 
 
+_Over = Callable[[exp.Expr], exp.Expr]
+
+
+def _total_of_all(
+    call: type[exp.Expr], value: exp.Expr, ends: exp.Expr, end: str, over: _Over
+) -> exp.Expr:
+    """Return an end of a total of values that are NULL for public reasons alone.
+
+    The end is NULL if the end of any value is unknown.
+    """
+    of = EndOf(this=ends.copy(), expression=exp.Literal.string(end))
+    rows = over(exp.Count(this=value.copy()))
+    complete = exp.EQ(this=over(exp.Count(this=of.copy())), expression=rows)
+    return exp.Case(ifs=[exp.If(this=complete, true=over(call(this=of)))])
+
+
+def _total_of_some(
+    call: type[exp.Expr], value: exp.Expr, ends: exp.Expr, end: str, over: _Over
+) -> exp.Expr:
+    """Return an end of a total over values that may be NULL only because of the noise.
+
+    An example is the average of an absent group: without noise it may be NULL, or lie in its
+    interval. So each such value may or may not be part of the total.
+    """
+
+    def where(condition: exp.Expr, then: exp.Expr, other: exp.Expr | None = None) -> exp.Expr:
+        return exp.Case(ifs=[exp.If(this=condition, true=then)], default=other)
+
+    of = EndOf(this=ends.copy(), expression=exp.Literal.string(end))
+    lacks = exp.Is(this=exp.paren(value.copy()), expression=exp.null())
+    there = exp.Not(this=lacks.copy())
+    unsure = exp.and_(lacks.copy(), exp.Not(this=exp.Is(this=ends.copy(), expression=exp.null())))
+    counts = [where(there.copy(), of.copy()), value, where(unsure.copy(), of.copy())]
+    counts.append(where(unsure.copy(), exp.Literal.number(1)))
+    a, b, c, d = (over(exp.Count(this=one.copy())) for one in counts)
+    complete = exp.and_(exp.EQ(this=a, expression=b), exp.EQ(this=c, expression=d))
+    outer = exp.Least if end == "low" else exp.Greatest
+    surely, perhaps = where(there.copy(), of.copy()), where(lacks.copy(), of.copy())
+    if call is exp.Sum:
+        nothing = exp.Literal.number(0)
+        total = over(
+            exp.Sum(this=where(there, of.copy(), outer(this=of.copy(), expressions=[nothing])))
+        )
+    elif call is exp.Avg:
+        extreme = exp.Min if end == "low" else exp.Max
+        mean, most = over(exp.Avg(this=surely.copy())), over(extreme(this=perhaps.copy()))
+        total = _with_others(mean, most, a, c, outer)
+    else:  # the minimum of all values is at most the minimum of the present ones
+        all_may = (call is exp.Min) == (end == "low")
+        total = over(call(this=of.copy() if all_may else surely))
+    return exp.Case(ifs=[exp.If(this=complete, true=total)])
+
+
+def _with_others(
+    mean: exp.Expr,
+    most: exp.Expr,
+    here: exp.Expr,
+    others: exp.Expr,
+    outer: type[exp.Least] | type[exp.Greatest],
+) -> exp.Expr:
+    """Return the bound of an average to which some of k other values may belong.
+
+    If s of these join n values of mean m, the mean moves by at most s (e - m)/(n + s), where e is
+    the farthest of the others. That is at most min(1, k/(n + 1)) of e - m.
+
+    Args:
+        mean, most: m and e; e is NULL where there are no others.
+        here, others: n and k.
+        outer: LEAST for the low end, GREATEST for the high end.
+    """
+    zero, one = exp.Literal.number(0), exp.Literal.number(1)
+    way = outer(this=exp.Sub(this=most, expression=mean.copy()), expressions=[zero])
+    more = exp.paren(exp.Add(this=here.copy(), expression=one.copy()))
+    share = exp.Least(this=one, expressions=[exp.Div(this=others.copy(), expression=more)])
+    return exp.Add(this=mean, expression=exp.Mul(this=exp.paren(way), expression=share))
+
+
 def _most(few: Sequence[exp.Expr]) -> exp.Expr | None:
-    """Return 1 where one of several is."""
+    """Return 1 if any flag is 1; None if there are no flags."""
     if len(few) < 2:
         return few[0] if few else None
     return exp.Greatest(this=own(few[0]), expressions=[own(f) for f in few[1:]])
-
-
-def _both(ends: exp.Expr) -> list[exp.Expr]:
-    """Return the low end and the high end of a pair."""
-    return [EndOf(this=ends.copy(), expression=exp.Literal.string(x)) for x in ("low", "high")]
 
 
 def _is_zero(e: exp.Expr) -> bool:

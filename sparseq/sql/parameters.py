@@ -1,8 +1,8 @@
 """Queries with parameters: `:day`, `$day` or `?` in the text of a query stands for a value.
 
-A parameter is a token of the SQL, never a piece of its text: `:day` in a string or in a comment is
-left alone, and a value enters as one literal of its own type, quoted where it is text. So no value
-can become SQL. What comes out is an ordinary query, which goes through the checks of every query.
+A parameter is a token of the SQL, never part of another token: `:day` in a string or in a comment
+is ignored, and a value becomes one literal of its own type, quoted if it is text. So a value cannot
+become SQL. The result is an ordinary query, to which all checks of queries apply.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ from sqlglot.tokenizer_core import TokenType
 from sparseq.base.errors import NotSql, ParameterError, did_you_mean
 from sparseq.sql.parse import Dialect
 
-_HUGE = 10**38  # what DuckDB has no whole number for
+_DIGITS = 38
+_HUGE = 10**_DIGITS  # DuckDB has no integer of this size
 _OFFSET = r"(Z|[+-]\d\d(:?\d\d)?)?"
 Value = bool | int | float | str | dt.date | dt.datetime | Decimal | None
 
 
 @dataclass(frozen=True)
 class QueryText:
-    """A query with parameters: its text, cut where they are.
+    """A query with parameters: its text, split at the parameters.
 
     Attributes:
         pieces: Text between the parameters.
-        names: The parameters, one between any two pieces; `?` are called 1, 2, ….
+        names: The parameters, one between any two pieces; the names of `?` are 1, 2, ….
     """
 
     pieces: tuple[str, ...]
@@ -47,7 +48,7 @@ class QueryText:
         """Find the parameters in SQL text.
 
         Raises:
-            NotSql: It is not SQL.
+            NotSql: The text is not SQL.
 
         >>> QueryText.of("SELECT ':no' WHERE date >= :day -- :no").names
         ('day',)
@@ -72,7 +73,7 @@ class QueryText:
         return cls((*pieces, sql[start:]), tuple(names))
 
     def with_values(self, values: Mapping[str, Value]) -> str:
-        """Return the query with a literal in the place of every parameter.
+        """Return the query with each parameter replaced by a literal.
 
         Raises:
             ParameterError: A parameter has no value.
@@ -98,10 +99,10 @@ def _is_name(mark: TokenType, name: str) -> bool:
 
 
 def bound(sql: str, params: Sequence[Value] | Mapping[str, Value]) -> str:
-    """Return SQL with the values of its parameters, by place (`?`, `$1`) or by name (`$day`).
+    """Return SQL with the values of its parameters, by position (`?`, `$1`) or by name (`$day`).
 
     Raises:
-        ParameterError: A parameter has no value, or a value no parameter, or is of no known type.
+        ParameterError: A parameter has no value, or a value has no parameter or an unknown type.
 
     >>> bound("SELECT ?, $1, '?'", ["it's"]) == "SELECT 'it''s', 'it''s', '?'"
     True
@@ -123,9 +124,9 @@ def bound(sql: str, params: Sequence[Value] | Mapping[str, Value]) -> str:
 
 
 def literal(value: Value | np.generic) -> str:
-    """Return a value as an SQL literal of its type; a moment with a zone as one in UTC.
+    """Return a value as an SQL literal of its type; a moment with a zone is converted to UTC.
 
-    Values of NumPy, pandas and pyarrow are what they are in Python.
+    Values of NumPy, pandas and pyarrow are treated as their Python equivalents.
 
     >>> literal("a'b"), literal(-2), literal(True), literal(dt.datetime(2024, 1, 1, 6))
     ("'a''b'", '(-2)', 'TRUE', "TIMESTAMP '2024-01-01 06:00:00'")
@@ -161,11 +162,26 @@ def literal(value: Value | np.generic) -> str:
             )
     elif not math.isfinite(value):
         raise ParameterError(f"a parameter is {value}", "give a finite number")
-    return f"{value}" if value >= 0 else f"({value})"
+    text = _written_out(value) if isinstance(value, Decimal) else f"{value}"
+    return text if value >= 0 else f"({text})"
+
+
+def _written_out(value: Decimal) -> str:
+    """Return a decimal without an exponent, with which it would be a DOUBLE.
+
+    >>> _written_out(Decimal("1E+20")), _written_out(Decimal("-2.50"))
+    ('100000000000000000000', '-2.50')
+    """
+    exponent = value.as_tuple().exponent
+    if not isinstance(exponent, int) or not exponent >= -_DIGITS or value.adjusted() >= _DIGITS:
+        raise ParameterError(
+            f"a parameter is a decimal of more than {_DIGITS} digits", "give fewer, or a float"
+        )
+    return f"{value:f}"
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of another library as Python's own; raises where microseconds don't do."""
+    """Return another library's value as a Python value; raise if microseconds cannot hold it."""
     if isinstance(value, pa.Scalar):
         value = value.as_py()
     if isinstance(value, pa.Array | pa.ChunkedArray | np.ndarray):
@@ -186,9 +202,9 @@ def _plain(value: Any) -> Any:
 
 
 def value_of(text: str) -> Value:
-    """Return what a person means by text: a number, a date, a truth, else the text itself.
+    """Return the value that a text denotes: a number, a date, a truth value, else the text.
 
-    Text in single quotes is text, whatever it looks like.
+    Text in single quotes is always text.
 
     >>> value_of("2024-03-31T02:00+02:00").isoformat()
     '2024-03-31T02:00:00+02:00'
@@ -202,7 +218,8 @@ def value_of(text: str) -> Value:
     if re.fullmatch(r"-?\d{1,18}", text):
         return int(text)
     if re.fullmatch(r"-?\d{1,18}\.\d{1,18}", text):
-        return float(text)
+        number = float(text)
+        return number if Decimal(repr(number)) == Decimal(text) else Decimal(text)
     try:
         if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
             return dt.date.fromisoformat(text)
@@ -218,10 +235,10 @@ def given(pairs: Sequence[str], taken: Collection[str] = ()) -> dict[str, Value]
 
     Args:
         pairs: The texts.
-        taken: Names that have values of their own.
+        taken: Names that already have values.
 
     Raises:
-        ParameterError: A text is not of this form, or a name is taken or given twice.
+        ParameterError: A text is not of this form, or a name is in `taken` or repeated.
     """
     values: dict[str, Value] = {}
     for pair in pairs:

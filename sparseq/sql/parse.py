@@ -1,7 +1,7 @@
-"""SQL text becomes a checked syntax tree: one SELECT, known words only.
+"""Parsing of SQL text to a checked syntax tree: one SELECT of allowed words only.
 
-Nothing is run that is not on the lists in `sparseq.sql.normalize`. What DuckDB itself would let
-a query do (files, network, settings, other tables) is switched off as well, see
+Nothing runs that is not on the lists in `sparseq.sql.allowed_words`. Features of DuckDB that would
+give a query access to files, the network, settings or other tables are also disabled, see
 `sparseq.store.store`.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations
@@ -23,13 +24,16 @@ from sqlglot.optimizer.scope import Scope, build_scope
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sparseq.base.errors import NotSql, ParameterError, QueryRefused, did_you_mean
-from sparseq.sql.catalog import Catalog, Table
-from sparseq.sql.normalize import check_allowed, check_written, rewritten
-from sparseq.sql.parsed_expressions import BINNED
-from sparseq.sql.plan import KNOWN_OPTIONS, LIMITS, Options, all_limits
+from sparseq.question.catalog import Catalog, Table
+from sparseq.question.limits import LIMITS, all_limits
+from sparseq.question.plan import KNOWN_OPTIONS, Options
+from sparseq.sql.aggregate_calls import BINNED
+from sparseq.sql.allowed_words import check_allowed, check_depth, check_written
+from sparseq.sql.normalize import rewritten
+from sparseq.sql.time_lengths import ONE_UNIT
 
 MAX_SAID = 80
-_SPELLED = "spelled"  # of a name of the SELECT list, how it was written
+_SPELLED = "spelled"  # how a name in the SELECT list was written
 _MOST_TOKENS = 4  # a name, a value or an operation
 _MARK = ["SELECT", "WITH", "DIFFERENTIAL_PRIVACY"]
 _BIGQUERY_OPTIONS = {
@@ -47,10 +51,10 @@ def _call(name: str, args: list[exp.Expr]) -> exp.Anonymous:
 
 
 class Dialect(DuckDB):
-    """DuckDB's SQL, but the aggregates over bins keep all their arguments."""
+    """DuckDB's SQL, except that binned aggregates keep all their arguments."""
 
     class Parser(DuckDB.Parser):  # type: ignore[misc, valid-type]
-        """See the dialect."""
+        """The parser of this dialect."""
 
         FUNCTIONS = DuckDB.Parser.FUNCTIONS | {
             name.upper(): partial(_call, name) for name in BINNED
@@ -61,21 +65,35 @@ class Dialect(DuckDB):
             if name.lower() not in BINNED
         }
 
+        def _parse_interval_span(
+            self, this: exp.Expr, parse_function_unit: bool = True
+        ) -> exp.Interval:
+            """Keep the whole text of an interval; sqlglot parses only its first number and unit."""
+            text = this.name if isinstance(this, exp.Literal) and this.is_string else ""
+            read: exp.Interval = super()._parse_interval_span(
+                this, parse_function_unit=parse_function_unit
+            )
+            one = len(exp.INTERVAL_STRING_RE.findall(text)) == 1
+            if one and not ONE_UNIT.fullmatch(text):
+                read.set("this", exp.Literal.string(text))
+                read.set("unit", None)
+            return read
+
 
 def parse(
     text: str, catalog: Catalog, most: Mapping[str, int] | None = None
 ) -> tuple[exp.Select, Options]:
-    """Return the qualified tree of one SELECT, and the options written in it.
+    """Return the qualified tree of one SELECT, and the options in its text.
 
-    Every column in it names its table, stars are spelled out, and all names are known.
+    Every column names its table, stars are expanded, and all names are known.
 
     Args:
         text: The query.
-        catalog: What is public about the tables.
-        most: Every limit, by name; else the defaults.
+        catalog: The public facts of the tables.
+        most: All limits, by name; the defaults if omitted.
 
     Raises:
-        QueryRefused: Not one SELECT, or something in it is unknown or not allowed.
+        QueryRefused: The text is not one SELECT, or a part of it is unknown or not allowed.
     """
     most = all_limits() if most is None else most
     LIMITS["text"].check(len(text), most)
@@ -85,6 +103,7 @@ def parse(
         stripped, options = split_options(text)
         _check_tokens(stripped, most)
         written = _one_select(stripped)
+        check_depth(written, most)
         check_written(written)
         tree = rewritten(written, catalog)
         assert isinstance(tree, exp.Select)
@@ -95,8 +114,9 @@ def parse(
         if linked:
             _prefer_own(tree, catalog)
         tree = _qualify(tree, catalog)
-        if linked:
+        if linked or catalog.owned:
             _join_people(tree, catalog)
+            _group_people(tree, catalog)
         columns = sum(len(select.expressions) for select in tree.find_all(exp.Select))
         LIMITS["columns"].check(columns, most)
         names = frozenset(column.name for column in tree.find_all(exp.Column))
@@ -108,17 +128,17 @@ def parse(
 
 
 SEEN = "columns that the query names"
-"""A fact that every window knows of the whole query, so that all break ties by the same."""
+"""The columns that the query names; all windows know them, and so break ties equally."""
 
 
 def _check_tokens(text: str, most: Mapping[str, int]) -> None:
-    """Count before anything is nested: how deep a parser can go depends on who called it."""
+    """Check the number of tokens before parsing: recursion limits depend on the caller."""
     longest = _MOST_TOKENS * most["nodes"]
     if text.upper().count("SELECT") <= most["selects"] and len(text) <= longest:
         return
     try:
         tokens = sqlglot.tokenize(text, dialect=Dialect)
-    except SqlglotError:  # the parser will tell
+    except SqlglotError:  # the parser reports it
         return
     LIMITS["selects"].check(sum(t.token_type == TokenType.SELECT for t in tokens), most)
     if len(tokens) > longest:
@@ -128,7 +148,7 @@ def _check_tokens(text: str, most: Mapping[str, int]) -> None:
 def _one_select(text: str) -> exp.Expr:
     try:
         statements = [s for s in sqlglot.parse(text, dialect=Dialect) if s is not None]
-    except (KeyError, IndexError):  # sqlglot counts no arguments of some functions
+    except (KeyError, IndexError):  # sqlglot does not check the number of arguments everywhere
         raise NotSql(
             "this is not SQL that sparseq reads: a function has too few arguments"
         ) from None
@@ -156,7 +176,7 @@ def _one_select(text: str) -> exp.Expr:
 
 
 def _first_word(text: str) -> str:
-    """Return what a query begins with, comments left out."""
+    """Return the first word of a query, after any comments."""
     try:
         tokens = sqlglot.tokenize(text, dialect=Dialect)
     except SqlglotError:
@@ -202,14 +222,14 @@ _AFTER_FULL = "by a column of a FULL JOIN"
 
 
 def _after_full(select: exp.Expr) -> list[exp.Join]:
-    """Return the joins of a SELECT by names, if the first is a FULL JOIN by names."""
+    """Return the joins of a SELECT that use USING, if the first such join is a FULL JOIN."""
     named = [j for j in select.args.get("joins") or [] if j.args.get("using") or j.method]
     whole = bool(named) and named[0] is select.args["joins"][0] and named[0].side == "FULL"
     return named[1:] if whole else []
 
 
 def _use_either_side(tree: exp.Select) -> None:
-    """Join by what either side of a FULL JOIN has, where sqlglot takes the first side's."""
+    """Join by the key of either side of a FULL JOIN; sqlglot takes the first side's key."""
     for join in [j for j in tree.find_all(exp.Join) if _AFTER_FULL in j.meta]:
         first = join.parent.args["joins"][0] if join.parent is not None else join
         pairs = {c.this.sql(): c.expression for c in _parts(first) if isinstance(c, exp.EQ)}
@@ -219,11 +239,11 @@ def _use_either_side(tree: exp.Select) -> None:
                 part.set("this", exp.func("coalesce", part.this.copy(), other.copy()))
 
 
-# -- rows that agree in a key are rows of one person -----------------------------------------------
+# -- rows that share a key belong to one person ----------------------------------------------------
 
 
 def _prefer_own(tree: exp.Select, catalog: Catalog) -> None:
-    """Name the table of a column that another table of the FROM has by its link alone."""
+    """Qualify a column with its own table, where another table has it only through its link."""
     linked = {t.name.lower(): t for t in catalog.private if t.link is not None}
     users = {t.user.lower() for t in linked.values()}
     ctes = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
@@ -246,10 +266,11 @@ def _prefer_own(tree: exp.Select, catalog: Catalog) -> None:
 
 
 def _join_people(tree: exp.Select, catalog: Catalog) -> None:
-    """Say of tables that are joined on a key by which people are found that the person is the same.
+    """Add the condition "same person" to tables that are joined on a key which identifies people.
 
-    Such a key is one person's (`sparseq.load._duckdb.linked_rows`), so no row is lost, but those of
-    somebody who came later with a key of another.
+    Each value of a link's key belongs to one person (`sparseq.load._duckdb.linked_rows`), so the
+    condition removes no rows, except those of a person who arrived later with another person's key.
+    A column of one name, declared to belong to one person in both tables (`@own`), is such a key.
     """
     ctes = {cte.alias for cte in tree.find_all(exp.CTE)}
     stored = {t.name.lower(): t for t in catalog.private if t.name.lower() not in ctes}
@@ -264,8 +285,35 @@ def _join_people(tree: exp.Select, catalog: Catalog) -> None:
                 holder.set(name, exp.and_(*_parts(holder), same, copy=False))
 
 
+def _group_people(tree: exp.Select, catalog: Catalog) -> None:
+    """Add the user to the groups of subqueries by what is one person's, such as a session.
+
+    Unless the WHERE looks at it: its values may then be listed, and the groups public.
+    """
+    ctes = {cte.alias for cte in tree.find_all(exp.CTE)}
+    stored = {t.name.lower(): t for t in catalog.private if t.name.lower() not in ctes}
+    for select in list(tree.find_all(exp.Select)):
+        group, where = select.args.get("group"), select.args.get("where")
+        if group is None or select is tree or group.args.get("rollup") or group.args.get("cube"):
+            continue
+        known = _aliases_inside(select, stored)
+        columns = [k for k in group.expressions if isinstance(k, exp.Column) and k.table in known]
+        users = {(k.table, known[k.table].user.lower()) for k in columns}
+        if any((k.table, k.name) in users for k in columns):
+            continue
+        seen = set() if where is None else {(c.table, c.name) for c in where.find_all(exp.Column)}
+        own = [
+            k
+            for k in columns
+            if (k.table, k.name) not in seen and (k.name,) in _owned(known[k.table])
+        ]
+        if own:
+            (user,) = _users((own[0].table,), known)
+            group.append("expressions", user)
+
+
 def _correlate(select: exp.Select, stored: Mapping[str, Table], catalog: Catalog) -> None:
-    """Write `key IN (SELECT key …)` so that it holds keys and people against each other."""
+    """Rewrite `key IN (SELECT key …)` so that it compares both the keys and the people."""
     around = select.parent.parent if isinstance(select.parent, exp.Subquery) else select.parent
     if not isinstance(around, exp.In) or len(select.expressions) != 1:
         return
@@ -279,7 +327,7 @@ def _correlate(select: exp.Select, stored: Mapping[str, Table], catalog: Catalog
     if group is None:
         select.where(exp.EQ(this=mine, expression=theirs), copy=False)
     elif isinstance(around.find_ancestor(exp.Where, exp.Not, exp.Or, exp.Select), exp.Where):
-        inside = select.copy()  # EXISTS is IN where a condition that is not known lets nothing pass
+        inside = select.copy()  # EXISTS equals IN where NULL filters the row
         inside.set(
             "expressions", [exp.alias_(own.copy(), "key"), exp.alias_(mine.copy(), "person")]
         )
@@ -292,30 +340,44 @@ def _correlate(select: exp.Select, stored: Mapping[str, Table], catalog: Catalog
 
 
 def _aliases(select: exp.Select, stored: Mapping[str, Table]) -> dict[str, Table]:
-    """Return the stored tables about people that a SELECT can name, those around it among them."""
+    """Return the private tables that a SELECT can name, also those of SELECTs around it."""
     found: dict[str, Table] = {}
     at: exp.Expr | None = select
     while at is not None:
-        items = [j.this for j in at.args.get("joins") or []]
-        start = at.args.get("from_") or at.args.get("from")
-        for item in [*items, start.this] if start is not None else items:
-            if isinstance(item, exp.Table) and item.name in stored:
-                found.setdefault(item.alias_or_name, stored[item.name])
+        outer = _aliases_inside(at, stored)
+        found |= {alias: table for alias, table in outer.items() if alias not in found}
         at = at.parent_select
     return found
 
 
-def _users(pair: tuple[str, str], known: Mapping[str, Table]) -> list[exp.Column]:
+def _aliases_inside(select: exp.Expr, stored: Mapping[str, Table]) -> dict[str, Table]:
+    items = [j.this for j in select.args.get("joins") or []]
+    start = select.args.get("from_") or select.args.get("from")
+    return {
+        item.alias_or_name: stored[item.name]
+        for item in ([*items, start.this] if start is not None else items)
+        if isinstance(item, exp.Table) and item.name in stored
+    }
+
+
+def _owned(table: Table) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Return the columns of which no value is of two people, each as a key of one column."""
+    if table.window is not None:  # an account is of one window, and a value may be of several
+        return {}
+    return {(c.name.lower(),): (c.name,) for c in table.columns if c.owned}
+
+
+def _users(pair: Sequence[str], known: Mapping[str, Table]) -> list[exp.Column]:
     return [exp.column(known[alias].user.lower(), alias, quoted=True) for alias in pair]
 
 
 def _conditions(select: exp.Select) -> Iterator[tuple[exp.Expr, list[exp.Expr]]]:
-    """Yield WHERE and each ON, with what holds where it does: its parts, and those of others."""
+    """Yield the WHERE and each ON, with all conditions that hold where it does."""
     where = select.args.get("where")
     joins = [j for j in select.args.get("joins") or [] if j.args.get("on") is not None]
     inner = [*([where] if where else []), *(j for j in joins if (j.side or "") == "")]
     everywhere = [part for holder in inner for part in _parts(holder)]
-    if inner:  # WHERE, or the last ON, which knows all tables
+    if inner:  # WHERE, or the last ON, which sees all tables
         yield inner[0 if where else -1], everywhere
     for join in joins:
         if join not in inner:
@@ -330,7 +392,7 @@ def _parts(holder: exp.Expr) -> list[exp.Expr]:
 def _same_people(
     conditions: Sequence[exp.Expr], known: Mapping[str, Table], catalog: Catalog
 ) -> list[tuple[str, str]]:
-    """Return the pairs of tables, by alias, that conditions hold to one key of one person."""
+    """Return the pairs of tables, by alias, for which conditions require one key of one person."""
     equal = set[frozenset[tuple[str, str]]]()
     for part in conditions:
         sides = [part.left, part.right] if isinstance(part, exp.EQ) else []
@@ -339,7 +401,7 @@ def _same_people(
             equal.add(frozenset((column.table, column.name) for column in columns))
     found = []
     for one, other in combinations(known, 2):
-        mine, theirs = catalog.indexed(known[one]), catalog.indexed(known[other])
+        mine, theirs = (catalog.indexed(known[x]) | _owned(known[x]) for x in (one, other))
         for key in mine.keys() & theirs.keys():
             pairs = zip(mine[key], theirs[key], strict=True)
             if all(frozenset(((one, a.lower()), (other, b.lower()))) in equal for a, b in pairs):
@@ -347,20 +409,20 @@ def _same_people(
     return found
 
 
-def spell_columns(tree: exp.Select, catalog: Catalog) -> dict[str, str]:
-    """Return the columns of a parsed SELECT as they were written, by their names in the tree.
+def spell_columns(tree: exp.Select, catalog: Catalog) -> list[str]:
+    """Return the columns of a parsed SELECT as they were written.
 
-    A column without an alias is called as where it comes from: so does DuckDB.
+    A column without an alias is named after its source column, as in DuckDB.
 
     Example:
-        >>> from sparseq.sql.catalog import Column, Table
+        >>> from sparseq.question.catalog import Column, Table
         >>> shop = Catalog((Table("t", (Column("who", "BIGINT"),), "who"),))
         >>> tree, _ = parse('SELECT WHO, count(*) AS "Orders" FROM t GROUP BY 1', shop)
         >>> spell_columns(tree, shop)
-        {'who': 'who', 'orders': 'Orders'}
+        ['who', 'Orders']
     """
     scope, listed = build_scope(tree), tree.meta[_SPELLED]
-    return {e.alias_or_name: _spell(e, scope, listed, catalog) for e in tree.expressions}
+    return [_spell(e, scope, listed, catalog) for e in tree.expressions]
 
 
 def _spell(e: exp.Expr, scope: Scope | None, listed: Mapping[str, str], catalog: Catalog) -> str:
@@ -413,7 +475,7 @@ def _check_tables(tree: exp.Select, catalog: Catalog) -> None:
 
 
 def _check_growth(tree: exp.Select, most: Mapping[str, int]) -> None:
-    """Refuse what is large, once the names for expressions in it are written out."""
+    """Refuse a query that becomes too large when aliases are expanded."""
     total = sum(1 for _ in tree.walk())
     for select in tree.find_all(exp.Select):
         sizes: dict[str, int] = {}
@@ -436,7 +498,7 @@ _NAMED_IN = ("where", "group", "having", "qualify", "order")
 
 
 def _written_out(e: exp.Expr, sizes: Mapping[str, int]) -> int:
-    """Return how many nodes an expression has with names written out, by how many each has."""
+    """Return the number of nodes of an expression after expansion, from the sizes of its names."""
     named = (isinstance(node, exp.Column) and not node.table and node for node in e.walk())
     return sum(sizes.get(node.name.lower(), 1) if node else 1 for node in named)
 
@@ -445,10 +507,10 @@ COLUMN_EXAMPLE = 'for example "SELECT page FROM visits"'
 
 
 def columns_asked_for(text: str) -> tuple[str, tuple[str, ...]]:
-    """Return the table and the columns that a SELECT is about, in which keys are looked for.
+    """Return the table and the columns of a SELECT, in which keys are to be found.
 
     Raises:
-        QueryRefused: It is about more than all rows of some columns.
+        QueryRefused: It does more than select all rows of some columns.
 
     Example:
         >>> columns_asked_for("SELECT page, day, count(*) FROM visits GROUP BY page, day")
@@ -475,7 +537,7 @@ def columns_asked_for(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def split_options(text: str) -> tuple[str, Options]:
-    """Cut `WITH DIFFERENTIAL_PRIVACY OPTIONS(…)` out of the text, and read it."""
+    """Remove `WITH DIFFERENTIAL_PRIVACY OPTIONS(…)` from the text, and parse it."""
     if "DIFFERENTIAL_PRIVACY" not in text.upper():
         return text, Options()
     try:
@@ -529,7 +591,7 @@ def _read_options(tokens: list[Token], text: str) -> Options:
 
 
 def _message(error: Exception) -> str:
-    """Return what a parser says in a line, and the place: where, and beside which word."""
+    """Return a parser's message in one line, with the position and the nearby word."""
     if isinstance(error, ParseError) and error.errors and error.errors[0].get("line"):
         first = error.errors[0]
         word, told = first["highlight"] or "", str(first["description"]).partition(" but got <")[0]
@@ -540,7 +602,7 @@ def _message(error: Exception) -> str:
 
 
 def identifier(name: str) -> str:
-    """Return a name as SQL has it, in quotes where it could be read as something else.
+    """Return a name as an SQL identifier, quoted if it could be parsed as something else.
 
     >>> identifier("ward"), identifier("Ward 1"), identifier("order")
     ('ward', '"Ward 1"', '"order"')
@@ -549,14 +611,23 @@ def identifier(name: str) -> str:
 
 
 def said(e: exp.Expr) -> str:
-    """Return an expression as a person would have written it, cut short where it is long."""
+    """Return an expression in readable SQL, shortened if it is long.
+
+    A column names its table only if the expression has columns of this name of two tables. A
+    placeholder for the number of another question is "?".
+    """
+    named = {(column.name, column.table) for column in e.find_all(exp.Column)}
+    several = Counter(name for name, _ in named)
 
     def plain(node: exp.Expr) -> exp.Expr:
+        if STANDS_IN in node.meta:
+            return exp.Placeholder()
         if isinstance(node, exp.Identifier):
             return exp.to_identifier(node.name)
         if isinstance(node, exp.Column):
-            written = node.meta.get("written")  # a subquery's column: what it is of
-            name = exp.column(exp.to_identifier(node.name))
+            written = node.meta.get("written")  # a subquery's column: its expression
+            table = node.table if several[node.name] > 1 and node.table.isidentifier() else None
+            name = exp.column(exp.to_identifier(node.name), table)
             return name if written is None else written.transform(plain)
         if isinstance(node, exp.Alias) and node.this.name == node.alias:
             return plain(node.this)
@@ -569,10 +640,10 @@ def said(e: exp.Expr) -> str:
 
 
 def written(tree: exp.Select) -> str:
-    """Return a tree as a query that says the same, much as a person would have written it.
+    """Return a tree as an equivalent query, close to what a person would write.
 
     Example:
-        >>> from sparseq.sql.catalog import Column, Table
+        >>> from sparseq.question.catalog import Column, Table
         >>> shop = Catalog((Table("t", (Column("who", "BIGINT"), Column("x", "DOUBLE")), "who"),))
         >>> written(parse("select avg(X) from T where x > 0", shop)[0])
         'SELECT AVG(x) FROM t WHERE x > 0'
@@ -596,5 +667,4 @@ def written(tree: exp.Select) -> str:
 
 
 RELEASED, STANDS_IN = "released", "stands in"
-"""Facts of constants that nobody wrote: a noised number that was released, and what stands in for
-one that is not known yet."""
+"""Marks of constants inserted into a query: a released noised number, and a placeholder for one."""

@@ -1,8 +1,8 @@
-"""Questions about public things while a query is lowered: types, and values.
+"""The public database used by lowering: it finds types and public values.
 
-A database in memory with the store's empty private tables and its whole public ones. Whatever it
-says, it says without a look at a row about a person, so its errors may be shown. The databases of
-all stores of a process are in one DuckDB, each under a name of its own.
+An in-memory database with the store's private tables, empty, and its public tables, complete. Its
+results use no private row, so its errors may be shown. The databases of all stores of a process
+share one DuckDB instance, each under its own name.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from sparseq.base._duckdb.connection import fetch_at_most, scratch
 from sparseq.base.cancellation import Cancellation, check
 from sparseq.base.errors import QueryRefused
-from sparseq.engine._duckdb.connection import fetch_at_most, scratch
 from sparseq.language import types as T
-from sparseq.language.value_sets import DAY, UNITS, ZONES_SINCE
+from sparseq.language.calendar import DAY, UNITS, ZONES_SINCE
+from sparseq.question.catalog import Catalog, KnownBounds
+from sparseq.question.limits import LIMITS, all_limits
+from sparseq.question.plan import Cap
 from sparseq.released.sql_over_noise import ends_function
-from sparseq.sql.catalog import Catalog, KnownBounds
 from sparseq.sql.parsed_expressions import ENDS_FUNCTION
-from sparseq.sql.plan import LIMITS, Cap, all_limits
 
 _names = itertools.count(1)
 _CONSTANT = re.compile(
@@ -41,31 +42,32 @@ _CONSTANT = re.compile(
 _REMEMBERED, _FEW = 4096, 64  # results, and rows of each
 _AT_ONCE = 1000  # rows
 _CAP = "CREATE TEMP TABLE {} (_user INTEGER NOT NULL)"
-_MOST_CAPS = 1024  # of lowered queries, many times as many as one query can have
+_MOST_CAPS = 1024  # of lowered queries, far more than one query can have
 PATIENCE = 5.0
-"""Seconds that a look at public tables may take."""
+"""Time limit for a query of public tables, in seconds."""
 PATIENCE_AFTER = 2.0
-"""Seconds that SQL over an answer may take; then its questions are shown as they are."""
+"""Time limit for SQL over an answer, in seconds; after it, the questions' own answers are shown."""
 
 
 class PublicFacts:
-    """A twin of the store without its private rows.
+    """A copy of the store without its private rows.
 
     Args:
-        catalog: Of the store.
-        schema: SQL that makes its schemas and tables, empty.
-        rows: Of its public tables, by name.
-        most: The limits that were set (see `sparseq.sql.plan`).
-        weighted: People are weighted in answers; else they are in or out.
-        least_people: That a value is about which is shown, as counted with noise; 0: any number.
-        found_bounds: Of columns without declared ones.
+        catalog: The store's catalog.
+        schema: SQL that creates the store's schemas and tables, empty.
+        rows: The rows of its public tables, by name.
+        most: The limits that were set (see `sparseq.question.plan`).
+        weighted: People have weights in answers; otherwise a person is included or excluded.
+        least_people: The least number of people, by a noised count, of a shown value; 0: no limit.
+        found_bounds: Found bounds of values without declared ones.
+        finds_keys: The store has a budget for finding keys.
 
     Attributes:
-        assumes_bounds: Columns whose bounds would be found are taken to have some.
-        subqueries: How many subqueries of queries it has answered.
-        patience: Seconds that one look may take.
-        limits: All of them, by name.
-        most_work: Row combinations that a person may have in a join.
+        assumes_bounds: Assume bounds for columns whose bounds a charged release would find.
+        subqueries: The number of subqueries of queries that it has answered.
+        patience: The time limit of one query, in seconds.
+        limits: All limits, by name.
+        most_work: The most row combinations that a person may have in a join.
     """
 
     def __init__(
@@ -77,8 +79,10 @@ class PublicFacts:
         weighted: bool = False,
         least_people: int = 0,
         found_bounds: KnownBounds | None = None,
+        finds_keys: bool = False,
     ) -> None:
         self.catalog, self.weighted, self.least_people = catalog, weighted, least_people
+        self.finds_keys = finds_keys
         self.found_bounds = found_bounds or KnownBounds({})
         self.assumes_bounds = False
         self.limits = all_limits(most)
@@ -86,7 +90,7 @@ class PublicFacts:
         self._schema, self._rows = schema, dict(rows)
         self._lock = threading.Lock()
         self._values: dict[str, list[tuple[Any, ...]]] = {}
-        self._types: dict[str, list[str]] = {}  # by SQL without the constants that don't matter
+        self._types: dict[str, list[str]] = {}  # by SQL, with irrelevant constants removed
         self._most_rows: dict[tuple[str, tuple[str, ...]], int] = {}
         self._caps: OrderedDict[str, None] = OrderedDict()
         self.subqueries = 0
@@ -106,10 +110,10 @@ class PublicFacts:
             self._con.execute(_CAP.format(_quote(cap)))
 
     def types(self, sql: str) -> list[str]:
-        """Return the types of a SELECT's columns, having run it on no private rows.
+        """Return the types of a SELECT's columns, found by a run without private rows.
 
         Raises:
-            QueryRefused: DuckDB finds a mistake in it.
+            QueryRefused: DuckDB reports an error in it.
         """
         shape = _without_constants(sql)
         if shape not in self._types:
@@ -123,7 +127,7 @@ class PublicFacts:
         return dict(self._run(sql)[0])
 
     def ends(self, table: str, column: str) -> tuple[float, float] | None:
-        """Return the least and the greatest finite number of a public table's column."""
+        """Return the least and the greatest finite number in a public table's column."""
         field = f"TRY_CAST({_quote(column)} AS DOUBLE)"
         sql = f"SELECT min({field}), max({field}) FROM public.{_quote(table)}"
         ((low, high),) = self.values(f"{sql} WHERE isfinite({field})")
@@ -133,7 +137,7 @@ class PublicFacts:
         """Return the rows of a SELECT over public tables and constants.
 
         Raises:
-            QueryRefused: DuckDB finds a mistake in it.
+            QueryRefused: DuckDB reports an error in it.
         """
         if sql not in self._values:
             rows = self._run(sql)[1]
@@ -148,17 +152,18 @@ class PublicFacts:
         """Return the value of an expression without columns.
 
         Raises:
-            QueryRefused: It has none: a date that doesn't exist, a number out of range.
+            QueryRefused: It has no value: a date that does not exist, a number out of range.
         """
         ((value,),) = self.values(f"SELECT {sql}")
         return value
 
     def unit_of_zone(self, name: str) -> str:
-        """Return the unit at whose ends alone clocks of a zone are changed, from 1973 on.
+        """Return the unit of time such that a zone's clocks change only at its ends, from 1973 on.
 
-        Hours or quarters of them, if its clocks differ from UTC by whole ones each midnight, and by
-        as much at the first and the last moment of each on days after which they differ otherwise;
-        else minutes. After 2100 the years are as those before.
+        The unit is hours, or quarters of an hour, if the clocks differ from UTC by a whole number
+        of these at each midnight, and also, on days with a change, by the same whole number at the
+        first and the last moment of each unit; otherwise minutes. Years after 2100 are assumed to
+        be like those before.
         """
         zone = "'" + name.replace("'", "''") + "'"
         off = f"(epoch_us(timezone({zone}, make_timestamptz({{0}}))) - {{0}})"
@@ -183,7 +188,7 @@ class PublicFacts:
         """Return the rows of a SELECT over public tables.
 
         Raises:
-            QueryRefused: DuckDB finds a mistake in it, or it takes too long.
+            QueryRefused: DuckDB reports an error in it, or it takes too long.
             TooLarge: It has too many rows.
         """
         with self._lock:
@@ -194,14 +199,14 @@ class PublicFacts:
                 raise _refusal(error) from None
 
     def answer(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
-        """Return the rows of a SELECT over public tables and some released ones.
+        """Return the rows of a SELECT over public tables and released ones.
 
         Args:
             sql: Typed and total.
-            tables: By the names that `sql` has for them.
+            tables: The released tables, by their names in `sql`.
 
         Raises:
-            duckdb.Error: It takes too long, or too much memory.
+            duckdb.Error: It exceeds the limit of time or memory.
             TooLarge: It has too many rows.
         """
         with self._lock:
@@ -215,11 +220,11 @@ class PublicFacts:
                     self._con.unregister(name)
 
     def most_rows(self, rows: str, keys: Sequence[str]) -> int:
-        """Return the most rows of a public source that agree in `keys`, and have them all.
+        """Return the most rows of a public source that agree in all of `keys`, without NULL keys.
 
         Args:
             rows: SQL of the source, with its alias.
-            keys: SQL of expressions over it; none: all rows agree.
+            keys: SQL of expressions over it; if empty, all rows agree.
 
         Raises:
             QueryRefused: It takes too long.
@@ -237,7 +242,7 @@ class PublicFacts:
         return self._most_rows[known]
 
     def know_cap(self, cap: Cap) -> None:
-        """Have the table of a cap, empty, so that SQL that looks at it can be checked."""
+        """Create the empty table of a cap, so that SQL that uses it can be checked."""
         if cap.name not in self._caps:
             self._run(_CAP.format(_quote(cap.name)))
             self._caps[cap.name] = None
@@ -251,7 +256,7 @@ class PublicFacts:
             try:
                 try:
                     return self._execute(sql)
-                except duckdb.FatalException:  # given up, perhaps on a query of another store
+                except duckdb.FatalException:  # perhaps of another store's query
                     self.close()
                     self._open()
                     return self._execute(sql)
@@ -269,7 +274,7 @@ class PublicFacts:
             return described, rows
 
     def close(self) -> None:
-        """Let go of the memory."""
+        """Release the database."""
         self._close()
 
 
@@ -284,29 +289,29 @@ def _refusal(error: duckdb.Error) -> QueryRefused:
 
 
 _makers: list[duckdb.DuckDBPyConnection] = []
-"""Connections that have made a function: it is there as long as they are."""
+"""Connections that registered a function; the function exists as long as they do."""
 
 
 def _make_ends_function(connection: duckdb.DuckDBPyConnection) -> None:
-    """Have DuckDB call our arithmetic of intervals, in all databases of a connection's process."""
+    """Register our interval arithmetic with DuckDB, for all databases of a connection's process."""
     maker = connection.cursor()
     try:
         maker.create_function(  # type: ignore[call-overload]  # as it takes Arrow
             ENDS_FUNCTION,
             ends_function,
-            None,  # of any number of arguments
+            None,  # any number of arguments
             T.ENDS.sql,
             type="arrow",
             null_handling="special",
         )
-    except (duckdb.CatalogException, duckdb.NotImplementedException):  # it is there
+    except (duckdb.CatalogException, duckdb.NotImplementedException):  # it exists already
         maker.close()
     else:
         _makers.append(maker)
 
 
 def _let_go(connection: duckdb.DuckDBPyConnection, name: str, process: int) -> None:
-    """Drop a store's database, unless it is a forked parent's."""
+    """Drop a store's database, unless the database belongs to the parent of this forked process."""
     if process == os.getpid():
         with contextlib.suppress(duckdb.Error):
             connection.execute(f"USE memory; DETACH {name}")
@@ -314,9 +319,9 @@ def _let_go(connection: duckdb.DuckDBPyConnection, name: str, process: int) -> N
 
 
 def _without_constants(sql: str) -> str:
-    r"""Return SQL with one number and one date in the place of all that are surely valid.
+    r"""Return SQL with all surely valid numbers and dates replaced by one of each.
 
-    What it is of, and whether it is right, is the same.
+    The types of the columns and the validity of the SQL stay the same.
 
     Example:
         >>> _without_constants("SELECT x > CAST('1.5' AS DOUBLE), '1.5', \"CAST('1.5' AS DOUBLE)\"")
@@ -338,7 +343,7 @@ def _without_constants(sql: str) -> str:
 
 
 def _largest_like(integer: str) -> str:
-    """Return the largest integer of as many digits that fits in the same type."""
+    """Return the largest integer with the same number of digits that fits in the same type."""
     most = 10 ** len(integer) - 1
     return str(next(min(most, m) for m in (2**7 - 1, 2**15 - 1, most) if int(integer) <= m))
 
@@ -356,7 +361,7 @@ def _quote(name: str) -> str:
 
 
 def _in_callers_words(error: duckdb.Error) -> tuple[str, str]:
-    """Return DuckDB's message without the names of the store's insides, and a hint."""
+    """Return DuckDB's message without internal names of the store, and a hint."""
     text = str(error).split("\n")[0].strip()
     text = re.sub(r"^[A-Z][\w ]* Error: ", "", text)
     if "max_expression_depth" in text:

@@ -1,9 +1,9 @@
-"""Public values of an expression: what it can be, whatever the rows are.
+"""Public values of an expression: the values that it can have, whatever the private rows are.
 
-They follow from the query and what was declared: a list or range in the WHERE, declared keys and
-bounds, a public table, a truth, a part of a date, a CASE with constant results. An expression over
-such parts has the values that it takes on all their combinations, and is computed on these. A time
-in a range is stood for by a grid of moments, if the expression looks at nothing finer.
+They follow from the query and from declared facts: a list or range in the WHERE, declared keys and
+bounds, a public table, a truth value, a part of a date, a CASE with constant results. An expression
+over such parts is computed on all combinations of their values. A grid of moments represents the
+times in a range, if the expression depends on nothing finer.
 """
 
 from __future__ import annotations
@@ -19,21 +19,26 @@ from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
 from sparseq.language import types as T
-from sparseq.language.conditions import fineness, finest, values_of_any
+from sparseq.language.calendar import DAY, UNITS, ZONES_SINCE
+from sparseq.language.conditions import values_of_any
 from sparseq.language.expression_tree import Term
+from sparseq.language.monotone_functions import places_of
+from sparseq.language.time_stretches import fineness, finest
 from sparseq.language.types import NULL, Family, Type, find_type
-from sparseq.language.value_sets import DAY, UNITS, ZONES_SINCE, Spans, places_of
+from sparseq.language.value_sets import Spans
+from sparseq.question.catalog import INTEGER_TYPES, TIME_TYPES
+from sparseq.sql.aggregate_calls import chooses
 from sparseq.sql.bind_expressions import ExpressionReader
-from sparseq.sql.catalog import INTEGER_TYPES, TIME_TYPES
+from sparseq.sql.condition_limits import listed_by
+from sparseq.sql.constants import constants, is_constant
 from sparseq.sql.from_clause import quoted
-from sparseq.sql.parsed_expressions import chooses, constants, counts, is_constant, listed_by
 from sparseq.sql.public_database import PublicFacts
 from sparseq.sql.scope import Scope, integral
 
 MAX_VALUES = 100_000
-_EPOCH = dt.date(1970, 1, 1)
+_EPOCH, _MOMENT = dt.date(1970, 1, 1), dt.datetime(1970, 1, 1)
 _MAX_GRID = 2_400_000
-_MAX_PIECES = 1000  # of time; more are taken as one
+_MAX_PIECES = 1000  # of time; if there are more, they are merged
 _MAX_COMBINATIONS = 1_000_000
 _PARTS = {
     "MONTH": range(1, 13),
@@ -79,67 +84,14 @@ _MONTHS = [
     "November",
     "December",
 ]
-_NEVER_NULL = (
-    exp.Is,
-    exp.NullSafeEQ,
-    exp.NullSafeNEQ,
-    exp.Exists,
-)
-_FIRST_KNOWN = (exp.Coalesce, exp.Greatest, exp.Least, exp.Concat)
-"""Functions that leave NULL out."""
-_COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
-_STRICT = (
-    *_COMPARED,
-    exp.Paren,
-    exp.Not,
-    exp.And,
-    exp.Or,
-    exp.Between,
-    exp.In,
-    exp.Like,
-    exp.ILike,
-    exp.Add,
-    exp.Sub,
-    exp.Mul,
-    exp.Neg,
-    exp.Abs,
-    exp.Sign,
-    exp.Floor,
-    exp.Ceil,
-    exp.Round,
-    exp.Trunc,
-    exp.DPipe,
-    exp.Lower,
-    exp.Upper,
-    exp.Length,
-    exp.Trim,
-    exp.Substring,
-    exp.TimestampTrunc,
-    exp.DateTrunc,
-    exp.Extract,
-    exp.Year,
-    exp.LastDay,
-    exp.DateBin,
-    exp.AtTimeZone,
-    exp.DateDiff,
-    exp.TimeToStr,
-    exp.Dayname,
-    exp.Monthname,
-    exp.Min,
-    exp.Max,
-    exp.Sum,
-    exp.Avg,
-    exp.Interval,
-)
-"""Expressions that have a value where all of their parts have one."""
 
 
 class PublicValues:
     """Finds the public values of the expressions of one scope.
 
     Args:
-        scope, public: Of the query.
-        found: Keys that were privately found are values of their column too, though not all.
+        scope, public: The query's scope and public facts.
+        found: Privately found keys count as values of their column, although others may exist.
     """
 
     def __init__(self, scope: Scope, public: PublicFacts, found: bool = False) -> None:
@@ -148,10 +100,10 @@ class PublicValues:
         self._found = found
 
     def of(self, e: exp.Expr, type: str) -> list[Any] | None:
-        """Return an expression's public values in order, without NULL; None: not known.
+        """Return an expression's public values in order, without NULL; None if they are unknown.
 
         Args:
-            e: Over the columns of the scope.
+            e: An expression over the columns of the scope.
             type: Its DuckDB type.
         """
         direct = self._direct(e, type)
@@ -169,7 +121,7 @@ class PublicValues:
         return self.own(e, type) if derived is None else derived
 
     def inside(self, e: exp.Expr) -> list[Any] | None:
-        """Return the same of a column of a subquery, whose type is not known yet."""
+        """Return the public values of a subquery's column, whose type is not known yet."""
         literal = _literal_results(e)
         if literal is not None and all(isinstance(x, exp.Null) or x.is_string for x in literal):
             return self._constants(literal, "VARCHAR")
@@ -178,10 +130,8 @@ class PublicValues:
             return None
         return self.of(plain, self._scope.term(plain).type.sql)
 
-    # -- values of the expression itself ---------------------------------------------------------
-
     def _direct(self, e: exp.Expr, type: str, equated: bool = True) -> list[Any] | None:
-        """Values that the WHERE or the curator gives for the very expression, or an equal one."""
+        """Return the values that the WHERE or the curator gives for this or an equal expression."""
         for condition in self._scope.where:
             listed = listed_by(condition, e)
             if listed is None or not self._spell_out(listed, type):
@@ -190,9 +140,12 @@ class PublicValues:
             if values is not None:
                 return values
         span = self._range(e, type)
-        if span is not None:
+        if span is not None and not (isinstance(e, exp.Column) and self._scope.facts(e).unit):
             return span
         if isinstance(e, exp.Column):
+            starts = self._starts(e, type)
+            if starts is not None:
+                return starts
             values = self._declared_values(e)
             return self._equal_values(e, type) if values is None and equated else values
         if is_constant(e):
@@ -200,79 +153,28 @@ class PublicValues:
         return None
 
     def _spell_out(self, listed: Sequence[exp.Expr], type: str) -> bool:
-        """Tell whether a list holds all spellings: a text is a number in many ways."""
+        """Tell whether a list holds all spellings; a text can spell one number in many ways."""
         kinds = (Family.TEXT, Family.NULL)
         return type != "VARCHAR" or all(self._scope.term(x).type.family in kinds for x in listed)
 
     def confined(self, column: exp.Column, type: str) -> bool:
-        """Tell whether the WHERE itself gives a column's values, and so lets no NULL pass."""
+        """Tell whether the WHERE itself limits a column to a list or range without NULL."""
         found = (listed_by(condition, column) for condition in self._scope.where)
         listed = any(x is not None and self._spell_out(x, type) for x in found)
-        return listed or (self._range(column, type) is not None and not self._limits_of(column)[1])
+        ranged = self._range(column, type) is not None or self._starts(column, type) is not None
+        return listed or (ranged and not self._limits_of(column)[1])
+
+    def is_ranged(self, column: exp.Column) -> bool:
+        """Tell whether the WHERE says a range of times, so that their units are public."""
+        spans, _ = self._limits_of(column)
+        return spans is not None and (not spans or all(map(math.isfinite, spans.ends)))
 
     def may_be_null(self, e: exp.Expr) -> bool:
-        """Tell whether NULL may pass: from the query and public facts, and so yes if in doubt."""
-        if isinstance(e, exp.Column) and not self._scope.sources[e.table].optional:
-            source, facts = self._scope.sources[e.table], self._scope.facts(e)
-            if self._scope.is_user(e) or (facts.null is not None and not facts.null()):
-                return False
-            if facts.null is None and source.private and facts.stored and facts.stored.not_null:
-                return False
-            if facts.stored is not None and source.table is not None and not source.private:
-                name, field = quoted(source.table.name), quoted(facts.stored.name)
-                found = f"SELECT 1 FROM public.{name} WHERE {field} IS NULL LIMIT 1"
-                if not self._public.values(found):
-                    return False
-        if isinstance(e, exp.Column):
-            return not self._is_refuted(e)
-        if isinstance(e, exp.Filter):  # of no rows that pass
-            return not _is_never_null(e.this)
-        if _is_never_null(e) or not isinstance(e, exp.Condition | exp.AtTimeZone):
-            return False
-        if is_constant(e):
-            return bool(self._public.constant(f"({e.sql('duckdb')}) IS NULL"))
-        if self._is_refuted(e):
-            return False
-        if isinstance(e, exp.Case | exp.If):
-            branches = [e] if isinstance(e, exp.If) else e.args["ifs"]
-            default = e.args.get("false") if isinstance(e, exp.If) else e.args.get("default")
-            results = [branch.args["true"] for branch in branches]
-            return default is None or any(map(self.may_be_null, [*results, default]))
-        if isinstance(e, _FIRST_KNOWN):
-            return all(map(self.may_be_null, e.iter_expressions()))
-        return not self._is_strict(e) or any(map(self.may_be_null, e.iter_expressions()))
-
-    def _is_strict(self, e: exp.Expr) -> bool:
-        """Tell whether an expression surely has a value where all of its parts do."""
-        if isinstance(e, exp.Div | exp.IntDiv | exp.Mod):
-            by = e.expression
-            return isinstance(by, exp.Literal) and not by.is_string and float(by.name) != 0
-        if isinstance(e, exp.Cast) and not isinstance(e, exp.TryCast):
-            return e.find(exp.AggFunc, exp.Window) is None and (
-                self._scope.term(e.this).type.family is not Family.TEXT
-            )
-        if isinstance(e, exp.Anonymous):
-            return e.name.upper() in ("DATE_PART", *_PARTS)
-        return isinstance(e, (*_STRICT, *_PART_NODES))
-
-    def _is_refuted(self, e: exp.Expr) -> bool:
-        """Tell whether no row passes where an expression is NULL."""
-        text = e.sql("duckdb")
-        about = [
-            c for c in self._scope.held if any(part.sql("duckdb") == text for part in c.walk())
-        ]
-        if not about or e.find(exp.AggFunc, exp.Window, exp.Select) is not None:
-            return False
-        sides = [x for c in about if isinstance(c, _COMPARED) for x in (c.left, c.right)]
-        if any(side.sql("duckdb") == text for side in sides):
-            return True
-        if any(listed_by(c, e) is not None for c in about):
-            return True
-        values = values_of_any(self._scope.term(e), self._scope.held_terms())
-        return values is not None and not values.null
+        """Tell whether an expression may be NULL on a row that fulfils the conditions."""
+        return not self._scope.is_user(e) and self._scope.may_be_null(self._scope.term(e))
 
     def covers(self, e: exp.Expr, type: str) -> bool:
-        """Tell whether an expression surely has no other values than the public ones."""
+        """Tell whether an expression can have no values but the public ones."""
         return type == "BOOLEAN" or _literal_results(e) is not None or self._part_of(e) in _PARTS
 
     def _declared_values(self, column: exp.Column) -> list[Any] | None:
@@ -297,7 +199,7 @@ class PublicValues:
         return values if values is None else self._in_range(column, values)
 
     def _in_range(self, column: exp.Column, values: list[Any]) -> list[Any]:
-        """Leave out the times that the WHERE's limits on a column don't let pass."""
+        """Remove the times that the WHERE's limits on a column exclude."""
         type = self._scope.type_of(column)
         if type not in ("DATE", "TIMESTAMP"):
             return values
@@ -305,7 +207,7 @@ class PublicValues:
         return values if spans is None else [v for v in values if _place(v) in spans]
 
     def _equal_values(self, e: exp.Column, type: str) -> list[Any] | None:
-        """Values of a column of the same type that it equals on every row."""
+        """Return the values of a column of the same type that it equals on every row."""
         for other in self._scope.equal_to(e):
             same = self._scope.type_of(other) == type
             values = self._direct(other, type, equated=False) if same else None
@@ -314,18 +216,18 @@ class PublicValues:
         return None
 
     def _constants(self, literals: Sequence[exp.Expr], type: str) -> list[Any] | None:
-        """Evaluate constants as values of a type, NULLs and repeats left out."""
+        """Evaluate constants as values of a type, without NULLs and duplicates."""
         if not all(map(is_constant, literals)):
             return None
         listed = ", ".join(f"TRY_CAST(({e.sql('duckdb')}) AS {type})" for e in literals)
         return self._values_of(f"SELECT unnest([{listed}])") if listed else []
 
     def _values_of(self, sql: str) -> list[Any]:
-        """Return the values of a SELECT's column, NULLs and repeats left out."""
+        """Return the values of a SELECT's column, without NULLs and duplicates."""
         return list(dict.fromkeys(v for (v,) in self._public.values(sql) if v is not None))
 
     def _range(self, e: exp.Expr, type: str) -> list[Any] | None:
-        """All days, or all integers, that the WHERE lets pass."""
+        """Return all days or all integers that the WHERE admits."""
         if type != "DATE" and type not in INTEGER_TYPES:
             return None
         spans, _ = self._limits_of(e)
@@ -333,8 +235,30 @@ class PublicValues:
             return None
         return _values_at(spans, type)
 
+    def _starts(self, column: exp.Column, type: str) -> list[Any] | None:
+        """Return the days or moments that a unit of time begins at, of those the WHERE lets pass.
+
+        None unless each value of the column is one (`unit_of`), and the WHERE says a range.
+        """
+        unit = self._scope.facts(column).unit
+        if not unit or type not in ("DATE", "TIMESTAMP") or self._scope.facts(column).zoned:
+            return None
+        spans, _ = self._limits_of(column)
+        if spans is None or (spans and not all(map(math.isfinite, spans.ends))):
+            return None
+        one, units, found = (DAY if type == "DATE" else 1), UNITS[unit], list[int]()
+        for a, b in spans.spans:
+            first, last = units.index(math.ceil(a) * one), units.index(math.floor(b) * one)
+            if last - first > MAX_VALUES:
+                return None
+            starts = map(units.start, range(first, last + 1))
+            found += [s for s in starts if math.ceil(a) * one <= s <= math.floor(b) * one]
+        if type == "DATE":
+            return [_EPOCH + dt.timedelta(start // DAY) for start in found]
+        return [_MOMENT + dt.timedelta(microseconds=start) for start in found]
+
     def _limits_of(self, e: exp.Expr) -> tuple[Spans | None, bool]:
-        """Return what the WHERE lets an expression be: places, None if not known; and NULL."""
+        """Return the spans that the WHERE admits, or None if unknown, and whether NULL passes."""
         if e.find(exp.AggFunc, exp.Window, exp.Select) is not None:
             return None, True
         values = values_of_any(self._scope.term(e), self._scope.conditions())
@@ -342,10 +266,8 @@ class PublicValues:
             return None, True
         return values.known, values.null
 
-    # -- values of a kind of expression ----------------------------------------------------------
-
     def own(self, e: exp.Expr, type: str) -> list[Any] | None:
-        """Values that a kind of expression can have, whatever it is of."""
+        """Return the values that this kind of expression can have, whatever its operands are."""
         if isinstance(e, exp.Dayname):
             return list(_DAYS)
         if isinstance(e, exp.Monthname):
@@ -357,7 +279,7 @@ class PublicValues:
 
     @staticmethod
     def _part_of(e: exp.Expr) -> str:
-        """Return the part of a time that an expression is; "": none that has public values."""
+        """Return the part of a time that an expression extracts; "" if it has no public values."""
         if isinstance(e, exp.Extract):
             return str(e.this.name.upper())
         if isinstance(e, exp.Anonymous):
@@ -366,7 +288,7 @@ class PublicValues:
         return _PART_NODES.get(e.__class__, "")
 
     def _values_within(self, e: exp.Expr, type: str) -> list[Any] | None:
-        """All whole numbers, or days, within the bounds of an expression."""
+        """Return all integers or days within the bounds of an expression."""
         whole = integral(type) or isinstance(e, exp.Floor | exp.Ceil)
         if isinstance(e, exp.Round | exp.Trunc):
             whole = e.args.get("decimals") is None
@@ -390,10 +312,8 @@ class PublicValues:
             return NULL
         return self._scope.term(e).type
 
-    # -- values of an expression of others -------------------------------------------------------
-
     def _values_by_parts(self, e: exp.Expr) -> list[Any] | None:
-        """Values of a function of parts whose own values are public."""
+        """Return the values of a function of parts with public values."""
         if isinstance(e, exp.Column):
             type = self._scope.type_of(e)
             return self._values_within(e, type)
@@ -405,86 +325,30 @@ class PublicValues:
         if size > (_MAX_COMBINATIONS if len(parts.known) > 1 else _MAX_GRID):
             return None
         rows = ", ".join(f"({p.rows}) AS t_{name}({name})" for name, p in parts.known.items())
-        reader = ExpressionReader(lambda c: Term(parts.known[c.name].type, c.name), self._constant)
+        reader = ExpressionReader(
+            lambda c: Term(parts.known[c.name].type, c.name), self._public.constant
+        )
         found = self._public.values(
             f"SELECT DISTINCT {reader.at_rest(made).sql} AS v FROM {rows} WHERE v IS NOT NULL "
             f"ORDER BY 1 LIMIT {MAX_VALUES + 1}"
         )
         return self._filter(e, [v for (v,) in found])
 
-    def together(self, keys: Sequence[exp.Expr]) -> list[tuple[Any, ...]] | None:
-        """Return the values that keys have at once; None: any of one may go with any of another.
-
-        Args:
-            keys: Of columns of one public table alone, or of one column alone.
-        """
-        found = {c.sql("duckdb"): c for key in keys for c in key.find_all(exp.Column)}
-        shown = [self._scope.term(key) for key in keys]
-        sources = {self._scope.sources[c.table].alias for c in found.values()}
-        table = self._scope.sources[next(iter(sources))].table if len(sources) == 1 else None
-        if table is not None and not table.private:
-            (alias,) = sources
-            columns = ", ".join(term.sql for term in shown)
-            rows = f"public.{quoted(table.name)} AS {quoted(alias)}"
-            if self._scope.sources[alias].optional:  # a row may find none of its rows
-                rows = f'(VALUES (true), (false)) AS "#one"(found) LEFT JOIN {rows} ON "#one".found'
-        elif len(found) == 1:
-            (column,) = found.values()
-            part = self._stands_for(column, shown) if self._is_known(column, keys) else None
-            if part is None:
-                return None
-            reader = ExpressionReader(lambda _: Term(part.type, "v"), self._constant)
-            columns = ", ".join(reader.at_rest(key).sql for key in keys)
-            rows = f"({part.rows}) AS t(v)"
-        else:
-            return None
-        sql = f"SELECT DISTINCT {columns} FROM {rows} LIMIT {MAX_VALUES + 1}"
-        values = self._public.values(sql)
-        return None if len(values) > MAX_VALUES else values
-
-    def _is_known(self, column: exp.Column, keys: Sequence[exp.Expr]) -> bool:
-        """Tell whether each row that is in a group of some keys has a public value of a column.
-
-        Declared keys are not all values that a column may have; bounds are, as values are cut to
-        them.
-        """
-        if column in keys:
-            return True
-        type, stored = self._scope.type_of(column), self._scope.facts(column).stored
-        listed = stored is not None and (stored.keys is not None or stored.found is not None)
-        return self.confined(column, type) or (is_time(type) and not listed)
-
-    def _stands_for(self, column: exp.Column, of: Sequence[Term]) -> _Part | None:
-        """Return values of a column that stand for all, as far as some terms of it go."""
-        type, held = self._scope.type_of(column), self._scope.facts(column).held
-        values = self.of(column, type) if held is not None else None
-        if held is not None and values is not None and len(values) <= MAX_VALUES:
-            return _Part(
-                held, len(values), f"SELECT unnest({constants([*values, None], held.sql)})"
-            )
-        moments = self.moments(column, of) if type == "TIMESTAMP" else None
-        if moments is None or held is None:
-            return None
-        return _Part(held, moments[0], f"{moments[1]} UNION ALL SELECT NULL")
-
-    def _constant(self, sql: str) -> Any:
-        return self._public.constant(sql)
-
     def _filter(self, e: exp.Expr, values: list[Any]) -> list[Any]:
-        """Leave out what the WHERE's limits on the very expression don't let pass."""
+        """Remove the values that the WHERE's limits on this expression exclude."""
         if not values or not isinstance(values[0], int) or isinstance(values[0], bool):
             return values
         spans, _ = self._limits_of(e)
         return values if spans is None else [v for v in values if v in spans]
 
     def moments(self, column: exp.Column, of: Sequence[Term]) -> tuple[int, str] | None:
-        """Return moments that stand for all times of a column, as far as some terms of it go.
+        """Return moments that represent all times of a column for the given terms.
 
-        They are the beginning of each unit that decides the terms, and the last moment of each
-        stretch. None: there is no range, or the terms may look at less than all units.
+        They are the start of each unit that decides the terms, and the last moment of each span.
+        Returns None if there is no range, or if the terms may depend on times finer than all units.
 
         Returns:
-            How many, and SQL of them.
+            The number of moments, and SQL that lists them.
         """
         spans, _ = self._limits_of(column)
         assert spans is not None  # of timestamps
@@ -517,9 +381,9 @@ class PublicValues:
 
 
 def _of_one_row(e: exp.Expr) -> exp.Expr | None:
-    """Return f(x) for f(min(x)), also of some rows: its values are among those; else None.
+    """Return f(x) for f(min(x)), also of filtered rows; else None. Its values include f(min(x)).
 
-    A column that is there twice may have two values at once, as in max(x) - min(x).
+    A column that occurs twice may have two values at once, as in max(x) - min(x).
     """
     e = e.transform(lambda n: n.this if isinstance(n, exp.Filter) else n)
     found = [n for n in e.find_all(exp.Window, exp.AggFunc) if not _is_inside_another(n)]
@@ -535,12 +399,31 @@ def _of_one_row(e: exp.Expr) -> exp.Expr | None:
     return inside if e is found[0] else e.transform(lambda n: inside.copy() if n == found[0] else n)
 
 
+def unit_of(e: exp.Expr) -> str:
+    """Return the unit of time that each value of an expression begins; "" for any other.
+
+    Example:
+        >>> from sqlglot import parse_one
+        >>> unit_of(parse_one("min(date_trunc('month', x))", dialect="duckdb"))
+        'month'
+    """
+    one, days = _of_one_row(e), False
+    while one is not None and (isinstance(one, exp.Cast) or _is_one_of(one)):
+        if isinstance(one, exp.Cast):
+            days = days or one.to.is_type(exp.DataType.Type.DATE)
+            if not one.to.is_type(exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP):
+                return ""
+        one = one.this
+    if not isinstance(one, exp.DateTrunc | exp.TimestampTrunc) or one.args.get("zone"):
+        return ""
+    unit = one.args["unit"].name.lower()
+    if unit not in UNITS:
+        return ""
+    return "day" if days and UNITS[unit].length and UNITS[unit].length < DAY else unit
+
+
 def _is_one_of(e: exp.Expr) -> bool:
     return isinstance(e, exp.Paren | exp.Distinct) or chooses(e)
-
-
-def _is_never_null(e: exp.Expr) -> bool:
-    return isinstance(e, _NEVER_NULL) or counts(e)
 
 
 def _is_inside_another(e: exp.Expr) -> bool:
@@ -553,7 +436,7 @@ def _is_within(e: exp.Expr, other: exp.Expr) -> bool:
 
 @dataclass(frozen=True)
 class _Part:
-    """A part's type, how many values it has, and SQL of them."""
+    """A part's type, the number of its values, and SQL that lists them."""
 
     type: Type
     number: int
@@ -561,7 +444,7 @@ class _Part:
 
 
 class _Parts:
-    """The parts of one expression that have public values, each under a name."""
+    """The parts of one expression that have public values, each with a name."""
 
     def __init__(self, values: PublicValues, scope: Scope, root: exp.Expr) -> None:
         self._values = values
@@ -572,7 +455,7 @@ class _Parts:
         self.known: dict[str, _Part] = {}
 
     def of(self, e: exp.Expr) -> exp.Expr | None:
-        """Return an expression with names for its parts; None: some part has no public values."""
+        """Return an expression with names for its parts; None if a part has no public values."""
         if e.find(exp.Column) is None:
             return e.copy()
         if e.sql("duckdb") in self._by_text:
@@ -621,7 +504,7 @@ class _Parts:
         return self._add(e, _Part(held, number + 1, f"{rows} UNION ALL SELECT NULL"))
 
     def _whole(self, e: exp.Expr) -> exp.Expr | None:
-        """Take a part as it is, its columns unknown: a truth, a part of a date, a whole number."""
+        """Take a part whole, without its columns: a truth value, a part of a date, an integer."""
         if not isinstance(e, exp.Condition | exp.Func | exp.Cast | exp.AtTimeZone):
             return None
         try:
@@ -651,7 +534,7 @@ class _Parts:
 
 
 def _place(value: dt.date) -> int:
-    """Return a day's number, or a moment's, from 1970 on: as `Spans` have them."""
+    """Return the number of a day, or of a moment, since 1970, in the units of `Spans`."""
     if isinstance(value, dt.datetime):
         return (value - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)
     return (value - _EPOCH).days
@@ -663,7 +546,7 @@ def is_time(type: str) -> bool:
 
 
 def _values_at(spans: Spans, type: str) -> list[Any]:
-    """Return the values at some places, up to one more than are answered."""
+    """Return the values in some spans, at most one more than the limit."""
     ends = (T.FIRST_DAY, T.LAST_DAY) if type == "DATE" else T.INT64
     parts = (range(int(a), int(b) + 1) for a, b in spans.both(Spans.of([ends])).spans)
     places = islice(chain.from_iterable(parts), MAX_VALUES + 1)
@@ -671,7 +554,7 @@ def _values_at(spans: Spans, type: str) -> list[Any]:
 
 
 def _literal_results(e: exp.Expr) -> list[exp.Expr] | None:
-    """Return the results of a CASE or IF that has only literal ones."""
+    """Return the results of a CASE or IF if they are all literals; else None."""
     if isinstance(e, exp.Paren):
         return _literal_results(e.this)
     if isinstance(e, exp.Case):

@@ -1,21 +1,26 @@
-"""The lowering of a store's queries: those that differ in their dates only are lowered once."""
+"""Lowering of queries that differ only in their dates, such as a query that repeats every day.
+
+A date here is a quoted date, or a date with a time of day, as in a query that repeats every hour. A
+date that is compared with a timestamp is lowered to its midnight, and is found by it. Once two
+queries of one shape have lowered to the same result except for the dates in their WHERE, a third is
+made by inserting its dates in the same places. The equality is verified, not assumed: the
+substitution must turn the first result into the second, letter for letter, with equal groups and
+measures. Every date of the text must be in the WHERE, so that nothing else can depend on it, and no
+group may use a column that a date limits, as its domain depends on the date.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-
-import pyarrow as pa
 
 from sparseq.language.expression_tree import Term, day_of
 from sparseq.language.types import Family
-from sparseq.sql.catalog import Catalog, KnownBounds
-from sparseq.sql.plan import FirstAnswer, Query
-from sparseq.sql.public_database import PublicFacts
-from sparseq.sql.select import lower_sql
+from sparseq.question.plan import Query
+from sparseq.released.sql_over_noise import After
 
 _DATE = re.compile(r"'(\d{4}-\d{2}-\d{2}(?: \d{2}:\d{2}:\d{2})?)'")
 _COLUMN = re.compile(r'(?:"(?:[^"]|"")+"\.)?"(?:[^"]|"")+"')
@@ -27,7 +32,7 @@ _Key = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True)
 class _Shape:
-    """A lowered query whose dates can be changed, once it is confirmed by a second one."""
+    """A lowered query whose dates can be replaced, once a second query confirms it."""
 
     query: Query
     dates: tuple[str, ...]
@@ -35,7 +40,7 @@ class _Shape:
 
 
 class Templates:
-    """The shapes seen lately."""
+    """The recent shapes."""
 
     def __init__(self) -> None:
         self._shapes: OrderedDict[_Key, _Shape] = OrderedDict()
@@ -53,7 +58,7 @@ class Templates:
         dates = _DATE.findall(text)
         if not dates or not all(map(_is_date, dates)) or _dated_groups(query):
             return
-        if _PATTERNED.search(text):  # a date that is not read as it looks
+        if _PATTERNED.search(text):  # a date in a pattern may mean something else
             return
         moments = sorted(map(_moment, dates))
         if len(set(moments)) != len(dates) or moments != _moments_of(query):
@@ -62,7 +67,7 @@ class Templates:
         known = self._shapes.get(key)
         if known is not None and not known.confirmed and not set(dates) & set(known.dates):
             same = _with_dates(known, text, dates)
-            same = replace(same, outputs=query.outputs)  # holds no date: all are in the WHERE
+            same = replace(same, outputs=query.outputs)  # it holds no date: all are in the WHERE
             self._shapes[key] = replace(known, confirmed=same == query)
         elif known is None:
             self._shapes[key] = _Shape(query, tuple(dates), confirmed=False)
@@ -71,9 +76,9 @@ class Templates:
 
 
 def _key(text: str) -> _Key:
-    """Return what queries of one shape share: the text between dates, and of what kind each is.
+    """Return the key that queries of one shape share: the text between dates, and each date's kind.
 
-    A midnight is a kind of its own: compared with a date, it is one.
+    Midnights are a separate kind: compared with a date, a midnight becomes a date.
     """
     parts = _DATE.split(text)
     kinds = [len(date) + date.endswith(_MIDNIGHT) for date in [*parts[1::2], ""]]
@@ -97,16 +102,23 @@ def _moments_of(query: Query) -> list[str]:
 
 
 def _dated_groups(query: Query) -> bool:
-    """Tell whether a key may look at a column that a date of the WHERE limits."""
+    """Tell whether the groups may depend on a date of the WHERE.
+
+    A key may use a column that a date limits, or the WHERE may exclude some of the groups.
+    """
     if not query.domains:
         return False
+    outputs = query.outputs
+    of = outputs.parts if isinstance(outputs, After) else ()
+    if any(one.possible for one in ([part.outputs for part in of] or [outputs])):
+        return True
     keys = " ".join([query.relation.sql, *(d.position.sql for d in query.domains)])
     parts = [p for p in query.relation.where.split(") AND (") if _DATE.search(p)]
     return not set(_COLUMN.findall(keys)).isdisjoint(_COLUMN.findall(" ".join(parts)))
 
 
 def _with_dates(shape: _Shape, text: str, dates: list[str]) -> Query:
-    """Return the shape's query with other dates, at once and each in its place."""
+    """Return the shape's query with other dates, all replaced in one pass."""
     others = dict(zip(map(_moment, shape.dates), map(_moment, dates), strict=True))
 
     def other(found: re.Match[str]) -> str:
@@ -121,7 +133,7 @@ def _with_dates(shape: _Shape, text: str, dates: list[str]) -> Query:
 
 
 def _redate(term: Term, other: Callable[[str], str]) -> Term:
-    """Return a term with other dates in it; they are where its SQL has them."""
+    """Return a term with other dates, which are replaced in its SQL and its values."""
     arguments = tuple(_redate(a, other) for a in term.arguments)
     sql = other(term.sql)
     if sql == term.sql or not term.is_written or term.value is None:
@@ -133,72 +145,3 @@ def _redate(term: Term, other: Callable[[str], str]) -> Term:
     value = kind.fromisoformat(date)
     day = day_of(dt.date.fromisoformat(date[:10]))
     return replace(term, sql=sql, value=value, type=replace(term.type, low=day, high=day))
-
-
-# -- from the text of a query to the query ---------------------------------------------------------
-
-_REMEMBERED = 1024  # queries
-_Asked = tuple[str, tuple[FirstAnswer, ...]]
-_NOW = re.compile(r"now\s*\(|current_timestamp", re.IGNORECASE)
-
-
-class Lowering:
-    """Lowers the queries of one store: public facts only, no data touched, nothing charged.
-
-    Args:
-        catalog, schema, rows, most, weighted, least_people, found_bounds: See `PublicFacts`.
-
-    Attributes:
-        public: The twin of the store without its private rows.
-    """
-
-    def __init__(
-        self,
-        catalog: Catalog,
-        schema: str,
-        rows: Mapping[str, pa.Table],
-        most: Mapping[str, int],
-        weighted: bool,
-        least_people: int = 0,
-        found_bounds: KnownBounds | None = None,
-    ) -> None:
-        self.public = PublicFacts(catalog, schema, rows, most, weighted, least_people, found_bounds)
-        self._templates = Templates()
-        self._known: dict[_Asked, Query] = {}  # what lowering reads changes with the day
-        self._known_on = dt.date.today()
-
-    def lower(self, sql: str, first: tuple[FirstAnswer, ...] = ()) -> Query:
-        """Lower SQL: see `sparseq.store.store.Store.lower`.
-
-        Args:
-            sql: The text.
-            first: The answers to the first of the questions that are asked before it.
-        """
-        if self._known_on != (today := dt.date.today()):  # CURRENT_DATE, today()
-            self._known, self._known_on = {}, today
-        known = self._known.get((sql, first)) or (None if first else self._templates.lowered(sql))
-        if known is not None:
-            return known
-        before = self.public.subqueries
-        query = lower_sql(sql, self.public.catalog, self.public, first)
-        if (
-            self.public.subqueries == before
-            and not _NOW.search(sql)
-            and not any(domain.rest for domain in query.domains)  # keys may look like dates
-            and self.public.catalog.window is None  # whether it is about one, dates decide
-            and query.unbounded is None
-            and not first
-            and not query.first
-        ):  # their answers could change with the dates
-            self._templates.learn(sql, query)
-        if len(self._known) >= _REMEMBERED:
-            self._known.pop(next(iter(self._known)))
-        if query.unbounded is None and not _NOW.search(
-            sql
-        ):  # a query that asks for the time is another one each time
-            self._known[sql, first] = query
-        return query
-
-    def close(self) -> None:
-        """Let go of the twin."""
-        self.public.close()

@@ -1,21 +1,21 @@
-"""The FROM of a query: where its rows come from, one user at a time.
+"""The FROM of a query: sources whose rows are kept separate by user.
 
-The FROM of a query becomes SQL over the stored tables in which every private row carries its
-user's index, and in which nothing puts two users' rows together: private tables are joined on the
-user, and a subquery keeps its users apart, the user being added to its GROUP BY, its windows and
-its DISTINCT. What can't be kept apart is refused. By induction over the tree, the rows that leave
-a scope with user i's index depend on i's rows and public tables alone: that is what makes q(X_i) a
-function of X_i (DESIGN: "a query maps each user's rows, and nothing of any other user's").
+The FROM of a query becomes SQL over the stored tables in which every private row carries its user's
+index, and in which no operation combines the rows of two users: private tables are joined on the
+user, and in a subquery the user is added to its GROUP BY, its windows and its DISTINCT. A query for
+which this is impossible is refused. By induction over the tree, the rows that leave a scope with
+user i's index depend only on i's rows and public tables; so q(X_i) is a function of X_i (DESIGN: "a
+query maps each user's rows, and nothing of any other user's").
 
-Expressions are read into typed terms, which have a value on every row (`language.expression_tree`):
-an error would tell of the row. Subqueries in expressions may look at public tables only; they are
-answered while the query is lowered, and stand in it as constants.
+Expressions become typed terms that have a value on every row (`language.expression_tree`), because
+an error would reveal the row. Subqueries in expressions may use public tables only; they are
+answered during lowering, and become constants.
 
-Stores with an account for each person and window of time: what may be said of a person there.
+Stores with an account for each person and window of time follow these rules.
 
 The unit of privacy is a person's rows of one window (a month, say): see docs/theorems/windows.md.
-The store's user is that pair. A person alone is a column like others, but within one window the
-two are the same people, and can be counted.
+The store's user is the pair of person and window. A person alone is an ordinary column, but within
+one window the person and the user identify the same people, so the people can be counted.
 """
 
 from __future__ import annotations
@@ -23,48 +23,60 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property, partial
 from itertools import permutations
 from typing import NoReturn
 
 from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
-from sparseq.language.conditions import cells, values_where
-from sparseq.language.expression_tree import Term, all_of
+from sparseq.language.calendar import DAY, UNITS, is_within
+from sparseq.language.conditions import values_of_any, values_where
+from sparseq.language.expression_tree import Term, all_of, known_where, may_be_null
+from sparseq.language.monotone_functions import number_at
+from sparseq.language.time_stretches import cells
 from sparseq.language.types import BIGINT, MOST_LISTED, Family
-from sparseq.language.value_sets import DAY, UNITS, Spans, is_within
+from sparseq.language.value_sets import Spans
+from sparseq.question.catalog import INTEGER_TYPES, TIME_TYPES, AccountWindow
+from sparseq.question.limits import LIMITS
+from sparseq.question.plan import Cap
 from sparseq.sql.bind_expressions import ExpressionReader
 from sparseq.sql.bounds import Interval, ends, interval, of_rows
-from sparseq.sql.catalog import INTEGER_TYPES, TIME_TYPES, AccountWindow
+from sparseq.sql.condition_limits import limits_of, sees_only
+from sparseq.sql.constants import is_constant
+from sparseq.sql.dependent_joins import DOMAIN
 from sparseq.sql.from_clause import (
     USER,
     USER_ID,
     ColumnFacts,
-    Equality,
     FromItem,
+    most_rows,
+    quoted,
+    source_sql,
+)
+from sparseq.sql.join_sizes import (
+    Equality,
     cap,
     cap_of_lists,
     check_factor,
-    combine,
     factor,
-    joins_once,
     key_sql,
-    most_rows,
     people_in,
     public_factor,
-    source_sql,
 )
 from sparseq.sql.parse import said
-from sparseq.sql.parsed_expressions import conjuncts, is_constant, limits_of, sees_only
-from sparseq.sql.plan import LIMITS, Cap
+from sparseq.sql.parsed_expressions import conjuncts
 from sparseq.sql.public_database import PublicFacts
-from sparseq.sql.subquery_expressions import PublicSubqueries, reads_people, unnest
+from sparseq.sql.public_joins import joins_once
+from sparseq.sql.public_subqueries import PublicSubqueries
+from sparseq.sql.set_operations import combine
+from sparseq.sql.subquery_expressions import reads_people, stored_type, unnest
 
 # -- stores with an account for each person and window of time -------------------------------------
 
 
 def window_of(private: Sequence[FromItem]) -> tuple[AccountWindow, exp.Column] | None:
-    """Return what has accounts, and the column of time it is of; None: people, or of a join."""
+    """Return the accounts' window and its time column; None without windows, or in a join."""
     table = private[0].table
     if len(private) > 1 or table is None or table.window is None:
         return None
@@ -72,23 +84,23 @@ def window_of(private: Sequence[FromItem]) -> tuple[AccountWindow, exp.Column] |
 
 
 def names(e: exp.Expr, column: exp.Column) -> bool:
-    """Tell whether an expression names a column."""
+    """Tell whether an expression refers to a column."""
     return any((c.table, c.name) == (column.table, column.name) for c in e.find_all(exp.Column))
 
 
 def is_window_apart(
     unit: str, time: Term, conditions: Sequence[Term], keys: Sequence[Term]
 ) -> bool:
-    """Tell whether all rows that are counted together are of one window: by the query alone.
+    """Tell, from the query alone, whether all rows that are counted together are of one window.
 
-    Either a group key tells windows apart, or the conditions let pass the times of one alone
-    (`sparseq.language.conditions`: what is not known of them lets every time pass).
+    Either a group key determines the window, or the conditions admit the times of one window only
+    (`sparseq.language.conditions`: an unknown condition admits every time).
 
     Args:
         unit: One of `WINDOWS`.
-        time: The column that windows are of.
-        conditions: All rows fulfil them.
-        keys: What the rows are grouped by.
+        time: The column that defines windows.
+        conditions: Conditions that all rows fulfil.
+        keys: The group keys.
 
     Example:
         >>> from sparseq.language.expression_tree import call, column
@@ -104,9 +116,9 @@ def is_window_apart(
 
 
 def span_of(unit: str, time: Term, conditions: Sequence[Term]) -> tuple[int, int] | None:
-    """Return the first and the last window that conditions let pass; None: any.
+    """Return the first and the last window that conditions admit; None if they admit any.
 
-    Where they let nothing pass the last comes before the first.
+    If they admit no time, the last window precedes the first.
 
     Args:
         unit, time, conditions: See `is_window_apart`.
@@ -127,8 +139,7 @@ def span_of(unit: str, time: Term, conditions: Sequence[Term]) -> tuple[int, int
 
 Conjuncts = list[exp.Expr]
 Inner = Callable[[exp.Select, str, PublicFacts, dict[str, FromItem]], FromItem]
-"""Makes a source of a subquery and its alias: the same rows, with the user's index if they are
-about people."""
+"""Returns a source for a subquery and its alias: its rows, with the user's index if private."""
 
 
 class Scope:
@@ -136,8 +147,8 @@ class Scope:
 
     Args:
         select: The SELECT.
-        public: What is known of tables and constants.
-        outer: Subqueries that have a name.
+        public: The facts about tables and constants.
+        outer: The named subqueries.
         inner: Lowers a subquery or CTE (`sparseq.sql.subqueries`).
     """
 
@@ -149,9 +160,9 @@ class Scope:
         self._inner = inner
         self.ctes = dict(outer)
         self.sources: dict[str, FromItem] = {}
-        self._full = frozenset[str]()  # the sides of a FULL JOIN of people's rows
+        self._full = frozenset[str]()  # the sides of a FULL JOIN of private rows
         self.unnested: exp.Column | None = None  # a list whose values become rows
-        self.most = 0  # rows that are about nobody: see `FromItem`
+        self.most = 0  # public rows: see `FromItem`
         self._conditions: dict[int, Term] = {}
         self._reader = ExpressionReader(self._column, public.constant, self._identity)
         self._cap: tuple[Cap | None] | None = None
@@ -159,19 +170,22 @@ class Scope:
             self.ctes[cte.alias] = self._derive(cte.this, cte.alias)
         self._joins: list[tuple[FromItem, Conjuncts]] = []
         if len(list(select.find_all(exp.Select))) > 1:
-            unnest(select, lambda inner: reads_people(inner, self.ctes, public.catalog))
+            unnest(
+                select,
+                lambda inner: reads_people(inner, self.ctes, public.catalog),
+                lambda select, column: stored_type(select, column, self.ctes, public.catalog),
+            )
             PublicSubqueries(select, public, inner, self.ctes).answer()
         self._read_from()
         where = select.args.get("where")
         self.where: Conjuncts = conjuncts(where.this if where else None)
-        self.held = [*self.where]  # on every row: not those of a LEFT JOIN
+        self.held = [*self.where]  # on every row; not those of a LEFT JOIN
         for source, on in self._joins:
             self.held += [] if source.optional else on
         self._check_users_are_joined()
+        self._find_joined_once()
         self._choose_order()
         self._check_public_rows()
-
-    # -- FROM ------------------------------------------------------------------------------------
 
     def _read_from(self) -> None:
         origin = self.select.args.get("from_") or self.select.args.get("from")
@@ -201,7 +215,7 @@ class Scope:
         source.full = whole
         if join.args.get("using"):
             refuse("USING could not be resolved", "write JOIN … ON a.x = b.x")
-        if whole and first is not None:  # each side may lack the row
+        if whole and first is not None:  # each side may be unmatched
             self._full, first.optional = frozenset([first.alias, source.alias]), True
         source.optional = side == "LEFT" or bool(self._full and whole)
         if source.optional and self.private == [source]:
@@ -212,7 +226,7 @@ class Scope:
                     "put the private table first, or count one of its columns and leave it out of "
                     "the WHERE",
                 )
-            source.optional = False  # public keys have their groups all the same
+            source.optional = False  # public keys have their groups even so
         self._joins.append((source, conjuncts(join.args.get("on"))))
 
     def _add(self, item: exp.Expr) -> FromItem:
@@ -221,6 +235,7 @@ class Scope:
             source = self._table(item.name, alias)
         elif isinstance(item, exp.Subquery):
             source = self._derive(item.this, alias)
+            source.domain = DOMAIN in item.meta
         else:
             refuse(f"{said(item)} is not a table", "name a table of the store")
         if alias in self.sources:
@@ -231,13 +246,13 @@ class Scope:
     def _table(self, name: str, alias: str) -> FromItem:
         if name in self.ctes:
             cte = self.ctes[name]
-            return replace(cte, alias=alias, decoded=set(), needs_ids=False, optional=False)
+            return replace(cte, alias=alias, needs_ids=False, optional=False, once=False)
         table = self.public.catalog.table(name)
         users = {table.user.lower()} if table.private else set()
         columns = {
             c.name.lower(): ColumnFacts(c.type)
             if c.name.lower() in users
-            else ColumnFacts(c.type, c.bounds, c, zoned=c.zoned)
+            else ColumnFacts(c.type, c.bounds, c, table.id_of(c), zoned=c.zoned)
             for c in table.columns
         }
         return FromItem(alias, table.private, users, columns, table=table)
@@ -251,11 +266,14 @@ class Scope:
             refuse("joins in parentheses are not answered", "write FROM a JOIN b ON … JOIN c ON …")
         return self._inner(tree, alias, self.public, self.ctes)
 
-    # -- users stay apart ------------------------------------------------------------------------
+    @property
+    def joins(self) -> list[tuple[FromItem, Conjuncts]]:
+        """The sources after the first one, each with its join conditions."""
+        return self._joins
 
     @property
     def private(self) -> list[FromItem]:
-        """The sources about people, in order."""
+        """The private sources, in order."""
         return [s for s in self.sources.values() if s.private]
 
     @property
@@ -267,7 +285,7 @@ class Scope:
 
     @staticmethod
     def _user_in(aliases: Sequence[str]) -> str:
-        """Return SQL of the user's index, in the first of some sources that have the row."""
+        """Return SQL of the user's index, from the first of some sources that has the row."""
         found = (exp.column(USER, alias, quoted=True).sql("duckdb") for alias in aliases)
         return f"coalesce({', '.join(found)})"
 
@@ -278,34 +296,34 @@ class Scope:
 
     @property
     def user_of_all_rows(self) -> str:
-        """The user as the query may write it, whatever row a join has not found."""
+        """The user as the query may write it, even for rows that a join did not match."""
         aliases = sorted(self._full) or [self.private[0].alias]
         names = [f"{alias}.{min(self.sources[alias].users or {'user'})}" for alias in aliases]
         return names[0] if len(names) == 1 else f"coalesce({', '.join(names)})"
 
     def is_user(self, e: exp.Expr | None) -> bool:
         """Tell whether an expression is the row's user on every row."""
-        return self._names_user(e) and not self.may_lack_user(e)
+        return self.names_user(e) and not self.may_lack_user(e)
 
     def is_owned(self, e: exp.Expr) -> bool:
-        """Tell whether an expression is a column of which no value is of two people."""
+        """Tell whether an expression is a column whose values each belong to one person."""
         stored = self.facts(e).stored if isinstance(e, exp.Column) else None
         return stored is not None and stored.owned
 
     def is_person_in_a_window(self, e: exp.Expr) -> bool:
-        """Tell whether an expression tells the same people apart as the user: in one window."""
+        """Tell whether an expression identifies people as well as the user does: in one window."""
         window = self.window_apart()
         if window is None or not isinstance(e, exp.Column):
             return False
         return e.table == self.private[0].alias and e.name.lower() == window.person.lower()
 
     def span(self) -> tuple[int, int] | None:
-        """Return the first and the last window of time that rows may be of; None: any."""
+        """Return the first and the last window of time that rows may belong to; None if any."""
         found = window_of(self.private)
         return found and span_of(found[0].unit, self.term(found[1]), self.conditions())
 
     def window_apart(self) -> AccountWindow | None:
-        """Return what has accounts, if no value adds up rows of two such windows of a person."""
+        """Return the accounts' window, if no value combines rows from two windows of a person."""
         found, group = window_of(self.private), self.select.args.get("group")
         if found is None:
             return None
@@ -315,16 +333,17 @@ class Scope:
         apart = is_window_apart(window.unit, self.term(time), self.conditions(), keys)
         return window if apart else None
 
-    def _names_user(self, e: exp.Expr | None) -> bool:
+    def names_user(self, e: exp.Expr | None) -> bool:
+        """Tell whether an expression is the user of a row, or of one that a join may lack."""
         if isinstance(e, exp.Paren):
-            return self._names_user(e.this)
+            return self.names_user(e.this)
         if isinstance(e, exp.Coalesce):
-            return all(self._names_user(p) for p in [e.this, *e.expressions])
+            return all(self.names_user(p) for p in [e.this, *e.expressions])
         return isinstance(e, exp.Column) and e.name in self._users_of(e.table)
 
     def may_lack_user(self, e: exp.Expr | None) -> bool:
-        """Tell whether an expression is the user, or NULL as a LEFT or FULL JOIN found no row."""
-        if not self._names_user(e):
+        """Tell whether an expression is the user, or NULL in unmatched rows of an outer join."""
+        if not self.names_user(e):
             return False
         assert e is not None
         named = {c.table for c in e.find_all(exp.Column)}
@@ -335,7 +354,7 @@ class Scope:
         return self.sources[alias].users if alias in self.sources else set()
 
     def _check_users_are_joined(self) -> None:
-        """Every private source must be equal in the user to the first one."""
+        """Check that every private source is joined to the first one on the user."""
         if not self.private:
             return
         joined = {self.private[0].alias}
@@ -352,7 +371,7 @@ class Scope:
                 if not optional and pair & joined:
                     joined |= pair
                 elif optional in pair and (pair - {optional}) & joined:
-                    joined.add(optional)  # the other side's rows stay, equal or not
+                    joined.add(optional)  # the other side's rows stay, matched or not
         for source in self.private:
             if source.alias not in joined:
                 first = self.private[0]
@@ -368,29 +387,54 @@ class Scope:
                 refuse(message, f"add ON {first.alias}.{self.user_name} = {source.alias}.{user}")
 
     def _user_pair(self, condition: exp.Expr) -> set[str]:
-        """Return the two sources whose users a condition says are equal, or nothing."""
+        """Return the two sources whose users a condition sets equal, or nothing."""
         if isinstance(condition, exp.EQ):
             sides = (condition.left, condition.right)
             named = [{c.table for c in side.find_all(exp.Column)} for side in sides]
-            if self._full:  # of both sides of a FULL JOIN one is the row's user
+            if self._full:  # either side of a FULL JOIN gives the row's user
                 first = self.private[0].alias
                 named = [{first} if found == self._full else found for found in named]
-            if all(map(self._names_user, sides)) and all(len(found) == 1 for found in named):
+            if all(map(self.names_user, sides)) and all(len(found) == 1 for found in named):
                 return named[0] | named[1]
         return set()
 
+    def _find_joined_once(self) -> None:
+        """Find the private sources that are joined on columns in which all rows of a person differ.
+
+        Each of these columns must equal a column of the same type in an earlier source: with
+        different types, several values may be equal to one value.
+        """
+        before = {next(iter(self.sources), "")}
+        for source, on in self._joins:
+            held = on if source.optional else [*on, *self.where]
+            equal = {name for c in held if (name := self._same_as_before(c, source, before))}
+            unique = source.unique or frozenset[str]()
+            source.once = bool(unique) and unique <= equal and not source.full
+            before.add(source.alias)
+
+    def _same_as_before(self, condition: exp.Expr, source: FromItem, before: set[str]) -> str:
+        """Return the column of a source that must equal a column of an earlier source."""
+        sides = (condition.this, condition.args.get("expression"))
+        if not isinstance(condition, exp.EQ | exp.NullSafeEQ):
+            return ""
+        for own, other in permutations(sides):
+            if isinstance(own, exp.Column) and isinstance(other, exp.Column):
+                if own.table != source.alias or other.table not in before:
+                    continue
+                if (type := self.type_of(own)) and type == self.type_of(other):
+                    return own.name
+        return ""
+
     def _choose_order(self) -> None:
-        """Read a table by time where WHERE holds the time column against something."""
+        """Read a table in order of time if the WHERE limits the time column."""
         for condition in self.where:
             for column in condition.find_all(exp.Column):
                 source = self.sources.get(column.table)
                 if source and source.table and source.table.time.lower() == column.name:
                     source.by_time = bool(source.table.time)
 
-    # -- bounded work ----------------------------------------------------------------------------
-
     def _check_public_rows(self) -> None:
-        """Refuse a join that makes too many rows of public tables, or of answers."""
+        """Refuse a join that makes too many rows of public tables or of answers."""
         if not self.private:
             sources = list(self.sources.values())
             self.most = public_factor(sources, self._equalities(), self.public.most_rows)
@@ -398,20 +442,20 @@ class Scope:
 
     @property
     def caps(self) -> tuple[Cap, ...]:
-        """People who are taken out of the joins: of those inside, and of this one."""
+        """The caps that remove people from the joins: those of inner joins, and this one's."""
         own = self._own_cap()
         inside = [c for s in self.sources.values() for c in s.caps]
         return tuple(dict.fromkeys([*inside, *([own] if own is not None else [])]))
 
     def unnests(self, column: exp.Column) -> None:
-        """Take in that the one source's rows are many, one for each value of a list of theirs."""
+        """Record that each row of the only source becomes one row per value of a list column."""
         self.unnested = column
         if not self.private:
             self.most *= MOST_LISTED
             LIMITS["public"].check(self.most, self.public.limits)
 
     def _own_cap(self) -> Cap | None:
-        """Return who is taken out of this join before it is made."""
+        """Return the cap that removes people from this join before it runs."""
         if self._cap is None:
             sources, found = list(self.sources.values()), None
             if self.private:
@@ -427,7 +471,7 @@ class Scope:
         return self._cap[0]
 
     def _equalities(self) -> list[Equality]:
-        """Return what columns of public sources must equal on every joined row."""
+        """Return the expressions that columns of public sources must equal on every joined row."""
         conditions = [(c, s.alias) for s, on in self._joins if s.optional for c in on]
         conditions += [(c, "") for s, on in self._joins if not s.optional for c in on]
         conditions += [(c, "") for c in self.where]
@@ -464,10 +508,8 @@ class Scope:
         (type,) = self.public.types(f"SELECT {value} {self._from_sql(None)} LIMIT 0")
         return type
 
-    # -- expressions -----------------------------------------------------------------------------
-
     def facts(self, column: exp.Column) -> ColumnFacts:
-        """Return what is public about a column."""
+        """Return the public facts of a column."""
         source = self.sources.get(column.table)
         if source is None:
             refuse(
@@ -477,18 +519,19 @@ class Scope:
         return source.columns.get(column.name, ColumnFacts())
 
     def type_of(self, column: exp.Column) -> str:
-        """Return a column's DuckDB type, "" if it is not known."""
+        """Return a column's DuckDB type, "" if it is unknown."""
         return self.facts(column).type
 
     def bounds(self, e: exp.Expr) -> Interval | None:
-        """Return a public interval that holds an expression's values, if there is one.
+        """Return a public interval that holds an expression's values, or None.
 
-        What was declared of a column stands; of anything else the WHERE may say more.
+        The declared bounds of a column are used as they are; the WHERE may narrow other
+        expressions.
         """
         return interval(e, self._public_ends)
 
     def _by_where(self, e: exp.Expr) -> Interval | None:
-        """Return what the WHERE's limits say of an expression."""
+        """Return the limits that the WHERE sets for an expression."""
         low, high = -math.inf, math.inf
         for condition in self.where:
             for operator, limit in limits_of(condition, e):
@@ -500,7 +543,7 @@ class Scope:
         return (low, high) if low <= high else None
 
     def _number(self, e: exp.Expr) -> float | None:
-        """Return a constant as a number, None if it is none."""
+        """Return a constant as a number; None for other expressions."""
         if not is_constant(e):
             return None
         found = self.public.constant(f"TRY_CAST(({e.sql('duckdb')}) AS DOUBLE)")
@@ -531,16 +574,31 @@ class Scope:
         return self.public.ends(source.table.name, facts.stored.name) if numeric else None
 
     def only_value(self, e: exp.Expr) -> float | None:
-        """Return the number that an expression is on every row, if that is known."""
+        """Return the number that an expression equals on every row; None if it is unknown."""
         low, high = self.ends(e)
         return low if low == high else None
 
     def ends(self, e: exp.Expr) -> Interval:
-        """Return the same, infinite where nothing is known."""
+        """Return an interval that holds an expression's values; an unknown end is infinite."""
         return ends(e, self._public_ends)
 
+    def ends_where(self, e: exp.Expr) -> Interval:
+        """Return the ends of an expression in rows that pass the WHERE; it limits columns."""
+        return ends(e, self._ends_where)
+
+    def _ends_where(self, e: exp.Expr) -> Interval | None:
+        known = self._public_ends(e)
+        if not isinstance(e, exp.Column) or self.facts(e).type in TIME_TYPES:
+            return known
+        passed = values_where(self.held_terms(), self.term(e))
+        if passed is None or not isinstance(passed.known, Spans) or not passed.known:
+            return known
+        low, high = known or (-math.inf, math.inf)
+        first, last = (number_at(self.term(e).type, place) for place in passed.known.ends)
+        return max(low, first), min(high, last)
+
     def term(self, e: exp.Expr) -> Term:
-        """Return an expression over the stored columns; it has a value on every row."""
+        """Return an expression over the stored columns, as a term that has a value on every row."""
         self._check_one_row(e)
         return self._reader.read(e)
 
@@ -550,16 +608,16 @@ class Scope:
         return self._reader.at_rest(e)
 
     def value_sql(self, e: exp.Expr) -> str:
-        """Return SQL of an expression over the stored columns; nothing in it can raise."""
+        """Return SQL of an expression over the stored columns; it cannot raise an error."""
         return self.term(e).sql
 
     def truth(self, e: exp.Expr) -> Term:
-        """Return a condition over the stored columns; it has a value on every row."""
+        """Return a condition over the stored columns, as a term that has a value on every row."""
         self._check_one_row(e)
         return self._reader.truth(e)
 
     def truth_sql(self, e: exp.Expr) -> str:
-        """Return SQL of a condition over the stored columns; nothing in it can raise."""
+        """Return SQL of a condition over the stored columns; it cannot raise an error."""
         return self.truth(e).sql
 
     def _check_one_row(self, e: exp.Expr) -> None:
@@ -572,7 +630,7 @@ class Scope:
 
     def _identity(self, e: exp.Expr) -> str:
         """Return the SQL of the user's index, if an expression is a user column; else ""."""
-        if not self._names_user(e):
+        if not self.names_user(e):
             return ""
         if isinstance(e, exp.Column):
             return exp.column(USER, e.table, quoted=True).sql("duckdb")
@@ -581,7 +639,7 @@ class Scope:
     def _column(self, column: exp.Column) -> Term:
         facts = self.facts(column)
         source = self.sources[column.table]
-        name, type, stored = column.name, facts.held, ""
+        name, type, place = column.name, facts.held, None
         if type is None:
             refuse(
                 f"{said(column)} is of type {facts.type[:40]}, which no expression takes",
@@ -592,16 +650,54 @@ class Scope:
             name = USER_ID
             type = BIGINT if type.family is BIGINT.family and type.stored != "UBIGINT" else type
         elif source.table is not None and facts.stored is not None:
-            stored = facts.stored.name
-            if facts.stored.coded:
-                source.decoded.add(name)
+            place = facts.place
         sql = exp.column(name, column.table, quoted=True).sql("duckdb")
-        return Term(type, sql, column=stored)
+        return Term(type, sql, column=place, holes=partial(self._has_holes, column))
 
-    # -- SQL -------------------------------------------------------------------------------------
+    def may_be_null(self, term: Term) -> bool:
+        """Tell whether a term may be NULL, by the query and public facts; True if in doubt."""
+        return may_be_null(term, self._is_known)
+
+    def _has_holes(self, column: exp.Column) -> bool:
+        """Tell whether a column may be NULL, whatever the conditions are."""
+        source, facts = self.sources[column.table], self.facts(column)
+        if source.optional:
+            return True
+        if self.is_user(column):
+            return False
+        if facts.null is not None:
+            return facts.null()
+        if source.private or facts.stored is None or source.table is None:
+            return not (source.private and facts.stored and facts.stored.not_null)
+        table, name = quoted(source.table.name), quoted(facts.stored.name)
+        found = f"SELECT 1 FROM public.{table} WHERE {name} IS NULL LIMIT 1"
+        return bool(self.public.values(found))
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        """SQL of terms that the conditions on every row exclude from being NULL."""
+        return frozenset(t.sql for c in self.held_terms() for t in known_where(c))
+
+    @cached_property
+    def _mentioned(self) -> frozenset[str]:
+        """SQL of all terms in the conditions that hold on every row."""
+        waiting, found = [*self.held_terms()], set[str]()
+        while waiting:
+            term = waiting.pop()
+            found.add(term.sql)
+            waiting += term.arguments
+        return frozenset(found)
+
+    def _is_known(self, term: Term) -> bool:
+        if term.sql in self._known:
+            return True
+        if term.sql not in self._mentioned:
+            return False
+        values = values_of_any(term, self.held_terms())
+        return values is not None and not values.null
 
     def from_sql(self) -> str:
-        """Return the FROM clause; call it when every expression has been made physical."""
+        """Return the FROM clause; call it after every expression is in physical form."""
         return self._from_sql(self._own_cap())
 
     def _from_sql(self, cap: Cap | None) -> str:
@@ -621,7 +717,7 @@ class Scope:
         return all_of(self.conditions())
 
     def conditions(self) -> tuple[Term, ...]:
-        """Return the parts of the WHERE condition, all of which must hold."""
+        """Return the conjuncts of the WHERE condition."""
         return tuple(map(self._condition, self.where))
 
     def held_terms(self) -> tuple[Term, ...]:
@@ -629,17 +725,17 @@ class Scope:
         return tuple(map(self._condition, self.held))
 
     def _condition(self, e: exp.Expr) -> Term:
-        if id(e) not in self._conditions:  # of this tree, which lives as long as the scope
+        if id(e) not in self._conditions:  # nodes of a tree that lives as long as the scope
             self._conditions[id(e)] = self.truth(e)
         return self._conditions[id(e)]
 
     def prepare(self) -> None:
-        """Make every condition physical once, so that the sources know what they must decode."""
+        """Bind every condition once, so that sources know whether identifiers are needed."""
         for condition in [*self.where, *(c for _, on in self._joins for c in on)]:
             self._condition(condition)
 
     def stored_table(self) -> str:
-        """Return the table's name if the rows are some of those of one stored table."""
+        """Return the table's name if all rows come from one stored table."""
         source, *others = self.private
         if others or source.table is None or source.needs_ids:
             return ""

@@ -1,27 +1,9 @@
-"""SQL lowered to contributions: the outer SELECT, its groups and its aggregates.
+"""Lowering of SQL to contributions: the outer SELECT, its groups and its aggregates.
 
-    parse → scope (rows by user) → measures and domains (what is noised) → outputs (what is shown)
+    parse → scope (rows by user) → measures and domains (noised) → outputs (shown)
 
 Every aggregate of the outer SELECT becomes measures, linear queries q(X_i) over one user's rows;
-averages, variances and quantiles are computed from noised measures, which is free.
-
-From the text of a query to the query, for one store: what was lowered before is remembered.
-
-Queries that differ in their dates only are lowered once: a daily query is the same every day.
-
-A date here is a quoted date, or a date with a time of day: an hourly query is the same every hour.
-A date that is compared with a timestamp is lowered to its midnight, and is told by that.
-When two queries of one shape have lowered to the same thing but for the dates in their WHERE, a
-third is made by putting its dates in the same places. That they are the same is seen, not assumed:
-the second must come out of the first by the substitution, letter for letter, with equal groups and
-measures. Every date of the text must be one of the WHERE, so that nothing else can depend on it,
-and no group may be made of a column that a date limits, as its domain depends on the date.
-
-What is selected from answers: several questions asked as one, and the SELECT over theirs.
-
-A person's vector is that of the first question, then that of the second …: it is charged for all of
-them, in one step. Measures of one kind and scale share their noise. The SELECT is lowered to SQL
-that `sparseq.released.sql_over_noise` runs.
+averages, variances and quantiles are computed from noised measures, at no charge.
 """
 
 from __future__ import annotations
@@ -31,7 +13,8 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from functools import reduce
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -39,29 +22,13 @@ from sqlglot import exp
 from sqlglot.optimizer.scope import traverse_scope
 
 from sparseq.base.errors import QueryRefused, with_query
-from sparseq.language import types as T
 from sparseq.language.functions import rule_of
 from sparseq.language.interval_arithmetic import rising_rule, round_to
-from sparseq.released import outputs as out
-from sparseq.released.outputs import LeastPeople, MeasureNode, combine
-from sparseq.released.sql_over_noise import ENDS, FEW, After, Place, PublicRows, ShownColumn
-from sparseq.sql.aggregates import Aggregates, Domains, possible_keys, with_people
-from sparseq.sql.catalog import INTEGER_TYPES, Catalog, FoundTuples
-from sparseq.sql.first_questions import SIZES, Before, FirstQuestions, Unbounded
-from sparseq.sql.from_clause import ColumnFacts, FromItem, quoted
-from sparseq.sql.interval_propagation import Shape, Width, with_ends
-from sparseq.sql.parse import RELEASED, parse, said, spell_columns
-from sparseq.sql.parsed_expressions import (
-    aggregates_in,
-    call_of,
-    conjuncts,
-    is_aggregate,
-    is_constant,
-)
-from sparseq.sql.plan import (
-    LIMITS,
+from sparseq.question.catalog import Catalog, FoundTuples
+from sparseq.question.limits import LIMITS
+from sparseq.question.plan import (
+    BoundGaps,
     BoundSearch,
-    Cell,
     Domain,
     FirstAnswer,
     Kind,
@@ -72,189 +39,36 @@ from sparseq.sql.plan import (
     no_public_scale,
     values_of_keys,
 )
+from sparseq.released import outputs as out
+from sparseq.released.outputs import LeastPeople
+from sparseq.released.presence import Presence, row_count
+from sparseq.released.sql_over_noise import (
+    After,
+    AskedTotal,
+    PublicRows,
+)
+from sparseq.released.statistics import combine
+from sparseq.sql.aggregate_calls import aggregates_in, is_aggregate
+from sparseq.sql.aggregates import Aggregates, with_people
+from sparseq.sql.constants import is_constant
+from sparseq.sql.first_questions import SIZES, Before, FirstQuestions
+from sparseq.sql.from_clause import quoted
+from sparseq.sql.joint_questions import MOMENTS, alone, together
+from sparseq.sql.key_domains import Domains
+from sparseq.sql.layers import counts_own_values, with_first_rows
+from sparseq.sql.moving_ranges import widen_moving_ranges
+from sparseq.sql.outer_names import name_apart, plain_name
+from sparseq.sql.over_answers import after
+from sparseq.sql.parse import RELEASED, parse, said
+from sparseq.sql.parsed_expressions import conjuncts
 from sparseq.sql.public_database import PublicFacts
+from sparseq.sql.public_groups import possible_groups
 from sparseq.sql.public_values import MAX_VALUES, PublicValues
 from sparseq.sql.scope import Scope, refuse
+from sparseq.sql.sought_bounds import SoughtBounds
+from sparseq.sql.spellings import call_of
 from sparseq.sql.split_question import QueryParts, split
-from sparseq.sql.subqueries import counts_own_values, lower_inner, with_first_rows
-from sparseq.sql.suggestions import suggest
-
-# -- what is selected from answers -----------------------------------------------------------------
-
-# -- several questions asked as one: their rows one after the other, each in cells of its own ------
-
-
-_MOMENTS = "TIMESTAMPTZ"
-"""The type of keys that are moments; what holds them is a TIMESTAMP, in UTC."""
-
-
-def alone(query: Query, types: Sequence[str]) -> Place:
-    """Return the part that is all of a question."""
-    places = tuple(range(len(query.measures)))
-    return _place(query, places, 0, types)
-
-
-def _place(query: Query, places: Sequence[int], first: int, types: Sequence[str]) -> Place:
-    sums = frozenset(i for i, m in enumerate(query.measures) if m.kind is Kind.SUM)
-    whole = frozenset(i for i, m in enumerate(query.measures) if m.integral)
-    return Place(
-        query.outputs, query.domains, tuple(places), first, query.groups, tuple(types), sums, whole
-    )
-
-
-def together(queries: Sequence[Query], types: Sequence[Sequence[str]]) -> tuple[Query, list[Place]]:
-    """Return several questions as one, and where they are in it.
-
-    Args:
-        queries: Lowered so that every key's place is in its SQL.
-        types: DuckDB's types of their keys.
-    """
-    measures: list[Measure] = []
-    firsts = [0, *accumulate(q.groups for q in queries)]
-    parts = []
-    for query, first, kinds in zip(queries, firsts, types, strict=False):
-        places: list[int] = []
-        for measure in query.measures:
-            alike = (i for i, m in enumerate(measures) if i not in places and _alike(m, measure))
-            place = next(alike, len(measures))
-            if place == len(measures):
-                measures.append(measure)
-            places.append(place)
-        parts.append(_place(query, places, first, kinds))
-    rows = [_batch_rows(q, p, measures) for q, p in zip(queries, parts, strict=True)]
-    caps = tuple(dict.fromkeys(cap for q in queries for cap in q.relation.caps))
-    relation = Relation(f'FROM ({" UNION ALL ".join(rows)}) AS "#parts"', caps=caps)
-    cells = Domain("cell", tuple(range(firsts[-1])), Cell("cell"))
-    asked = tuple(
-        replace(m, value=Cell(f"v{i}"), bin=Cell(f"b{i}") if m.edges else None)
-        for i, m in enumerate(measures)
-    )
-    notes = tuple(dict.fromkeys(note for q in queries for note in q.notes))
-    statistics = tuple(
-        dict.fromkeys(
-            replace(s, places=tuple(part.measures[i] for i in s.places))
-            for query, part in zip(queries, parts, strict=True)
-            for s in query.statistics
-        )
-    )
-    left_out = tuple(dict.fromkeys(said for q in queries for said in q.left_out))
-    whole = Query(
-        "", relation, (cells,), asked, None, notes, left_out=left_out, statistics=statistics
-    )
-    return whole, parts
-
-
-def _alike(a: Measure, b: Measure) -> bool:
-    facts = ("kind", "integral", "scale", "edges", "step", "bounds", "role")
-    return all(getattr(a, name) == getattr(b, name) for name in facts)
-
-
-def _batch_rows(query: Query, part: Place, measures: Sequence[Measure]) -> str:
-    """Return SQL of a question's rows: the user, the cell, and each measure's value and bin."""
-    found = dict(zip(part.measures, query.measures, strict=True))
-    columns = [f"{query.relation.user} AS _user", f"{_cell(part)} AS cell"]
-    for i, like in enumerate(measures):
-        measure, kind = found.get(i), "DOUBLE" if like.kind is Kind.SUM else "BOOLEAN"
-        value = "NULL" if measure is None else measure.value.sql if measure.value else "true"
-        if like.kind is Kind.SUM and like.integral:
-            kind = "BIGINT"
-        columns.append(f"CAST({value} AS {kind}) AS v{i}")
-        if like.edges:
-            place = measure.bin.sql if measure is not None and measure.bin else "NULL"
-            columns.append(f"CAST({place} AS INTEGER) AS b{i}")
-    where = f" WHERE {query.relation.where}" if query.relation.where else ""
-    return f"SELECT {', '.join(columns)} {query.relation.sql}{where}"
-
-
-def _cell(part: Place) -> str:
-    """Return SQL of a row's cell; NULL where one of its keys is in no group."""
-    place, inside = "0", []
-    for domain in part.domains:
-        sql, size = f"({domain.position.sql})", len(domain.values)
-        inside.append(f"{sql} BETWEEN 0 AND {size - 1}")
-        place = f"({place} * {size} + {sql})"
-    cell = f"{part.first} + {place}"
-    return f"CASE WHEN {' AND '.join(inside)} THEN {cell} END" if inside else cell
-
-
-# -- what is selected from their answers -----------------------------------------------------------
-
-
-def after(select: exp.Select, parts: Sequence[Place], public: PublicFacts) -> After:
-    """Lower what is selected from answers.
-
-    Args:
-        select: Over tables #q0, #q1 …
-        parts: The questions that these are the answers to.
-        public: Types and public tables.
-
-    Raises:
-        QueryRefused: It is not understood, or has several columns of a name.
-    """
-    shapes = {f"#q{i}": _shape(part) for i, part in enumerate(parts)}
-    select, shape = with_ends(select, shapes)
-    sources = {name: _source(name, part) for name, part in zip(shapes, parts, strict=True)}
-    rows = lower_inner(select, "", public, sources)
-    LIMITS["cells"].check(rows.most * len(shape.columns), public.limits)
-    sql = rows.derived
-    for name, part in zip(shapes, parts, strict=True):
-        sql = sql.replace(_rows(part, ""), _rows(part, quoted(name)))
-    sql = sql.removeprefix("(").removesuffix(")")
-    shown = [
-        ShownColumn(name, w.noised, w.ends is not None, w.few is not None, w.whole)
-        for name, w in shape.columns.items()
-    ]
-    return After(sql, tuple(parts), tuple(shown), public.answer)
-
-
-def _shape(part: Place) -> Shape:
-    columns = {}
-    for output in part.outputs.columns:
-        if output.name.startswith("k"):
-            kind = part.types[int(output.name[1:])]
-            columns[output.name] = Width(sure=True, integer=kind in INTEGER_TYPES)
-        else:
-            node, ends = output.node, exp.column(output.name + ENDS, quoted=True)
-            is_sum = isinstance(node, MeasureNode) and node.i in part.sums
-            sure = isinstance(node, MeasureNode)
-            few = None if part.outputs.least is None else exp.null()
-            whole = output.integral or (isinstance(node, MeasureNode) and node.i in part.whole)
-            columns[output.name] = Width(True, ends, sure, is_sum, output.integral, few, whole)
-    return Shape(columns, True)
-
-
-def _source(name: str, part: Place) -> FromItem:
-    zoned = {f"k{i}" for i, t in enumerate(part.types) if t == _MOMENTS}
-    columns = {n: ColumnFacts(t, zoned=n in zoned) for n, t in _types(part).items()}
-    return FromItem(name, False, set(), columns, derived=_rows(part, ""), most=part.groups)
-
-
-def _types(part: Place) -> dict[str, str]:
-    types: dict[str, str] = {}
-    for output in part.outputs.columns:
-        if output.name.startswith("k"):
-            kind = part.types[int(output.name[1:])]
-            types[output.name] = "TIMESTAMP" if kind == _MOMENTS else kind
-        else:
-            types |= {output.name: "DOUBLE", output.name + ENDS: T.ENDS.sql}
-            if part.outputs.least is not None:
-                types[output.name + FEW] = "INTEGER"
-    return types
-
-
-def _rows(part: Place, table: str) -> str:
-    """Return SQL of an answer's rows; without a table there are none, but they have types."""
-    types = _types(part)
-    origin = f"FROM {table}" if table else f"WHERE {part.first} < 0"
-    columns = (
-        f"CAST({quoted(n) if table else 'NULL'} AS {t}) AS {quoted(n)}" for n, t in types.items()
-    )
-    return f"(SELECT {', '.join(columns)} {origin})"
-
-
-# -- sQL lowered to contributions: the outer SELECT, its groups and its aggregates -----------------
-
-# -- SQL lowered to contributions: the outer SELECT, its groups and its aggregates -----------------
+from sparseq.sql.subqueries import lower_inner
 
 MAX_MESSAGE = 240
 
@@ -266,12 +80,12 @@ def lower_sql(
 
     Args:
         text: The query; `WITH DIFFERENTIAL_PRIVACY OPTIONS(…)` may follow SELECT.
-        catalog: What is public about the tables.
-        public: Types and public values.
-        first: The answers to the first of the questions that are asked before it.
+        catalog: The public facts of the tables.
+        public: The types and public values.
+        first: The available answers to the questions that precede it.
 
     Raises:
-        QueryRefused: It is not understood, or can't be answered privately.
+        QueryRefused: It is not understood, or cannot be answered privately.
     """
     try:
         return _lower(text, catalog, public, first)
@@ -279,13 +93,15 @@ def lower_sql(
         if first:
             told = "; ".join(answer.said for answer in first)
             raise type(refused)(f"{refused.message}, with {told}", refused.hint) from None
+        from sparseq.sql.suggestions import suggest
+
         other = suggest(text, refused, catalog, lambda sql: _check(sql, catalog, public))
         hint = with_query(_short(refused.hint), other.query, other.same)
         raise type(refused)(refused.message, hint) from None
 
 
 def _check(text: str, catalog: Catalog, public: PublicFacts) -> Query:
-    """Lower a query; refuse it where it needs options of the asker's to be answered."""
+    """Lower a query; refuse it if it needs options that only the analyst can choose."""
     query = _lower(text, catalog, public, ())
     query = query if query.unbounded is None else query.unbounded.after
     for measure in (m for one in (*query.first, query) for m in one.measures):
@@ -296,32 +112,36 @@ def _check(text: str, catalog: Catalog, public: PublicFacts) -> Query:
 
 def _lower(text: str, catalog: Catalog, public: PublicFacts, first: Sequence[FirstAnswer]) -> Query:
     query, unbounded = _lower_once(text, catalog, public, first)
-    if not unbounded:
+    if not unbounded.values:
         return query
     public.assumes_bounds = True
     try:
         after, _ = _lower_once(text, catalog, public, first)
     finally:
         public.assumes_bounds = False
-    return replace(query, unbounded=BoundSearch(unbounded, after))
+    search = BoundSearch(unbounded.values, after, unbounded.binned)
+    return replace(query, unbounded=search)
 
 
 def _lower_once(
     text: str, catalog: Catalog, public: PublicFacts, first: Sequence[FirstAnswer]
-) -> tuple[Query, Unbounded]:
+) -> tuple[Query, BoundGaps]:
     try:
         select, options = parse(text, catalog, public.limits)
-        names = spell_columns(select, catalog)
+        names = name_apart(select, catalog)
         if _is_public(select, catalog):
             _check_public_joins(select, public)
             rows = PublicRows(public.rows(select.sql("duckdb"))).called(names)
-            return Query(text.strip(), Relation(""), (), (), rows, options=options), ()
-        if len(list(select.find_all(exp.Select))) == 1:  # as most questions are
+            query = Query(text.strip(), Relation(""), (), (), rows, options=options)
+            return query, BoundGaps()
+        widened = widen_moving_ranges(select, catalog)
+        if len(list(select.find_all(exp.Select))) == 1:  # the usual case
             query, unbounded = _of_tree(select, catalog, public)
         else:
             query, unbounded = _with_numbers(select, catalog, public, first)
-        outputs = query.outputs.called(names)
-        return replace(query, text=text.strip(), options=options, outputs=outputs), unbounded
+        outputs, notes = query.outputs.called(names), (*query.notes, *widened)
+        query = replace(query, text=text.strip(), options=options, outputs=outputs, notes=notes)
+        return replace(query, left_out=(*query.left_out, *widened)), unbounded
     except RecursionError:
         raise QueryRefused("the query is nested too deeply", "split it into parts") from None
     except QueryRefused as refused:
@@ -330,8 +150,8 @@ def _lower_once(
 
 def _with_numbers(
     select: exp.Select, catalog: Catalog, public: PublicFacts, first: Sequence[FirstAnswer]
-) -> tuple[Query, Unbounded]:
-    """Lower a tree with the numbers of questions in it, or with what stands in for them."""
+) -> tuple[Query, BoundGaps]:
+    """Lower a tree that contains questions' numbers, or placeholders for them."""
     why: QueryRefused | None = None
     for size in SIZES:
         before = Before(lambda tree: _of_tree(tree, catalog, public), first, size)
@@ -346,28 +166,25 @@ def _with_numbers(
             continue
         notes, left_out = (*query.notes, *before.told), (*query.left_out, *before.told)
         query = replace(query, notes=notes, left_out=left_out, first=before.stand_in)
-        return query, (*dict.fromkeys([*before.unbounded, *unbounded]),)
+        return query, before.unbounded | unbounded
     assert why is not None
     raise why
 
 
-def _of_tree(select: exp.Select, catalog: Catalog, public: PublicFacts) -> tuple[Query, Unbounded]:
-    """Lower a tree that is about people, and has no name for it yet."""
+def _of_tree(select: exp.Select, catalog: Catalog, public: PublicFacts) -> tuple[Query, BoundGaps]:
+    """Lower a tree over private tables; its query has no text yet."""
     taken_apart = split(select, catalog)
     outers = (
         [_Outer(select, public, direct=True)]
         if taken_apart is None
-        else [_Outer(q, public, len(taken_apart.questions) > 1) for q in taken_apart.questions]
+        else [_Outer(q, public) for q in taken_apart.questions]
     )
     query = outers[0].lower() if taken_apart is None else _after(taken_apart, outers, public)
-    unbounded: dict[tuple[str, str], None] = {}
-    for one in outers:
-        unbounded |= one.aggregates.unbounded
-    return query, (*unbounded,)
+    return query, reduce(operator.or_, (one.unbounded for one in outers), BoundGaps())
 
 
 def _is_public(select: exp.Select, catalog: Catalog) -> bool:
-    """Tell whether a query names public tables, and no other; they are then named as stored."""
+    """Tell whether a query names only public tables; if so, replace names by stored ones."""
     found = [source for scope in traverse_scope(select) for source in scope.sources.values()]
     tables = [source for source in found if isinstance(source, exp.Table)]
     if not tables or any(catalog.table(t.name).private for t in tables):
@@ -378,12 +195,12 @@ def _is_public(select: exp.Select, catalog: Catalog) -> bool:
 
 
 def _check_public_joins(select: exp.Select, public: PublicFacts) -> None:
-    """Refuse a join of public tables that has too many rows, before any is read.
+    """Refuse a join of public tables that has too many rows, before it reads a row.
 
-    Tables that an equality joins are taken not to multiply, as in `public_factor`. A subquery has
-    as many rows at most as its own join.
+    Tables that an equality joins are assumed not to multiply, as in `public_factor`. A subquery has
+    at most the rows of its own join.
     """
-    most: dict[int, int] = {}  # by scope, those inside first
+    most: dict[int, int] = {}  # by scope, inner ones first
     for scope in traverse_scope(select):
         own = {name: source for name, (_, source) in scope.selected_sources.items()}
         alike = {name: {name} for name in own}
@@ -408,20 +225,23 @@ def _check_public_joins(select: exp.Select, public: PublicFacts) -> None:
 
 
 def _short(text: str) -> str:
-    """Return a message on one line, cut short where the query itself is long."""
+    """Return a message on one line, shortened if it quotes a long query."""
     line = " ".join(text.split())
     return line if len(line) <= MAX_MESSAGE else line[: MAX_MESSAGE - 1] + "…"
 
 
 def _after(query: QueryParts, outers: Sequence[_Outer], public: PublicFacts) -> Query:
-    """Lower the questions of a query as one, and what is selected from their answers."""
+    """Lower the questions of a query as one, with the SELECT over their answers."""
     several = len(query.questions) > 1
     lowered, types = [o.lower() for o in outers], [o.kinds_of_keys() for o in outers]
     if several:
         asked, parts = together(lowered, types)
     else:
         asked, parts = lowered[0], [alone(lowered[0], types[0])]
+    words = [o.key_names for o in outers]
+    parts = [replace(p, names=tuple(w)) for p, w in zip(parts, words, strict=True)]
     outputs = _in_words(query, lambda: after(query.after, parts, public))
+    outputs = replace(outputs, totals=_totals_of(query.questions, lowered))
     unknown = [shown.name for shown in outputs.columns if shown.noised and not shown.has_ends]
     notes = ["HAVING, windows and outer SELECTs see the noised answer, not the rows"]
     if unknown:
@@ -429,8 +249,23 @@ def _after(query: QueryParts, outers: Sequence[_Outer], public: PublicFacts) -> 
     return replace(asked, outputs=outputs, notes=(*asked.notes, *notes))
 
 
+def _totals_of(questions: Sequence[exp.Select], lowered: Sequence[Query]) -> tuple[AskedTotal, ...]:
+    """Return the grouped questions whose total row count another question also asks for."""
+    clauses = ("from_", "joins", "where", "with_")
+    rows = [exp.Select(**{k: q.args.get(k) for k in clauses}).sql("duckdb") for q in questions]
+    counts = [row_count(query.measures) for query in lowered]
+    found = []
+    for i, j in product(range(len(lowered)), repeat=2):
+        mine, all_of_them = counts[i], counts[j]
+        if rows[i] != rows[j] or mine is None or all_of_them is None:
+            continue
+        if lowered[i].domains and not lowered[j].domains:
+            found.append(AskedTotal(i, j, (mine, all_of_them)))
+    return tuple(found)
+
+
 def _in_words(query: QueryParts, lower: Callable[[], After]) -> After:
-    """Lower what is selected from answers; a refusal has the query's words, not our names."""
+    """Lower the SELECT over answers; a refusal uses the query's words, not internal names."""
     words = {e.alias: said(e.this) for q in reversed(query.questions) for e in q.expressions}
     try:
         return lower()
@@ -447,22 +282,21 @@ class _Outer:
 
     Args:
         select, public: See `lower_sql`.
-        in_sql: See `Domains`.
-        direct: Its columns are the answer's, of any type; else a SELECT over numbers follows.
+        direct: Its columns are the answer's columns, of any type; otherwise a SELECT over numbers
+            follows.
     """
 
     def __init__(
         self,
         select: exp.Select,
         public: PublicFacts,
-        in_sql: bool = False,
         direct: bool = False,
     ) -> None:
         self._direct = direct
-        self.select, self._in_sql = select, in_sql
+        self.select = select
         self.key_types: list[str] = []
         self.public = public
-        self._numbered = False  # rows, for count(DISTINCT x) of what is one person's each
+        self._numbered = False  # for count(DISTINCT x) of values that each belong to one person
         owned = public.catalog.owned
         if owned and counts_own_values(select, owned):
             self._numbered_rows()
@@ -478,11 +312,13 @@ class _Outer:
             refuse("DISTINCT would release rows as they are", "use GROUP BY and COUNT")
         group = self.select.args.get("group")
         self.keys: list[exp.Expr] = [_bare(e) for e in group.expressions] if group else []
-        self.aggregates = Aggregates(self.scope)
+        self.sought = SoughtBounds(self.scope)
+        self.unbounded = BoundGaps()
+        self.aggregates = Aggregates(self.scope, self.sought)
         self._check_aggregated()
 
     def _numbered_rows(self) -> None:
-        """Number the rows where values of what is one person's each are counted."""
+        """Number the rows, for the distinct count of values that each belong to one person."""
         written = self.select.copy()
         scope = Scope(self.select, self.public, {}, lower_inner)
         first = scope.private[0] if scope.private else None
@@ -510,7 +346,7 @@ class _Outer:
         if not measures:
             refuse("this query asks nothing about people: its values are public", "add count(*)")
         origin = self.scope.from_sql() + joins
-        stored = self.scope.stored_table() if not joins else ""
+        stored = self.scope.stored_table()  # each key has at most one place
         relation = Relation(
             origin,
             self.scope.where_sql(),
@@ -521,8 +357,8 @@ class _Outer:
             stored != "" and len(self.scope.sources) > 1,
         )
         self._check_sql(relation, domains, measures)
-        if 1 < len(domains) == len(self.keys):  # else some were found together
-            shown = replace(shown, possible=possible_keys(self.scope, self.keys, domains))
+        possible = possible_groups(self.scope, self.keys, self.key_types, domains)
+        shown = replace(shown, possible=possible)
         _check_outputs(shown, domains, measures)
         left_out = self._left_out(domains)
         added: tuple[str, ...] = ()
@@ -533,7 +369,9 @@ class _Outer:
             shown = replace(shown, least=LeastPeople(least, counts, bins))
             left_out += (f"values about fewer than {least:,} people, as counted, are not shown",)
             added = tuple(f"{m.label} are counted for that, and paid for" for m in measures[asked:])
-        left_out += tuple(self.aggregates.cut)
+        shown = replace(shown, presence=Presence.of(measures, domains))
+        left_out += (*self.sought.cut, *self.aggregates.notes)
+        self.unbounded = self.sought.unbounded()
         notes, apart = (*left_out, *added, *self._notes()), self.scope.window_apart() is not None
         return Query(
             "",
@@ -551,7 +389,7 @@ class _Outer:
 
     @property
     def _single(self) -> bool:
-        """A person has one row at most."""
+        """Tell whether each person has at most one row."""
         return [s.single for s in self.scope.sources.values()] == [True]
 
     def _check_answer(self, domains: Sequence[Domain]) -> None:
@@ -563,7 +401,7 @@ class _Outer:
         LIMITS["after"].check(groups * sum(1 for e in shown for _ in e.walk()), self.public.limits)
 
     def _types(self, values: Sequence[str], joins: str) -> list[str]:
-        """Return the types of expressions over the relation, found on no rows."""
+        """Return the types of expressions over the relation, found without rows."""
         if not values:
             return []
         where = self.scope.where_sql()
@@ -573,9 +411,9 @@ class _Outer:
         )
 
     def _domains(self) -> tuple[tuple[Domain, ...], str]:
-        finder = Domains(self.scope, self.public, self._in_sql)
+        finder = Domains(self.scope, self.public, self.sought)
         names = {e.unalias().sql("duckdb"): e.alias_or_name for e in self.select.expressions}
-        # all types first: from then on it is known which strings are needed
+        # all types first: they determine which strings are needed
         types = self.key_types = [self._key_type(key) for key in self.keys]
         called = [names.get(key.sql("duckdb"), said(key)) for key in self.keys]
         found, left = list[Domain](), dict(enumerate(self.keys))
@@ -594,9 +432,9 @@ class _Outer:
         return tuple(found), finder.joins
 
     def _found_together(self, finder: Domains) -> list[tuple[list[int], FoundTuples]]:
-        """Return the keys that were found together, by their places: the most columns first.
+        """Return the keys that were found together, by their positions: the most columns first.
 
-        None whose values are public one by one.
+        Keys that have public values of their own are not among them.
         """
         at: dict[tuple[str, str], int] = {}
         for place, key in enumerate(self.keys):
@@ -612,23 +450,24 @@ class _Outer:
                     together.append((places, found))
         return sorted(together, key=lambda one: -len(one[0]))
 
+    @property
+    def key_names(self) -> list[str]:
+        """The keys, as the query writes them."""
+        return [said(key) for key in self.keys]
+
     def kinds_of_keys(self) -> list[str]:
-        """Return the types of the keys, moments told apart from what clocks show."""
+        """Return the types of the keys, which distinguish moments from local times."""
         zoned = [self.scope.term(key).type.zoned for key in self.keys]
-        return [_MOMENTS if z else t for z, t in zip(zoned, self.key_types, strict=True)]
+        return [MOMENTS if z else t for z, t in zip(zoned, self.key_types, strict=True)]
 
     def _key_type(self, key: exp.Expr) -> str:
-        if isinstance(key, exp.Column):
-            stored = self.scope.facts(key).stored
-            if stored is not None and stored.coded:
-                return stored.type
         (type,) = self._types([self.scope.value_sql(key)], "")
         return type
 
     def _check_sql(
         self, relation: Relation, domains: Sequence[Domain], measures: Sequence[Measure]
     ) -> None:
-        """Run the whole of it on no rows: a mistake shows here, where it tells of nobody."""
+        """Run the whole SQL without rows: an error appears here, where it reveals nothing."""
         cells = [d.position for d in domains]
         cells += [c for m in measures for c in (m.value, m.bin) if c is not None]
         columns = ", ".join([relation.user, *(c.sql for c in cells)])
@@ -636,16 +475,16 @@ class _Outer:
         self.public.types(f"SELECT {columns} {relation.sql}{where}")
 
     def _left_out(self, domains: Sequence[Domain]) -> tuple[str, ...]:
-        """Say of which keys rows may be in no group: told by public facts, whatever the rows are.
+        """Return notes about keys for which rows may be in no group, by public facts only.
 
-        None, where the WHERE lets no other row pass than one of the groups.
+        There is no note if the WHERE admits only rows that are in a group.
         """
         sides = [x for c in self.scope.where for x in _limited_columns(c)]
         ranged = {x for x in sides if sides.count(x) > 1}
         covers = PublicValues(self.scope, self.public).covers
         of_keys = zip(self.keys, self.key_types, values_of_keys(domains), strict=True)
         names = [
-            name
+            name if self._direct else said(key)
             for key, type, (i, name, _) in of_keys
             if not (domains[i].rest or covers(key, type))
             and not {c.sql("duckdb") for c in key.find_all(exp.Column)} <= ranged
@@ -666,8 +505,6 @@ class _Outer:
             )
         return notes
 
-    # -- what is shown ---------------------------------------------------------------------------
-
     def _outputs(self) -> out.Outputs:
         if self.aggregates.has_histogram(self.select):
             return self._histogram()
@@ -678,7 +515,7 @@ class _Outer:
         return out.Outputs(columns, *self._rest())
 
     def _histogram(self) -> out.Outputs:
-        """HISTOGRAM alone: its bins become rows."""
+        """Return the outputs of a single HISTOGRAM, whose bins become rows."""
         columns, measure = [], None
         for e in self._shown():
             value = e.unalias()
@@ -697,12 +534,8 @@ class _Outer:
         renamed = []
         for e in self.select.expressions:
             if e.alias_or_name.startswith("_col_"):
-                e = exp.alias_(e.unalias(), _name(e.unalias()), quoted=True)
+                e = exp.alias_(e.unalias(), plain_name(e.unalias()), quoted=True)
             renamed.append(e)
-        names = [e.alias_or_name for e in renamed]
-        for name in names:
-            if names.count(name) > 1:
-                refuse(f"two columns are called {name!r}", "rename one: … AS other")
         return renamed
 
     def _rest(self) -> tuple[out.Node | None, tuple[out.Ordering, ...], int | None, int]:
@@ -766,7 +599,7 @@ class _Outer:
         return self._scalar(e)
 
     def _said_by_keys(self, e: exp.Expr) -> out.Node | None:
-        """Return what keys of a public table say of a value of its columns; None: they don't."""
+        """Return a value of a public table's columns, if the group keys determine it; else None."""
         tables = {c.table for c in e.find_all(exp.Column)}
         source = self.scope.sources[next(iter(tables))] if len(tables) == 1 else None
         if source is None or source.private or source.table is None:
@@ -859,7 +692,7 @@ _COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
 def _check_outputs(
     outputs: out.Outputs, domains: Sequence[Domain], measures: Sequence[Measure]
 ) -> None:
-    """Compute what is shown from zeros and ones: values that don't go together show here."""
+    """Compute the outputs from zeros and ones, so that mismatched values fail here."""
     keys = [np.array([values[0]], object) for _, _, values in values_of_keys(domains)]
     try:
         for value in (0.0, 1.0):
@@ -876,7 +709,7 @@ def _check_outputs(
 
 
 def _limited_columns(condition: exp.Expr) -> list[str]:
-    """Return the columns that a condition limits, once for each end; NULL passes none of them.
+    """Return the columns that a condition limits, one entry per end; NULL passes no such condition.
 
     >>> from sqlglot import parse_one
     >>> _limited_columns(parse_one("x BETWEEN 1 AND 2")), _limited_columns(parse_one("1 < x"))
@@ -902,19 +735,6 @@ def _bare(e: exp.Expr) -> exp.Expr:
 
 
 def _counts(e: exp.Expr) -> bool:
-    """Tell whether an output is a count, to be shown as an integer."""
+    """Tell whether an output is a count, which is shown as an integer."""
     e = e.this if isinstance(e, exp.Filter) else _bare(e)
     return isinstance(e, exp.Count | exp.CountIf)
-
-
-def _name(e: exp.Expr) -> str:
-    """Return a name for a column that the query gave none."""
-    inside = e.this if isinstance(e, exp.Filter) else e
-    if isinstance(inside, exp.Count) and isinstance(inside.this, exp.Star):
-        return "count"
-    if isinstance(inside, exp.Anonymous):  # leave out the bins
-        words = [said(x) for x in inside.expressions if not isinstance(x, exp.Array)]
-        text = "_".join([inside.name, *words]).lower()
-    else:
-        text = said(e).lower()
-    return "".join(c if c.isalnum() else "_" for c in text).strip("_")[:40]

@@ -1,114 +1,15 @@
-"""Forms of SELECT written as plainer ones: ROLLUP, CUBE, GROUPING SETS, PIVOT, and LATERAL."""
+"""Rewriting of SELECTs to simpler forms: PIVOT, LATERAL, and the order of SELECT DISTINCT."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
-from itertools import combinations, product
+from collections.abc import Sequence
 
 from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
-from sparseq.sql.catalog import Catalog
-
-MAX_SETS = 32
-Keys = tuple[exp.Expr, ...]
-
-
-def without_sets(select: exp.Select) -> exp.Expr:
-    """Return a SELECT with grouping sets as a UNION ALL of SELECTs, one for each set.
-
-    A key that a set leaves out is NULL in its rows, and GROUPING(key) is 1.
-
-    Example:
-        >>> from sqlglot import parse_one
-        >>> q = parse_one("SELECT a, count(*) FROM t GROUP BY ROLLUP (a)", dialect="duckdb")
-        >>> without_sets(q).sql("duckdb")
-        'SELECT a, COUNT(*) FROM t GROUP BY a UNION ALL SELECT NULL AS a, COUNT(*) FROM t'
-    """
-    group = select.args.get("group")
-    parts = list(group.expressions) if group is not None else []
-    if not any(isinstance(p, exp.Rollup | exp.Cube | exp.GroupingSets) for p in parts):
-        return select
-    sets = [tuple(k for s in some for k in s) for some in product(*(_sets(p) for p in parts))]
-    if len(sets) > MAX_SETS:
-        raise QueryRefused(f"there are {len(sets)} grouping sets; the limit is {MAX_SETS}")
-    meant = _meant(select)
-    every = {meant(k).sql("duckdb"): meant(k) for s in sets for k in s}
-    branches = [_branch(select, [meant(k) for k in s], every) for s in sets]
-    whole: exp.Expr = branches[0]
-    for branch in branches[1:]:
-        whole = exp.Union(this=whole, expression=branch, distinct=False)
-    if isinstance(whole, exp.SetOperation):
-        for clause in ("with_", "order", "limit", "offset"):
-            whole.set(clause, select.args.get(clause))
-    return whole
-
-
-def _sets(part: exp.Expr) -> list[Keys]:
-    """Return the sets of keys that an item of GROUP BY stands for."""
-    if isinstance(part, exp.Rollup):
-        keys = [_keys(k) for k in part.expressions]
-        return [_flat(keys[:n]) for n in range(len(keys), -1, -1)]
-    if isinstance(part, exp.Cube):
-        keys = [_keys(k) for k in part.expressions]
-        return [_flat(some) for n in range(len(keys), -1, -1) for some in combinations(keys, n)]
-    if isinstance(part, exp.GroupingSets):
-        return [s for inner in part.expressions for s in _inner_sets(inner)]
-    return [(part,)]
-
-
-def _inner_sets(part: exp.Expr) -> list[Keys]:
-    return _sets(part) if isinstance(part, exp.Rollup | exp.Cube) else [_keys(part)]
-
-
-def _keys(e: exp.Expr) -> Keys:
-    return tuple(e.expressions) if isinstance(e, exp.Tuple) else (e.unnest(),)
-
-
-def _flat(parts: list[Keys] | tuple[Keys, ...]) -> Keys:
-    return tuple(k for part in parts for k in part)
-
-
-def _meant(select: exp.Select) -> Callable[[exp.Expr], exp.Expr]:
-    """Return what says which expression a key means: a place or a name of the SELECT list.
-
-    A column that is there comes before a name.
-    """
-    shown: list[exp.Expr] = [e.unalias() for e in select.expressions]
-    names: dict[str, exp.Expr] = {
-        e.alias: e.unalias()
-        for e in select.expressions
-        if isinstance(e, exp.Alias) and all(c.name != e.alias for c in e.find_all(exp.Column))
-    }
-
-    def meant(key: exp.Expr) -> exp.Expr:
-        if isinstance(key, exp.Literal) and key.name.isdecimal():
-            place = int(key.name) - 1
-            if 0 <= place < len(shown):
-                return shown[place]
-        if isinstance(key, exp.Column) and not key.table and key.name in names:
-            return names[key.name]
-        return key
-
-    return meant
-
-
-def _branch(select: exp.Select, keys: list[exp.Expr], every: dict[str, exp.Expr]) -> exp.Select:
-    """Return the SELECT of one set of keys."""
-    kept = {k.sql("duckdb") for k in keys}
-    missing = every.keys() - kept
-    branch = select.copy()
-    for clause in ("with_", "order", "limit", "offset"):
-        branch.set(clause, None)
-    group = exp.Group(expressions=[k.copy() for k in keys]) if keys else None
-    branch.set("group", group)
-    for e in branch.expressions:
-        _put_null(e, missing)
-    for call in list(branch.find_all(exp.Grouping, exp.Anonymous)):
-        if isinstance(call, exp.Grouping) or call.name.lower() == "grouping":
-            bits = "".join("01"[a.sql("duckdb") in missing] for a in call.expressions)
-            call.replace(exp.Literal.number(int(bits, 2)))
-    return branch
+from sparseq.question.catalog import Catalog
+from sparseq.sql.aggregate_calls import aggregates_in
+from sparseq.sql.dependent_joins import join_domain, sources_of
 
 
 def _declared_keys(source: exp.Expr, name: str, catalog: Catalog) -> list[exp.Expr]:
@@ -127,21 +28,34 @@ def _declared_keys(source: exp.Expr, name: str, catalog: Catalog) -> list[exp.Ex
     return [exp.convert(key) for key in sorted(keys)]
 
 
-def _put_null(shown: exp.Expr, missing: Container[str]) -> None:
-    """Put NULL for the keys that a set leaves out, but in aggregates, in place."""
-    if shown.unalias().sql("duckdb") in missing:
-        shown.replace(exp.alias_(exp.null(), shown.alias_or_name))
+def order_by_names(select: exp.Select) -> None:
+    """Order the rows of SELECT DISTINCT by the names of the selected items, in place.
+
+    After DISTINCT no other columns exist.
+
+    Example:
+        >>> from sqlglot import parse_one
+        >>> select = parse_one("SELECT DISTINCT count(*) AS n FROM t GROUP BY k ORDER BY count(*)")
+        >>> order_by_names(select)
+        >>> select.args["order"].sql()
+        'ORDER BY "n"'
+    """
+    distinct, order = select.args.get("distinct"), select.args.get("order")
+    if distinct is None or distinct.args.get("on") or order is None:
         return
-    for node in list(shown.find_all(exp.Expr)):
-        inside = node.find_ancestor(exp.AggFunc, exp.Filter, exp.Grouping, exp.Select)
-        if isinstance(inside, exp.Select) and node.sql("duckdb") in missing:
-            node.replace(exp.null())
+    names = {e.unalias().sql("duckdb"): e.alias_or_name for e in reversed(select.expressions)}
+    for ordered in order.expressions:
+        by = ordered.this if isinstance(ordered, exp.Ordered) else ordered
+        name = names.get(by.sql("duckdb"))
+        if name:
+            by.replace(exp.column(name, quoted=True))
 
 
 def without_pivot(pivot: exp.Pivot, catalog: Catalog | None = None) -> exp.Select:
     """Return PIVOT … ON x IN (…) USING aggregate GROUP BY keys as one SELECT with FILTERs.
 
-    Without a list, of a column's declared keys: in their order, as DuckDB has those that occur.
+    Without a list, use the column's declared keys, in their order; DuckDB uses the values that
+    occur.
 
     Raises:
         QueryRefused: The values are not listed, or there are several columns or aggregates.
@@ -171,14 +85,13 @@ def without_pivot(pivot: exp.Pivot, catalog: Catalog | None = None) -> exp.Selec
     return select
 
 
-# -- LATERAL subqueries as joins: what they say of the outer row becomes what is joined by ---------
-
-
 def without_laterals(select: exp.Select) -> exp.Select:
-    """Return a SELECT whose LATERAL subqueries are joined, in place; those that can't be are left.
+    """Return a SELECT with its LATERAL subqueries as joins, in place, where that is possible.
 
-    Such a subquery's rows are those that agree with the outer row in some columns, of which LIMIT
-    takes the first in its order: they are numbered within what they agree in.
+    Such a subquery's rows are those that it has for the outer row (`sparseq.sql.dependent_joins`);
+    LIMIT takes the first of these in its order. If its only correlated conditions are equalities of
+    columns, its own columns replace the domain's. A subquery of aggregates only has one row: each
+    of its columns becomes a subquery in an expression.
 
     Example:
         >>> from sqlglot import parse_one
@@ -200,57 +113,121 @@ def without_laterals(select: exp.Select) -> exp.Select:
           ON t.lateral_0 = a.i
     """
     start = select.args.get("from_")
-    before = {start.this.alias_or_name} if start is not None else set[str]()
+    kept = list[exp.Join]()
     for join in select.args.get("joins") or []:
-        if isinstance(join.this, exp.Lateral):
-            _join(join, join.this, before)
-        before.add(join.this.alias_or_name)
+        on, inner = join.args.get("on"), _inner(join.this)
+        if inner is None or start is None or not (on is None or _is_true(on)):
+            kept.append(join)
+        elif _is_one_row(inner):
+            kept += [] if _as_values(select, join.this, inner) else [join]
+        else:
+            _join(join, inner, (start.this, kept))
+            kept.append(join)
+    if start is not None:
+        select.set("joins", kept or None)
     return select
 
 
-def _join(join: exp.Join, lateral: exp.Lateral, before: set[str]) -> None:
-    on, holder = join.args.get("on"), lateral.this
-    inner = holder.this if isinstance(holder, exp.Subquery) else None
-    if not isinstance(inner, exp.Select) or not (on is None or _is_true(on)):
-        return
-    pairs, rest = _agreements(inner, before)
+def _inner(item: exp.Expr) -> exp.Select | None:
+    """Return the SELECT of a LATERAL subquery; None for other items of FROM."""
+    inner = item.this.this if isinstance(item, exp.Lateral) else None
+    held = isinstance(item, exp.Lateral) and isinstance(item.this, exp.Subquery)
+    return inner if held and isinstance(inner, exp.Select) else None
+
+
+def _is_one_row(inner: exp.Select) -> bool:
+    clauses = ("group", "having", "qualify", "limit", "offset", "distinct", "order")
+    return all(map(aggregates_in, inner.expressions)) and not any(map(inner.args.get, clauses))
+
+
+def _as_values(select: exp.Select, lateral: exp.Expr, inner: exp.Select) -> bool:
+    """Replace the columns of a single-row subquery by subqueries, in place; False if unsafe.
+
+    A name without its table may belong to another source.
+    """
+    called = lateral.alias_or_name.lower()
+    listed = lateral.args["alias"].columns if lateral.args.get("alias") else []
+    names = [e.alias_or_name.lower() for e in inner.expressions]
+    names[: len(listed)] = [column.name.lower() for column in listed]
+    values = dict(zip(names, inner.expressions, strict=True))
+    found = [c for c in select.find_all(exp.Column) if c.find_ancestor(exp.Lateral) is not lateral]
+    mine = [c for c in found if c.table.lower() == called]
+    bare = any(not c.table and c.name.lower() in values for c in found)
+    if bare or select.is_star or any(c.name.lower() not in values for c in mine):
+        return False
+    for column in mine:
+        value = inner.copy()
+        value.set("expressions", [values[column.name.lower()].unalias().copy()])
+        shown: exp.Expr = exp.Subquery(this=value)
+        if column.parent is select and column.arg_key == "expressions":
+            shown = exp.alias_(shown, column.name)
+        column.replace(shown)
+    return True
+
+
+def _join(join: exp.Join, inner: exp.Select, outer: tuple[exp.Expr, Sequence[exp.Join]]) -> None:
+    """Join a LATERAL subquery's rows, in place; keep a subquery that cannot be joined."""
+    first, joins = outer
+    before = {item.alias_or_name for item in (first, *(j.this for j in joins))}
+    own = {s.alias_or_name for s in inner.find_all(exp.Table, exp.Subquery)}
+    taken = [c for c in inner.find_all(exp.Column) if c.table in before - own]
     limit, order = inner.args.get("limit"), inner.args.get("order")
-    mixed = any(inner.args.get(k) for k in ("group", "having", "qualify", "offset", "distinct"))
-    if not pairs or mixed or (limit is not None and order is None) or _is_aggregated(inner):
+    if not taken or not sources_of(inner) or inner.args.get("offset"):
         return
-    inner.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
+    if limit is not None and order is None:
+        return
+    if not inner.args.get("group") and any(map(aggregates_in, inner.expressions)):
+        return
+    pairs, rest = _agreements(inner, before - own)
+    grouped = any(inner.args.get(k) for k in ("group", "having", "qualify", "distinct"))
+    equal = {outer.sql("duckdb") for _, outer in pairs}
+    if grouped or len(pairs) != len(taken):
+        named = join_domain(inner, taken, outer, "lateral outer", "lateral_{}".format)
+        pairs = [(own, outer) for outer, own in named]
+    else:
+        inner.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
+    keys = [own for own, _ in pairs]
+    for window in inner.find_all(exp.Window):
+        if window.parent_select is inner:  # it covers the rows of one outer row
+            parts = [*(window.args.get("partition_by") or []), *(key.copy() for key in keys)]
+            window.set("partition_by", parts)
+    for key in keys if inner.args.get("group") else []:
+        inner.args["group"].append("expressions", key.copy())
     inner.set("limit", None)
     inner.set("order", None)
     if limit is not None:
         number = exp.Window(
-            this=exp.RowNumber(), partition_by=[own.copy() for own, _ in pairs], order=order
+            this=exp.RowNumber(), partition_by=[key.copy() for key in keys], order=order
         )
-        inner.set("qualify", exp.Qualify(this=exp.LTE(this=number, expression=limit.expression)))
+        first_rows = exp.LTE(this=number, expression=limit.expression)
+        held = inner.args.get("qualify")
+        both = exp.and_(held.this, first_rows) if held is not None else first_rows
+        inner.set("qualify", exp.Qualify(this=both))
+    lateral = join.this
     alias = lateral.args.get("alias") or exp.TableAlias(this=exp.to_identifier("lateral"))
-    for i, (own, _) in enumerate(pairs):
-        name = f"lateral_{i}"
-        inner.select(exp.alias_(own.copy(), name), copy=False)
+    for i, key in enumerate(keys):
+        inner.select(exp.alias_(key.copy(), f"lateral_{i}"), copy=False)
         if alias.columns:
-            alias.append("columns", exp.to_identifier(name))
-    equal = (
-        exp.EQ(this=exp.column(f"lateral_{i}", alias.name), expression=outer.copy())
+            alias.append("columns", exp.to_identifier(f"lateral_{i}"))
+    same = (
+        (exp.EQ if outer.sql("duckdb") in equal else exp.NullSafeEQ)(
+            this=exp.column(f"lateral_{i}", alias.name), expression=outer.copy()
+        )
         for i, (_, outer) in enumerate(pairs)
     )
-    join.set("on", exp.and_(*equal))
+    join.set("on", exp.and_(*same))
     join.set("kind", None)
     join.set("this", exp.Subquery(this=inner, alias=alias))
 
 
 def _agreements(
-    inner: exp.Select, before: set[str]
+    inner: exp.Select, outer: set[str]
 ) -> tuple[list[tuple[exp.Expr, exp.Expr]], list[exp.Expr]]:
-    """Return what has to be equal, inside and outside, and the conditions on the inside alone."""
+    """Return the inner and outer sides that must be equal, and the other conditions."""
     pairs, rest = list[tuple[exp.Expr, exp.Expr]](), list[exp.Expr]()
     where = inner.args.get("where")
     whole = where.this if where is not None else None
     parts = whole.flatten() if isinstance(whole, exp.And) else [whole] if whole else []
-    own = {s.alias_or_name for s in inner.find_all(exp.Table, exp.Subquery)}
-    outer = before - own
     for part in parts:
         sides = [part.this, part.args.get("expression")] if isinstance(part, exp.EQ) else []
         told = [isinstance(side, exp.Column) and side.table in outer for side in sides]
@@ -264,7 +241,3 @@ def _agreements(
 
 def _is_true(e: exp.Expr) -> bool:
     return isinstance(e, exp.Boolean) and bool(e.this)
-
-
-def _is_aggregated(inner: exp.Select) -> bool:
-    return any(e.find(exp.AggFunc) is not None for e in inner.expressions)

@@ -1,10 +1,9 @@
-"""The split of a query: a part about people, and a part after the noise.
+"""Split of a query into a private part and a part after the noise.
 
-A SELECT over people's rows that aggregates, and not by user, is a question: it is answered with
-noise. What is selected from its answer (HAVING, windows over the answer, subqueries that are joined
-to it, an outer SELECT) is computed from released values: free, in a database without people
-(`sparseq.released.sql_over_noise`). Which is which follows from the text and from which tables are
-private.
+A SELECT over private rows that aggregates, and does not group by user, is a question: its answer
+gets noise. Everything computed from the answer (HAVING, windows over the answer, joined subqueries,
+an outer SELECT) uses released values only: it is free, and runs in a database without private data
+(`sparseq.released.sql_over_noise`). The text and the list of private tables determine the split.
 """
 
 from __future__ import annotations
@@ -18,16 +17,13 @@ from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
 from sparseq.language.functions import rule_of
-from sparseq.sql.catalog import Catalog
+from sparseq.question.catalog import Catalog
+from sparseq.sql.aggregate_calls import aggregates_in, is_aggregate
+from sparseq.sql.constants import is_constant
+from sparseq.sql.layers import map_parts, split_groups
 from sparseq.sql.parse import said
-from sparseq.sql.parsed_expressions import (
-    aggregates_in,
-    call_of,
-    conjuncts,
-    is_aggregate,
-    is_constant,
-)
-from sparseq.sql.subqueries import map_parts, split_groups
+from sparseq.sql.parsed_expressions import conjuncts
+from sparseq.sql.spellings import call_of
 
 _FIRST = "ask the inner question first, and write its answer into this one as a number or a list"
 _SHOWN = (
@@ -48,7 +44,7 @@ _SHOWN = (
     exp.Ordered,
     exp.Column,
 )
-"""Nodes that `sparseq.released.outputs` computes, beside functions of numbers that have a rule."""
+"""Nodes that `sparseq.released.outputs` computes, besides functions with an interval rule."""
 
 
 class RowKind(Enum):
@@ -61,7 +57,7 @@ class RowKind(Enum):
 
 @dataclass(frozen=True)
 class KnownRows:
-    """A subquery: what its rows are, which columns are the user, its tree and what it sees."""
+    """A subquery: its kind of rows, its user columns, its tree, and the subqueries in scope."""
 
     rows: RowKind
     users: frozenset[str] = frozenset()
@@ -71,11 +67,11 @@ class KnownRows:
 
 @dataclass
 class QueryParts:
-    """A query taken apart.
+    """A query split into its parts.
 
     Attributes:
-        after: What is selected from the answers, which are its tables #q0, #q1 …
-        questions: The SELECTs about people, whose columns are k0, k1 … (keys) and a0, a1 …
+        after: The SELECT over the answers, which are its tables #q0, #q1 …
+        questions: The private SELECTs, with columns k0, k1 … (keys) and a0, a1 … (aggregates).
     """
 
     after: exp.Select
@@ -83,13 +79,13 @@ class QueryParts:
 
 
 def split(tree: exp.Select, catalog: Catalog) -> QueryParts | None:
-    """Return a query taken apart; None: all of it is one question, or is about no answer.
+    """Return a split query; None if all of it is one question, or it uses no answer.
 
     Raises:
-        QueryRefused: It puts people's rows and answers together.
+        QueryRefused: It combines private rows with answers.
     """
     if len(list(tree.find_all(exp.Select))) == 1 and not _needs_more(tree):
-        return None  # as most questions are
+        return None  # the usual case
     separator = Separator(catalog)
     after, known = separator.query(tree.copy(), {})
     if known.rows is not RowKind.RELEASED:
@@ -101,7 +97,7 @@ def split(tree: exp.Select, catalog: Catalog) -> QueryParts | None:
 
 
 def _prune(after: exp.Select, questions: list[exp.Select]) -> QueryParts:
-    """Leave out subqueries that have a name and are not read, and the questions in them."""
+    """Remove unused named subqueries, and the questions in them."""
     leave_out_unread(after)
     names = {t.name for t in after.find_all(exp.Table) if t.name.startswith("#q")}
     kept = [i for i in range(len(questions)) if f"#q{i}" in names]
@@ -112,7 +108,7 @@ def _prune(after: exp.Select, questions: list[exp.Select]) -> QueryParts:
 
 
 def leave_out_unread(tree: exp.Select) -> None:
-    """Leave out the subqueries that have a name and are not read, in place."""
+    """Remove unused named subqueries, in place."""
     while unread := [cte for cte in tree.find_all(exp.CTE) if not _is_read(tree, cte)]:
         for cte in unread:
             clause = cte.parent
@@ -127,13 +123,13 @@ def _is_read(tree: exp.Select, cte: exp.CTE) -> bool:
 
 
 def _needs_more(select: exp.Select) -> bool:
-    """Tell whether a question selects something that its outputs can't compute."""
+    """Tell whether a question selects an item that its outputs cannot compute."""
     if select.args.get("distinct") or select.args.get("qualify") or select.find(exp.Mode):
         return True
     order, having = select.args.get("order"), select.args.get("having")
     ordered = order is not None and having is None and aggregates_in(order)
     if ordered and not any(map(aggregates_in, select.expressions)):
-        return True  # the largest groups, and not how large
+        return True  # the largest groups, without their sizes
     keys = _keys(select)
     kinds = {type(key) for key in keys.values()}
 
@@ -143,7 +139,7 @@ def _needs_more(select: exp.Select) -> bool:
         if isinstance(e, exp.Cast | exp.TryCast):
             return e.to.is_type(*exp.DataType.NUMERIC_TYPES) and computed(e.this)
         if isinstance(e, exp.Subquery | exp.Select):
-            return True  # of public tables, or joined by `sparseq.sql.subquery_expressions`
+            return True  # a public subquery, or joined by `subquery_expressions`
         called = None if isinstance(e, exp.IntDiv) else call_of(e)
         ruled = called is not None and rule_of(called[0], len(called[1])) is not None
         return (ruled or isinstance(e, _SHOWN)) and all(map(computed, _operands(e)))
@@ -152,7 +148,7 @@ def _needs_more(select: exp.Select) -> bool:
 
 
 def _modes(select: exp.Select) -> list[exp.Mode]:
-    """Return the mode(x) of a SELECT about everybody."""
+    """Return the mode(x) calls of a SELECT without group keys."""
     parts = (
         e for part in _shown_parts(select) if aggregates_in(part) for e in part.find_all(exp.Mode)
     )
@@ -160,7 +156,7 @@ def _modes(select: exp.Select) -> list[exp.Mode]:
 
 
 def _with_counts(select: exp.Select) -> exp.Select:
-    """Return a SELECT of mode(x) as one over the number of rows of each x."""
+    """Return a SELECT of mode(x) as a SELECT over the row count of each x."""
     modes, keys = _modes(select), _keys(select)
     (value, *others) = {e.this.sql("duckdb"): e.this for e in modes}.values()
     aggregates = [a for part in _shown_parts(select) for a in part.find_all(exp.AggFunc)]
@@ -191,10 +187,10 @@ def _with_counts(select: exp.Select) -> exp.Select:
 
 
 def _sum_by_list(select: exp.Select, listed: exp.In) -> exp.Select:
-    """Return a SELECT over rows with x IN (an answer) as sums over groups by x too.
+    """Return a SELECT over rows with x IN (an answer) as sums over groups by x.
 
     Raises:
-        QueryRefused: It has other aggregates than counts of rows, sums and averages.
+        QueryRefused: It has aggregates other than counts of rows, sums and averages.
     """
     select = select.copy()
     for average in [a for p in _shown_parts(select) for a in aggregates_in(p)]:
@@ -234,7 +230,7 @@ def _sum_by_list(select: exp.Select, listed: exp.In) -> exp.Select:
 
 
 def _as_quotient(e: exp.Expr) -> None:
-    """Write avg(x) as a sum over a number of rows, in place."""
+    """Replace avg(x) by a sum divided by a count of rows, in place."""
     average = e.this if isinstance(e, exp.Filter) else e
     if not isinstance(average, exp.Avg) or isinstance(average.this, exp.Distinct):
         return
@@ -251,7 +247,7 @@ def _over_counts(
     names: Mapping[str, str],
     lifted: Callable[[exp.Expr], exp.Expr],
 ) -> exp.Select:
-    """Return a SELECT over another one, its parts `lifted`, and grouped by the same keys."""
+    """Return a SELECT over another one, with `lifted` parts and the same group keys."""
     shown = [
         exp.alias_(lifted(e.unalias()), e.alias_or_name, quoted=True) for e in select.expressions
     ]
@@ -271,7 +267,7 @@ def _of(name: str) -> exp.Column:
 
 
 PLAIN_JOINS = ("", "INNER", "CROSS")
-"""Kinds of joins, without a side, that leave no row of either table unless both fit."""
+"""Joins, without a side, that keep only matched rows of both tables."""
 
 
 def _conjuncts(e: exp.Expr | None) -> list[exp.Expr]:
@@ -279,7 +275,7 @@ def _conjuncts(e: exp.Expr | None) -> list[exp.Expr]:
 
 
 def _reads(e: exp.Expr, alias: str, but: type | None = None) -> bool:
-    """Tell whether an expression names a column of a table; `but` in some nodes."""
+    """Tell whether an expression names a column of a table, except inside nodes of type `but`."""
     columns = (c for c in e.find_all(exp.Column) if c.table == alias)
     return any(but is None or c.find_ancestor(but) is None for c in columns)
 
@@ -287,7 +283,7 @@ def _reads(e: exp.Expr, alias: str, but: type | None = None) -> bool:
 def _key_and_column(
     condition: exp.Expr, select: exp.Select, alias: str
 ) -> tuple[exp.Expr, exp.Column] | None:
-    """Return a group key and the column of an answer that it has to equal; None: it is no such."""
+    """Return a group key and the answer's column that it must equal; None for other conditions."""
     condition, keys = _bare(condition), _keys(select)
     sides = [condition.this, condition.expression] if isinstance(condition, exp.EQ) else []
     for key, column in (sides, sides[::-1]) if sides else []:
@@ -298,7 +294,7 @@ def _key_and_column(
 
 
 def _has_keys(item: exp.Expr, names: Sequence[str], known: Mapping[str, KnownRows]) -> bool:
-    """Tell whether an answer is grouped by these columns and no other."""
+    """Tell whether an answer is grouped by exactly these columns."""
     tree = known[item.name].tree if isinstance(item, exp.Table) else item
     while isinstance(tree, exp.Subquery):
         tree = tree.this
@@ -315,7 +311,7 @@ def _having(select: exp.Select, condition: exp.Expr) -> None:
 
 
 def _operands(e: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield the expressions that an expression is made of: the conditions of CASE too."""
+    """Yield the operands of an expression, including the conditions of CASE."""
     for child in e.iter_expressions():
         if isinstance(child, exp.If) and isinstance(e, exp.Case):
             yield from child.iter_expressions()
@@ -349,12 +345,12 @@ def items_of(select: exp.Select) -> list[exp.Expr]:
 
 
 class Separator:
-    """Takes one query apart.
+    """Splits one query.
 
     Attributes:
-        questions: Found so far; the same one twice is one.
-        asked: How often one was found.
-        last: What is selected from the one that was found last.
+        questions: The questions found so far, without duplicates.
+        asked: The number of uses of each question.
+        last: The SELECT over the answer of the question found last.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -364,11 +360,11 @@ class Separator:
         self.last: exp.Select | None = None
 
     def query(self, node: exp.Expr, known: dict[str, KnownRows]) -> tuple[exp.Expr, KnownRows]:
-        """Return a query with answers for the questions in it, and what its rows are.
+        """Return a query whose questions are replaced by answers, and the kind of its rows.
 
         Args:
-            node: SELECT, set operation or subquery; changed in place.
-            known: The subqueries that have a name.
+            node: A SELECT, set operation or subquery; it is changed in place.
+            known: The named subqueries.
         """
         if isinstance(node, exp.Subquery):
             inner, found = self.query(node.this, known)
@@ -392,7 +388,7 @@ class Separator:
         return node, KnownRows(next(k for k in RowKind if k in kinds), a.users)
 
     def _name(self, node: exp.Expr, known: dict[str, KnownRows]) -> dict[str, KnownRows]:
-        """Return the CTEs of a query; those about people leave it."""
+        """Return the CTEs of a query; the private ones are removed from it."""
         clause = node.args.get("with_")
         if clause is None:
             return {}
@@ -437,10 +433,10 @@ class Separator:
         return original, KnownRows(RowKind.PUBLIC)
 
     def _join_by_row(self, select: exp.Select, known: dict[str, KnownRows]) -> bool:
-        """Join the numbers about people that a SELECT has for each of its public rows, in place.
+        """Join the private numbers that a SELECT computes for each of its public rows, in place.
 
-        Such as people in the week before each day: one question, grouped by what it takes of the
-        row. Tell whether there are any.
+        An example is the number of people in the week before each day: it becomes one question,
+        grouped by the values that it uses of the public row. Return whether there is such a number.
         """
         outer = {item.alias_or_name for item in items_of(select)}
         found = [
@@ -485,12 +481,10 @@ class Separator:
             holder.replace(exp.alias_(column, named_as, quoted=True) if named_as else column)
         return bool(found)
 
-    # -- an answer that says which groups are wanted, such as the three largest --------------------
-
     def _without_answers(self, select: exp.Select, known: dict[str, KnownRows]) -> exp.Select:
         """Return a SELECT with HAVING key IN (…) for each answer that is joined by its keys.
 
-        The same rows: the answer has one row for each value of these keys.
+        The rows are the same: the answer has one row for each value of these keys.
         """
         found = [j for j in select.args.get("joins") or [] if self._is_released(j.this, known)]
         where = select.args.get("where")
@@ -516,7 +510,7 @@ class Separator:
         return select
 
     def _move_lists(self, select: exp.Select, known: dict[str, KnownRows]) -> None:
-        """Move WHERE key IN (an answer) to HAVING, in place: the rows of a group have one key."""
+        """Move WHERE key IN (an answer) to HAVING, in place: the rows of a group share one key."""
         where, keys = select.args.get("where"), _keys(select)
         parts = _conjuncts(where.this) if where is not None else []
         moved = []
@@ -534,7 +528,7 @@ class Separator:
                 _having(select, part)
 
     def _list_of_another(self, select: exp.Select, known: dict[str, KnownRows]) -> exp.In | None:
-        """Return a condition x IN (an answer), where x is no group key."""
+        """Return a condition x IN (an answer) whose x is no group key."""
         where = select.args.get("where")
         for part in _conjuncts(where.this) if where is not None else []:
             inner = part.args.get("query") if isinstance(part, exp.In) else None
@@ -550,7 +544,7 @@ class Separator:
         return self.query(item.copy(), known)[1].rows is RowKind.RELEASED
 
     def item(self, item: exp.Expr, known: dict[str, KnownRows]) -> KnownRows:
-        """Return what the rows of an item of FROM are; a subquery is changed in place."""
+        """Return the kind of rows of an item of FROM; a subquery is changed in place."""
         if isinstance(item, exp.Table):
             if item.name in known:
                 return known[item.name]
@@ -561,7 +555,7 @@ class Separator:
         return self.query(item, known)[1]
 
     def _subqueries(self, select: exp.Select, known: dict[str, KnownRows]) -> bool:
-        """Put answers for the questions in a SELECT's expressions; tell whether there are any."""
+        """Replace the questions in a SELECT's expressions by answers; return whether it has any."""
         found = False
         parts = [select.args.get(k) for k in ("where", "having", "qualify", "order")]
         for part in [*select.expressions, *(p for p in parts if p is not None)]:
@@ -577,14 +571,13 @@ class Separator:
                     found = True
         return found
 
-    # -- a question --------------------------------------------------------------------------------
-
     def _question(self, select: exp.Select, known: dict[str, KnownRows]) -> exp.Select:
-        """Return what is selected from a question's answer; its keys and aggregates are asked."""
+        """Return the SELECT over a question's answer; the question has its keys and aggregates."""
         keys = _keys(select)
         names = {text: f"k{i}" for i, text in enumerate(keys)}
         asked = [exp.alias_(k.copy(), names[text], quoted=True) for text, k in keys.items()]
         kinds, place = {type(key) for key in keys.values()}, "#q"
+        own = {item.alias_or_name for item in items_of(select)}  # not an outer row's
 
         def lifted(e: exp.Expr) -> exp.Expr:
             text = e.sql("duckdb") if type(e) in kinds or is_aggregate(e) else None
@@ -595,7 +588,7 @@ class Separator:
                 return exp.column(names[text], place, quoted=True)
             if isinstance(e, exp.Select | exp.Subquery):
                 return e.copy()
-            if isinstance(e, exp.Column) and e.table:
+            if isinstance(e, exp.Column) and e.table in own:
                 _refuse(f"{said(e)} is neither in GROUP BY nor aggregated", "add it to GROUP BY")
             return map_parts(e, lifted)
 
@@ -636,7 +629,7 @@ class Separator:
 
 
 def named_for(question: exp.Select, known: Mapping[str, KnownRows]) -> None:
-    """Give a question the named subqueries that it reads, in place."""
+    """Give a question the named subqueries that it uses, in place."""
     needed: dict[str, exp.Expr] = {}
 
     def need(tree: exp.Expr, seen: Mapping[str, KnownRows]) -> None:
@@ -663,7 +656,7 @@ def named_for(question: exp.Select, known: Mapping[str, KnownRows]) -> None:
 
 
 def _write_out(after: exp.Select, known: Mapping[str, KnownRows]) -> None:
-    """Put the named subqueries of answers where they are read, in place."""
+    """Replace references to named subqueries over answers by the subqueries, in place."""
     for table in list(after.find_all(exp.Table)):
         what = known.get(table.name)
         if what is not None and what.tree is not None and what.rows is RowKind.RELEASED:
@@ -672,7 +665,7 @@ def _write_out(after: exp.Select, known: Mapping[str, KnownRows]) -> None:
 
 
 def _keep_named(select: exp.Select, known: dict[str, KnownRows]) -> None:
-    """Leave the named subqueries out that are about people."""
+    """Remove the named subqueries that are private."""
     clause = select.args.get("with_")
     if clause is not None:
         kept = [c for c in clause.expressions if known[c.alias].rows is not RowKind.PEOPLE]
@@ -689,13 +682,13 @@ def _is_user(e: exp.Expr, users: dict[str, frozenset[str]]) -> bool:
 
 
 def is_correlated(select: exp.Select) -> bool:
-    """Tell whether a subquery looks at a row outside of it."""
+    """Tell whether a subquery refers to an outer row."""
     own = {i.alias_or_name for s in select.find_all(exp.Select) for i in items_of(s)}
     return any(c.table and c.table not in own for c in select.find_all(exp.Column))
 
 
 def _is_number(inner: exp.Select, around: exp.Select) -> bool:
-    """Tell whether a subquery is one aggregate over its rows, and the SELECT around it has rows."""
+    """Tell whether a subquery is one aggregate, in a SELECT that does not aggregate itself."""
     more = any(inner.args.get(k) for k in ("group", "having", "limit", "qualify", "distinct"))
     grouped = around.args.get("group") or any(aggregates_in(e) for e in around.expressions)
     one = len(inner.expressions) == 1 and len(aggregates_in(inner.expressions[0])) > 0
@@ -706,7 +699,7 @@ def _is_number(inner: exp.Select, around: exp.Select) -> bool:
 def _rows_of(
     select: exp.Select, columns: Mapping[str, exp.Column], names: Mapping[str, str]
 ) -> exp.Subquery:
-    """Return the different values of some columns in a SELECT's rows."""
+    """Return the distinct values of some columns in a SELECT's rows."""
     rows = exp.Select(
         expressions=[exp.alias_(c.copy(), names[text], quoted=True) for text, c in columns.items()],
         distinct=exp.Distinct(),
@@ -721,14 +714,14 @@ def _rows_of(
 
 
 def outermost(e: exp.Expr) -> list[exp.Select]:
-    """Return the subqueries in an expression, but for those in others."""
+    """Return the subqueries in an expression, except nested ones."""
     if isinstance(e, exp.Select):
         return [e]
     return [found for child in e.iter_expressions() for found in outermost(child)]
 
 
 def _with_scalars(select: exp.Select) -> exp.Select:
-    """Join the answers that stand in expressions: one row each, or a list that IN looks into."""
+    """Join the answers in expressions: single rows, and lists for IN."""
     order = select.args.get("order")
     parts = [select.args.get(k) for k in ("where", "qualify")]
     found = [
@@ -768,7 +761,7 @@ def _join(select: exp.Select, inner: exp.Select, alias: str) -> None:
         if not isinstance(around.parent, exp.Where | exp.And):
             _refuse(f"{said(around)[:60]} is not answered here", "join the subquery")
         rows = join.this
-        if inner.args.get("order") or inner.args.get("limit"):  # which rows: before DISTINCT
+        if inner.args.get("order") or inner.args.get("limit"):  # these choose rows before DISTINCT
             rows.set("alias", exp.TableAlias(this=exp.to_identifier("#listed", quoted=True)))
             shown = [exp.column(c.name, "#listed", quoted=True) for c in columns]
             rows.set("this", exp.Select(expressions=shown, from_=exp.From(this=rows.copy())))
@@ -790,11 +783,11 @@ def _join(select: exp.Select, inner: exp.Select, alias: str) -> None:
 
 
 def has_one_row(select: exp.Select, named: Mapping[str, KnownRows] | None = None) -> bool:
-    """Tell whether a SELECT has one row at most, of which its text tells.
+    """Tell whether a SELECT has at most one row, judging by its text.
 
     Args:
-        select: Of answers, or with aggregates.
-        named: The subqueries that have a name.
+        select: A SELECT over answers, or with aggregates.
+        named: The named subqueries.
     """
     limit = select.args.get("limit")
     if limit is not None and limit.expression.name == "1":

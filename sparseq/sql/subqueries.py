@@ -1,342 +1,44 @@
-"""Subqueries and CTEs, kept per user: user i's rows out are a function of i's rows in.
+"""Subqueries and CTEs, evaluated per user: user i's output rows are a function of i's input rows.
 
-The user's index is added to the select list, to GROUP BY, and to every window's PARTITION BY;
-DISTINCT then works within a user too. A LIMIT, a sample or an aggregate without GROUP BY would mix
-users, and is refused.
+The user's index is added to the select list, to GROUP BY, and to every window's PARTITION BY; so
+DISTINCT also applies within a user. A LIMIT, a sample or an aggregate without GROUP BY would
+combine the rows of different users, and is refused.
 
-The order in which rows are met is a back door for the crowd, and is shut. Sums are taken in
-DECIMAL, whose result does not depend on it; a window that looks at its rows one by one breaks ties
-by every column that the subquery looks at; and values that are equal without being the same, like
-zero and minus zero, or NaN and minus NaN, are made the same before they are grouped.
-
-A SELECT with windows, aggregates and conditions on both: taken apart into simple ones.
-
-QUALIFY, DISTINCT ON, a window inside an expression and a window over groups become a subquery that
-computes the groups, one that computes the windows, and a SELECT over its columns. Each of these is
-kept per person by the rules for subqueries.
+The order of row processing must not carry information between users. Sums use DECIMAL, whose result
+does not depend on the order; a window that processes its rows one by one breaks ties by every
+column that the subquery uses; and values that are equal but not identical, like zero and minus
+zero, or NaN and minus NaN, are normalized before grouping.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Container
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, partial
-from typing import Any
 
 from sqlglot import exp
 
 from sparseq.language import types as T
 from sparseq.language.aggregate_functions import (
-    AggregateFunction,
     Takes,
     Use,
     overloads,
     plain,
 )
-from sparseq.language.expression_tree import Term, constant
+from sparseq.language.expression_tree import Term
 from sparseq.language.types import Family
+from sparseq.question.limits import LIMITS
+from sparseq.sql.aggregate_calls import aggregates_in, is_aggregate, is_binned
 from sparseq.sql.bind_expressions import ExpressionReader
-from sparseq.sql.catalog import Column
-from sparseq.sql.from_clause import PLACE, USER, ColumnFacts, FromItem, people_in, quoted
+from sparseq.sql.from_clause import PLACE, USER, ColumnFacts, FromItem, quoted
+from sparseq.sql.join_sizes import people_in
+from sparseq.sql.layers import is_grouped, make_layers
 from sparseq.sql.parse import SEEN, said
-from sparseq.sql.parsed_expressions import (
-    aggregate_name,
-    aggregates_in,
-    is_aggregate,
-    is_binned,
-)
-from sparseq.sql.plan import LIMITS
 from sparseq.sql.public_database import PublicFacts
-from sparseq.sql.public_values import PublicValues
+from sparseq.sql.public_values import PublicValues, unit_of
 from sparseq.sql.scope import Scope, refuse
-
-# -- a window's frame ------------------------------------------------------------------------------
-
-MAX_OFFSET = 1_000_000
-_UNITS = {
-    "YEAR": 100,
-    "QUARTER": 400,
-    "MONTH": 1_200,
-    "WEEK": 5_200,
-    "DAY": 36_500,
-    "HOUR": 876_000,
-    "MINUTE": 52_560_000,
-    "SECOND": 3_153_600_000,
-}
-"""And the most of each: a hundred years."""
-_KEYS = {
-    Family.DATE: "CASE WHEN {0} < DATE '0001-01-01' THEN DATE '0001-01-01' "
-    "WHEN {0} > DATE '9999-12-31' THEN DATE '9999-12-31' ELSE {0} END",
-    Family.TIMESTAMP: "CASE WHEN {0} < TIMESTAMP '0001-01-01' THEN TIMESTAMP '0001-01-01' "
-    "WHEN {0} > TIMESTAMP '9999-12-31 23:59:59.999999' THEN TIMESTAMP '9999-12-31 23:59:59.999999' "
-    "ELSE {0} END",
-    Family.INTEGER: "CAST({0} AS HUGEINT)",
-    Family.DOUBLE: "{0}",
-}
-"""Types that a distance can be taken from, and added to, without going over an end."""
-
-
-def has_offsets(spec: exp.Expr | None) -> bool:
-    """Tell whether a frame begins or ends some rows, groups or distance away."""
-    return spec is not None and any(
-        isinstance(spec.args.get(end), exp.Expr) for end in ("start", "end")
-    )
-
-
-def distance_key(spec: exp.Expr, terms: list[Term]) -> str:
-    """Return SQL of what a frame by distance is ordered by; no distance of it can raise."""
-    if len(terms) != 1 or terms[0].type.family not in _KEYS:
-        refuse(
-            f"{said(spec)}: a distance is in one date, time or number",
-            "order by one column, or use ROWS n PRECEDING",
-        )
-    return _KEYS[terms[0].type.family].format(f"({terms[0].sql})")
-
-
-def frame(spec: exp.Expr | None, family: Family | None = None) -> str:
-    """Return a frame as SQL.
-
-    Args:
-        spec: The frame; None: there is none.
-        family: Of what a frame by distance is ordered by.
-    """
-    if spec is None:
-        return ""
-    kind = (spec.args.get("kind") or "").upper()
-    if kind not in ("ROWS", "RANGE", "GROUPS") or spec.args.get("exclude"):
-        refuse(f"{said(spec)}: this frame is not answered", "use ROWS n PRECEDING")
-    ends = []
-    for name in ("start", "end"):
-        value, side = spec.args.get(name), spec.args.get(f"{name}_side") or ""
-        if isinstance(value, exp.Expr):
-            value = _distance(value, family) if kind == "RANGE" else str(whole(value, MAX_OFFSET))
-        ends.append(f"{value} {side}".strip() if value else "CURRENT ROW")
-    return f" {kind} BETWEEN {ends[0]} AND {ends[1]}"
-
-
-def _distance(e: exp.Expr, family: Family | None) -> str:
-    """Return a distance as SQL: an interval of one unit, or a number."""
-    if family not in (Family.DATE, Family.TIMESTAMP):
-        number = e.name if isinstance(e, exp.Literal) and not e.is_string else ""
-        if family is Family.INTEGER or number.isdecimal():
-            return f"{whole(e, 10**15)}::{'HUGEINT' if family is Family.INTEGER else 'DOUBLE'}"
-        if not number or not 0 <= float(number) <= 1e15:
-            refuse(f"{said(e)} is no distance between numbers", "write a number from 0 to 1e15")
-        return f"{float(number)!r}::DOUBLE"
-    unit = e.args.get("unit") if isinstance(e, exp.Interval) else None
-    name = unit.name.upper().removesuffix("S") if unit is not None else ""
-    if name not in _UNITS or not isinstance(e.this, exp.Literal):
-        refuse(f"{said(e)} is no distance in time", "write it as INTERVAL 7 DAY")
-    many = whole(exp.Literal.number(e.this.name), _UNITS[name])
-    return f"INTERVAL '{many}' {name}"
-
-
-def whole(e: exp.Expr, most: int) -> int:
-    """Return a literal as an integer in 0..most."""
-    if not isinstance(e, exp.Literal) or e.is_string or not e.this.isdecimal():
-        refuse(f"{said(e)} must be a whole number", "write the number itself")
-    if len(e.this) > 18 or int(e.this) > most:
-        refuse(f"{said(e)[:30]} is too large here", f"at most {most:,}")
-    return int(e.this)
-
-
-# -- a SELECT with windows, aggregates and conditions on both: taken apart into simple ones --------
-
-_ROWS = ("from_", "from", "joins", "where", "with_", "with")
-_GROUPS = (*_ROWS, "group", "having")
-_AFTER = ("group", "having", "qualify", "order", "distinct", "limit", "offset")
-
-
-def make_layers(select: exp.Select) -> exp.Select:
-    """Return a subquery in layers, each with groups or windows or conditions on them.
-
-    Example:
-        >>> from sqlglot import parse_one
-        >>> q = "SELECT t.a AS a FROM t QUALIFY row_number() OVER (ORDER BY t.b) = 1"
-        >>> make_layers(parse_one(q, dialect="duckdb")).sql("duckdb").count("SELECT")
-        2
-    """
-    select = _distinct_on(select)
-    windows = [w for part in _shown(select) for w in part.find_all(exp.Window)]
-    if not windows:
-        return select
-    if _is_grouped(select):
-        return make_layers(split_groups(select))
-    bare = all(
-        isinstance(e.unalias(), exp.Window) or not e.find(exp.Window) for e in select.expressions
-    )
-    order = select.args.get("order")
-    ordered = order is not None and order.find(exp.Window) is not None
-    if bare and not select.args.get("qualify") and not ordered:
-        return select
-    return _split(select, "#windows", lambda e: isinstance(e, exp.Window | exp.Column))
-
-
-def split_groups(select: exp.Select) -> exp.Select:
-    """Return a grouped SELECT as one over a subquery that has its keys and aggregates."""
-    keys = list(select.args["group"].expressions) if select.args.get("group") else []
-    texts = {k.sql("duckdb") for k in keys}
-    return _split(select, "#groups", lambda e: is_aggregate(e) or e.sql("duckdb") in texts)
-
-
-def with_first_rows(
-    select: exp.Select, is_owned: Callable[[exp.Expr], bool], user: exp.Column
-) -> exp.Select:
-    """Return a SELECT with count(DISTINCT x) as the number of each person's first rows of an x.
-
-    The same number, where no x is of two people. Rows are numbered in each group by itself.
-
-    Args:
-        select: With its keys written out.
-        is_owned: Tells of which columns that is so.
-        user: The row's person.
-    """
-    select = select.copy()
-    group = select.args.get("group")
-    keys = [k.copy() for k in group.expressions] if group is not None else []
-    for e in [e for e in _counts_of_values(select) if is_owned(owned_value(e))]:
-        filtered = e.parent if isinstance(e.parent, exp.Filter) else None
-        (value,) = e.this.expressions
-        if filtered is not None:
-            value = exp.Case(ifs=[exp.If(this=filtered.expression.this.copy(), true=value.copy())])
-        order = exp.Order(expressions=[exp.Ordered(this=value.copy(), nulls_first=False)])
-        number = exp.Window(
-            this=exp.RowNumber(),
-            partition_by=[user.copy(), value.copy(), *(k.copy() for k in keys)],
-            order=order,
-            over="OVER",
-        )
-        present = exp.Not(this=exp.Is(this=exp.paren(value.copy()), expression=exp.Null()))
-        first = exp.EQ(this=number, expression=exp.Literal.number(1))
-        (filtered or e).replace(exp.CountIf(this=exp.and_(first, present)))
-    return _split(select, "#rows", lambda e: isinstance(e, exp.Window | exp.Column), _ROWS)
-
-
-def owned_value(e: exp.Count) -> exp.Expr:
-    """Return the x of count(DISTINCT x), and of count(DISTINCT CASE WHEN … THEN x END)."""
-    value: exp.Expr = e.this.expressions[0]
-    while isinstance(value, exp.Paren | exp.Case | exp.If):
-        if isinstance(value, exp.Paren):
-            value = value.this
-            continue
-        ifs = value.args["ifs"] if isinstance(value, exp.Case) else [value]
-        other = value.args.get("default" if isinstance(value, exp.Case) else "false")
-        if len(ifs) != 1 or not (other is None or isinstance(other, exp.Null)):
-            break
-        value = ifs[0].args["true"]
-    return value
-
-
-def counts_own_values(select: exp.Select, names: Container[str]) -> bool:
-    """Tell whether distinct values of a column of such a name are counted."""
-    found = (owned_value(e) for e in _counts_of_values(select))
-    return any(isinstance(e, exp.Column) and e.name in names for e in found)
-
-
-def _counts_of_values(select: exp.Select) -> list[exp.Count]:
-    parts = [*select.expressions, select.args.get("having"), select.args.get("order")]
-    every = [n for p in parts if p is not None for n in p.find_all(exp.Count)]
-    return [n for n in every if _is_count_of_values(n) and len(n.this.expressions) == 1]
-
-
-def _shown(select: exp.Select) -> list[exp.Expr]:
-    others = [select.args.get(k) for k in ("qualify", "order")]
-    return [*select.expressions, *(o for o in others if o is not None)]
-
-
-def _is_grouped(select: exp.Select) -> bool:
-    return select.args.get("group") is not None or any(map(aggregates_in, select.expressions))
-
-
-def _split(
-    select: exp.Select,
-    alias: str,
-    inside: Callable[[exp.Expr], bool],
-    clauses: tuple[str, ...] = _GROUPS,
-) -> exp.Select:
-    """Return a SELECT over a subquery that has, as columns, the parts that are `inside`.
-
-    Args:
-        select: Is taken apart.
-        clauses: That the subquery has; the others are the SELECT's.
-    """
-    names: dict[str, str] = {}
-    columns: list[exp.Expr] = []
-
-    def lifted(e: exp.Expr) -> exp.Expr:
-        if isinstance(e, exp.Column) and not e.table:
-            return e.copy()  # ORDER BY names what is selected
-        if inside(e):
-            text = e.sql("duckdb")
-            if text not in names:
-                names[text] = f"c{len(names)}"
-                columns.append(exp.alias_(e.copy(), names[text], quoted=True))
-            column = exp.column(names[text], alias, quoted=True)
-            column.meta["written"] = e
-            return column
-        return map_parts(e, lifted)
-
-    shown = [
-        exp.alias_(lifted(e.unalias()), e.alias_or_name, quoted=True) for e in select.expressions
-    ]
-    outer = exp.Select(expressions=shown)
-    for clause in _AFTER:
-        if clause not in clauses and (value := select.args.get(clause)) is not None:
-            outer.set(clause, lifted(value))
-    base = exp.Select(**{k: v for k in clauses if (v := select.args.get(k)) is not None})
-    base.set("expressions", columns or [exp.alias_(exp.Literal.number(1), "c", quoted=True)])
-    source = exp.Subquery(
-        this=base, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
-    )
-    outer.set("from_", exp.From(this=source))
-    qualify = outer.args.get("qualify")
-    if qualify is not None and qualify.find(exp.Window) is None:
-        outer.set("where", exp.Where(this=qualify.this))
-        outer.set("qualify", None)
-    return outer
-
-
-def map_parts(e: exp.Expr, f: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
-    """Return an expression with its parts mapped."""
-
-    def part(child: Any) -> Any:
-        if isinstance(child, list):
-            return [part(c) for c in child]
-        return f(child) if isinstance(child, exp.Expr) else child
-
-    made = type(e)(**{name: part(child) for name, child in e.args.items()})
-    made.type = e.type
-    made.meta.update(e.meta)
-    return made
-
-
-def _distinct_on(select: exp.Select) -> exp.Select:
-    """DISTINCT ON (k) … ORDER BY o: QUALIFY row_number() OVER (PARTITION BY k ORDER BY o) = 1."""
-    distinct = select.args.get("distinct")
-    if distinct is None or not distinct.args.get("on"):
-        return select
-    known = {e.alias_or_name: e.unalias() for e in select.expressions}
-
-    def meant(e: exp.Expr) -> exp.Expr:
-        named = isinstance(e, exp.Column) and not e.table and e.name in known
-        return known[e.name].copy() if named else e
-
-    order = select.args.get("order")
-    keys = [meant(k.copy()).transform(meant) for k in distinct.args["on"].expressions]
-    window = exp.Window(this=exp.RowNumber(), partition_by=keys, over="OVER")
-    window.meta.update(distinct.meta)
-    if order is not None:
-        window.set("order", order.copy().transform(meant))
-    copy = select.copy()
-    copy.set("distinct", None)
-    copy.set("order", None)
-    first = exp.EQ(this=window, expression=exp.Literal.number(1))
-    copy.set("qualify", exp.Qualify(this=first))
-    return copy
-
-
-# -- subqueries and CTEs, kept per user: user i's rows out are a function of i's rows in -----------
+from sparseq.sql.window_frames import distance_key, frame, has_offsets, whole
+from sparseq.sql.written_calls import WrittenCall, is_count_of_values, written_call
 
 _INSIDE = "use COUNT, SUM, AVG, MIN, MAX, MEDIAN or STDDEV"
 _NULLS = ("FIRST", "LAST")
@@ -384,17 +86,17 @@ class _Inner:
         group = self.select.args.get("group")
         expressions = group.expressions if group is not None else []
         self.keys = [k for k in expressions if not isinstance(k, exp.Literal)]
-        self.grouped = _is_grouped(self.select)
+        self.grouped = is_grouped(self.select)
         self._check_keys()
         self.steps: list[Term] = []  # computed before the projection, as _step0, _step1 …
         self.users: set[str] = set()
-        # of each window that leaves ties: its order with them, and that of the ties alone
+        # of each window with ties: its order with tie breakers, and the tie breakers alone
         self.orders: dict[tuple[str, ...], list[str]] = {}
         self.columns: dict[str, ColumnFacts] = {}
         self.values = PublicValues(scope, scope.public)
 
     def _check_keys(self) -> None:
-        """Refuse groups of the user of rows that a join may not have found: NULL is one group."""
+        """Refuse to group unmatched rows of a join by the user: their NULLs would be one group."""
         lacking = [k for k in self.keys if self.private and self.scope.may_lack_user(k)]
         if lacking and not any(map(self._is_user, self.keys)):
             (key, *_) = lacking[0].find_all(exp.Column)
@@ -443,7 +145,7 @@ class _Inner:
             self.users,
             self.columns,
             derived=derived,
-            single=self._one_row_a_person(),
+            unique=self._unique(),
             caps=self.scope.caps,
             most=self._most(),
             people=max(people_in(self.scope.private), 1),
@@ -457,8 +159,17 @@ class _Inner:
         )
         return min(most, 1) if self.grouped and not self.keys else most
 
-    def _one_row_a_person(self) -> bool:
-        return self.private and self.grouped and all(map(self._is_user, self.keys))
+    def _unique(self) -> frozenset[str] | None:
+        """Return columns that together differ between all rows of a person, if selected."""
+        if not self.private:
+            return None
+        if self.select.args.get("distinct"):
+            return frozenset(self.columns.keys() - self.users)
+        if not self.grouped:
+            return None
+        shown = {e.unalias().sql("duckdb"): e.alias_or_name for e in self.select.expressions}
+        keys = [shown.get(k.sql("duckdb")) for k in self.keys if not self._is_user(k)]
+        return frozenset(k for k in keys if k) if None not in keys else None
 
     def _plain_column(self, name: str, type: str) -> str:
         held = T.find_type(type)
@@ -469,7 +180,7 @@ class _Inner:
         return self.scope.from_sql() + (f" WHERE {where}" if where else "")
 
     def _first_step(self, keys: list[str]) -> str:
-        """The aggregates; what is made of them comes after, and may fail row by row."""
+        """Return SQL of the aggregates; expressions over them come later, and may fail by row."""
         user = [f"{self.scope.user} AS {USER}"] if self.private else []
         computed = [f"{step.sql} AS _step{i}" for i, step in enumerate(self.steps)]
         by = ([self.scope.user] if self.private else []) + keys
@@ -477,7 +188,7 @@ class _Inner:
         return first + (f" GROUP BY {', '.join(by)}" if by else "")
 
     def _tail(self) -> str:
-        """ORDER BY and LIMIT, which only subqueries over public tables may have."""
+        """Return ORDER BY and LIMIT, which only public subqueries may have."""
         order = self.select.args.get("order")
         parts = [self._order(o, self._public_order) for o in order.expressions] if order else []
         tail = f" ORDER BY {', '.join(parts)}" if parts else ""
@@ -494,13 +205,11 @@ class _Inner:
             return quoted(e.name)
         return self._over_groups(e).sql if self.grouped else self.scope.value_sql(e)
 
-    # -- what is selected -------------------------------------------------------------------------
-
     def _is_user(self, e: exp.Expr) -> bool:
         return self.private and self.scope.is_user(e)
 
     def _projection(self, e: exp.Expr) -> str:
-        """Return `SQL AS name`; "" for the user column, which is always there."""
+        """Return `SQL AS name`; "" for the user column, which is always selected."""
         name, value = e.alias_or_name, e.unalias()
         if not name or name.lower().startswith(USER):
             refuse(f"a column can't be called {name!r}", "give it another name")
@@ -513,30 +222,28 @@ class _Inner:
             assert column is not None
             self.columns[name] = ColumnFacts(self.scope.type_of(column))
             return ""
-        sql, zoned = self._select(value)
-        self.columns[name] = replace(self.columns[name], zoned=zoned)
-        return f"{sql} AS {quoted(name)}"
-
-    def _select(self, value: exp.Expr) -> tuple[str, bool]:
-        """Return SQL of a column, and whether it has moments."""
         if isinstance(value, exp.Explode):
-            return f"unnest({self._unnest(value).sql})", False
+            return f"unnest({self._unnest(value).sql}) AS {quoted(name)}"
+        term = self._select(value)
+        null = cache(partial(self.scope.may_be_null, term))
+        self.columns[name] = replace(self.columns[name], null=null, zoned=term.type.zoned)
+        return f"{term.sql} AS {quoted(name)}"
+
+    def _select(self, value: exp.Expr) -> Term:
+        """Return the term of a selected column."""
         if self.grouped:
-            term = self._over_groups(value)
-            return term.sql, term.type.zoned
+            return self._over_groups(value)
         if isinstance(value, exp.Window):
-            term = self._window(value)
-            return term.sql, term.type.zoned
+            return self._window(value)
         if value.find(exp.Window) is not None:
             refuse(
                 f"{said(value)} has a window inside an expression",
                 "give the window a column of its own in a subquery",
             )
-        term = self.scope.column_term(value)
-        return term.sql, term.type.zoned
+        return self.scope.column_term(value)
 
     def _unnest(self, e: exp.Explode) -> Term:
-        """Return the list whose values become rows; who gets too many of them is out."""
+        """Return the list whose values become rows; people with too many values are removed."""
         if not isinstance(e.this, exp.Column):
             refuse(f"{said(e)}: a column of lists is unnested", "len(string_split(x, ' ')) counts")
         term, only = self.scope.term(e.this), list(self.scope.sources.values())
@@ -554,30 +261,28 @@ class _Inner:
     def _facts(self, value: exp.Expr) -> ColumnFacts:
         if isinstance(value, exp.Explode):
             return ColumnFacts()
-        inside = value.expressions[0] if is_binned(value) else value  # a quantile lies in them
+        inside = value.expressions[0] if is_binned(value) else value  # of a quantile
         bounds = self.scope.ends(inside)
         found = cache(partial(self.values.inside, value))
-        null = cache(partial(self.values.may_be_null, value))
         if isinstance(value, exp.Column):
             facts = self.scope.facts(value)
-            # strings have been decoded by now, and codes are gone
-            return ColumnFacts(facts.type, facts.bounds, _without_code(facts), found, null)
-        counted = value.this.expressions if _is_count_of_values(value) else []
+            stored, place = facts.stored, facts.place
+            return ColumnFacts(facts.type, facts.bounds, stored, place, found, unit=facts.unit)
+        counted = value.this.expressions if is_count_of_values(value) else []
         if len(counted) == 1 and not self._is_user(counted[0]):
             known = self.values.inside(counted[0])
             bounds = (0.0, float(len(known))) if known is not None else bounds
-        return ColumnFacts("", bounds, values=found, null=null)
-
-    # -- aggregates -------------------------------------------------------------------------------
+        return ColumnFacts("", bounds, values=found, unit=unit_of(value))
 
     def _over_groups(self, e: exp.Expr, truth: bool = False) -> Term:
-        """Return an expression over the columns of the first step, adding those it needs."""
+        """Return an expression over the first step's columns, and add the columns it needs."""
         done = self._over_steps(e)
         reader = ExpressionReader(self._step_column, self.scope.public.constant)
         return reader.truth(done) if truth else reader.at_rest(done)
 
     def _step_column(self, column: exp.Column) -> Term:
-        return Term(self.steps[int(column.name.removeprefix("_step"))].type, column.name)
+        step = self.steps[int(column.name.removeprefix("_step"))]
+        return Term(step.type, column.name, holes=partial(self.scope.may_be_null, step))
 
     def _over_steps(self, node: exp.Expr) -> exp.Expr:
         if self._is_key(node):
@@ -619,12 +324,12 @@ class _Inner:
             refuse(f"{said(e)} is not answered in a subquery", _INSIDE)
         return call.apply(condition=condition)
 
-    def _read_call(self, e: exp.Expr) -> tuple[str, _Call]:
-        """Return SQL of a FILTER, and the aggregate or window function that it is of."""
+    def _read_call(self, e: exp.Expr) -> tuple[str, WrittenCall]:
+        """Return SQL of a FILTER, and the aggregate or window function that it applies to."""
         condition = ""
         if isinstance(e, exp.Filter):
             condition, e = self.scope.truth_sql(e.expression.this), e.this
-        written = _written_call(e)
+        written = written_call(e)
         found = overloads(written.name)
         fitting = [f for f in found if len(f.takes) == len(written.arguments)]
         if not fitting or (written.distinct and not fitting[0].distinct):
@@ -648,12 +353,10 @@ class _Inner:
             )
         read = self.scope.column_term
         order = tuple(self._order(o, lambda x: plain(read(x)).sql) for o in written.order)
-        return condition, _Call(function, arguments, written.distinct, order)
-
-    # -- windows ----------------------------------------------------------------------------------
+        return condition, WrittenCall(function, arguments, written.distinct, order)
 
     def _window(self, window: exp.Window) -> Term:
-        """Return a window function, over each person's own rows."""
+        """Return a window function over each person's own rows."""
         spec, order = window.args.get("spec"), window.args.get("order")
         kind = (spec.args.get("kind") or "").upper() if spec is not None else ""
         condition, call = self._read_call(window.this)
@@ -686,10 +389,10 @@ class _Inner:
         return call.apply(condition=condition, over=f"({over.strip()}{frame(spec, family)})")
 
     def _ties(self, by: list[str], seen: frozenset[str]) -> list[str]:
-        """Return what breaks ties: one order of a person's rows for all windows of a query.
+        """Return the tie breakers: one order of a person's rows for all windows of a query.
 
-        It is that of all columns which the query names, and goes with the rows, as a place, to
-        whatever is selected from them.
+        The order uses all columns that the query names; the rows carry it as a place column into
+        outer SELECTs.
         """
         place = self._place_inside()
         if place and len(self.scope.sources) == 1:
@@ -699,29 +402,29 @@ class _Inner:
         return [place, *breakers] if place else breakers
 
     def _place_inside(self) -> str:
-        """Return SQL of the place that a row had in a subquery; "": it had none."""
+        """Return SQL of the place that a row has in an inner subquery; "" if it has none."""
         only = self.scope.private[0] if len(self.scope.private) == 1 else None
         if only is None or not only.placed:
             return ""
         return exp.column(PLACE, only.alias, quoted=True).sql("duckdb")
 
     def _place(self) -> list[str]:
-        """Return a row's place among the person's as a column, where windows have looked at it."""
-        many = self.scope.unnested  # rows with one place
+        """Return a row's place among the person's rows as a column, if windows have used it."""
+        many = self.scope.unnested  # rows that share a place
         if self.grouped or not self.private or many or self.select.args.get("distinct"):
             return []
         place = self._place_inside()
         if not place and self.orders:
             ((own, common), *others) = self.orders.items()
             by = ", ".join(common if others else own)
-            order = f" ORDER BY {by}" if by else ""  # else rows are alike in all that is named
+            order = f" ORDER BY {by}" if by else ""  # else rows agree in all named columns
             place = f"row_number() OVER (PARTITION BY {self.scope.user}{order})"
         return [f"{place} AS {quoted(PLACE)}"] if place else []
 
     def _tie_breakers(self, by: list[str], seen: frozenset[str]) -> list[str]:
-        """Every column that the query names: rows alike in all of them may change places.
+        """Return every column that the query names: rows equal in all of them are interchangeable.
 
-        What they are ordered by already need not come again.
+        Columns that already determine the order are omitted.
         """
         columns = [
             exp.column(name, source.alias, quoted=True)
@@ -743,101 +446,3 @@ class _Inner:
         direction = " DESC" if e.args.get("desc") else ""
         nulls = "FIRST" if e.args.get("nulls_first") else "LAST"
         return f"{to_sql(e.this)}{direction} NULLS {nulls}"
-
-
-# -- calls of aggregates and window functions, as they are written ---------------------------------
-
-_SHARE = re.compile(r"0?\.\d+|0|1|1\.0+")
-
-
-@dataclass(frozen=True)
-class _Written:
-    """A call, taken apart; constants are terms already."""
-
-    name: str
-    arguments: list[exp.Expr | Term]
-    distinct: bool = False
-    order: tuple[exp.Expr, ...] = ()
-
-
-@dataclass(frozen=True)
-class _Call:
-    """A function of the table, and what it is called with."""
-
-    function: AggregateFunction
-    arguments: list[Term]
-    distinct: bool
-    order: tuple[str, ...]
-
-    def apply(self, condition: str = "", over: str = "") -> Term:
-        """Return its value; see `AggregateFunction.apply`."""
-        return self.function.apply(
-            self.arguments,
-            distinct=self.distinct,
-            order=self.order,
-            condition=condition,
-            over=over,
-        )
-
-
-def _written_call(e: exp.Expr) -> _Written:
-    """Return what is called, with what; what no entry of the table has is refused."""
-    if is_binned(e):
-        return _written_quantile(e)
-    name = aggregate_name(e)
-    if isinstance(e, exp.Lag | exp.Lead | exp.Ntile | exp.NthValue):
-        return _written_place(e, name)
-    if isinstance(e, exp.Count) and isinstance(e.this, exp.Star):
-        return _Written(name, [])
-    if isinstance(e, exp.ArgMax | exp.ArgMin):
-        if e.args.get("count") is not None:
-            refuse(f"{said(e)} gives a list", f"{said(e)[:7]}(x, y)")
-        return _Written(name, [e.this, e.expression])
-    inside, order = e.this, []
-    if isinstance(inside, exp.Order):
-        inside, order = inside.this, inside.expressions
-    distinct = isinstance(inside, exp.Distinct)
-    values = inside.expressions if distinct else [] if inside is None else [inside]
-    others = [v for k, v in e.args.items() if v and k not in ("this", "big_int")]
-    if len(values) > 1 or others:
-        refuse(f"{said(e)} has more than one argument", "give it one")
-    return _Written(name, values, distinct, tuple(order))
-
-
-def _written_quantile(e: exp.Expr) -> _Written:
-    """Return a median or a quantile, with its share as a constant."""
-    of, *share = e.expressions
-    median = e.name.lower() == "median"
-    if median:
-        share = [exp.Literal.number("0.5"), *share]
-    text = share[0].name if len(share) == 1 and isinstance(share[0], exp.Literal) else ""
-    if not _SHARE.fullmatch(text) or isinstance(of, exp.Distinct) or e.name.lower() == "histogram":
-        refuse(
-            f"{said(e)} is not answered in a subquery",
-            "median(x), or quantile_cont(x, 0.9): one number from 0 to 1, and no edges",
-        )
-    name = "quantile_cont" if median else e.name.lower()
-    return _Written(name, [of, Term(T.DOUBLE, text, constant=True, value=float(text))])
-
-
-def _written_place(e: exp.Expr, name: str) -> _Written:
-    """Return a function of a place in a window, which is a whole number, or 1."""
-    if isinstance(e, exp.Ntile):
-        return _Written(name, [_whole_term(max(whole(e.this, MAX_OFFSET), 1))])
-    if e.args.get("default") is not None:
-        refuse(f"{said(e)} has a default", "use coalesce(), one SELECT further out")
-    offset = e.args.get("offset")
-    steps = whole(offset, MAX_OFFSET) if offset is not None else 1
-    return _Written(name, [e.this, _whole_term(steps)])
-
-
-def _whole_term(number: int) -> Term:
-    return constant(number, T.BIGINT)
-
-
-def _is_count_of_values(e: exp.Expr) -> bool:
-    return isinstance(e, exp.Count) and isinstance(e.this, exp.Distinct)
-
-
-def _without_code(facts: ColumnFacts) -> Column | None:
-    return replace(facts.stored, coded=False) if facts.stored is not None else None

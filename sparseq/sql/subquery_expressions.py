@@ -1,70 +1,83 @@
-"""Subqueries about people in expressions: joined to the rows of the same person.
+"""Private subqueries in expressions as joins, evaluated per person, after Neumann and Kemper.
 
-EXISTS, IN and a subquery that gives one number become a LEFT JOIN with that subquery, grouped by
-the user and by whatever else its rows must equal in the outer row. So there is at most one row to
-join, nothing is multiplied, and the join on the user is checked as every other
-(`sparseq.sql.scope`): a subquery that looks at other people's rows stays refused.
+EXISTS, IN and a scalar subquery become a LEFT JOIN with the subquery's rows, grouped by the values
+that it uses of the outer row: by the columns of its domain (`sparseq.sql.dependent_joins`). So each
+outer row matches at most one row, and no row is multiplied. If every correlated condition equates
+columns of the same type, the subquery's own columns replace the domain's.
 
-Subqueries over public tables in the expressions of a SELECT: answered while it is lowered.
+An aggregate without GROUP BY has one row in SQL, even over no rows. So only the aggregates are
+joined. Without a match, each has its value over no rows: 0 for a count, NULL for all others.
+Expressions over them, and the subquery's HAVING, are computed in the outer row.
 
-They stand in the query as constants then. What is about people was joined before, or is refused.
+Neighbours. The result consists of joins, DISTINCT and GROUP BY in SQL, and `sparseq.sql.scope` and
+`sparseq.sql.subqueries` process it like any other text: the domain keeps each value once per
+person, and its join with the subquery, as well as the join with the outer row, must be on the user
+or is refused. So by the induction there, user i's rows of the domain, of the grouped subquery and
+of the outer FROM are functions of i's rows and public tables. No condition of a subquery can change
+this, as conditions only select among rows that are already joined on the user.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import NoReturn
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import permutations
 
 from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
-from sparseq.sql.catalog import Catalog
+from sparseq.question.catalog import Catalog
+from sparseq.sql.aggregate_calls import aggregates_in, is_aggregate, value_over_no_rows
+from sparseq.sql.dependent_joins import join_domain, sources_of
 from sparseq.sql.from_clause import FromItem
 from sparseq.sql.parse import said
-from sparseq.sql.parsed_expressions import constant_sql as constant
-from sparseq.sql.public_database import PublicFacts
+from sparseq.sql.parsed_expressions import conjuncts
 
-# -- subqueries about people in expressions: joined to the rows of the same person -----------------
-
-_EXTREMES: dict[type, type] = {exp.GT: exp.Max, exp.GTE: exp.Max, exp.LT: exp.Min, exp.LTE: exp.Min}
-_FLIPPED: dict[type, type] = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE}
+TypeOf = Callable[[exp.Select, exp.Column], str]
+"""Returns the type of a column of a SELECT's sources; "" if it is unknown before lowering."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Correlation:
-    """Conditions of a subquery on the outer row.
+    """Conditions of a subquery, by the rows that they use.
 
     Attributes:
-        pairs: (inner, outer) that must be equal.
-        limit: An inner expression, how it compares, and with what; at most one.
+        pairs: The (inner, outer) expressions that must be equal.
+        mixed: Other conditions on both rows.
         rest: Conditions on the inner rows alone.
+        outer: Conditions on the outer row alone.
     """
 
-    pairs: list[tuple[exp.Expr, exp.Expr]] = field(default_factory=list)
-    limit: tuple[exp.Expr, type, exp.Expr] | None = None
-    rest: list[exp.Expr] = field(default_factory=list)
+    pairs: tuple[tuple[exp.Expr, exp.Expr], ...] = ()
+    mixed: tuple[exp.Expr, ...] = ()
+    rest: tuple[exp.Expr, ...] = ()
+    outer: tuple[exp.Expr, ...] = ()
 
 
-def unnest(select: exp.Select, is_private: Callable[[exp.Select], bool]) -> None:
-    """Join the subqueries about people that the expressions of a SELECT hold, in place.
+def unnest(select: exp.Select, is_private: Callable[[exp.Select], bool], type_of: TypeOf) -> None:
+    """Join the private subqueries in the expressions of a SELECT, in place.
 
     Args:
-        select: One SELECT, its columns qualified.
-        is_private: Tells whether a subquery's rows are about people.
+        select: One SELECT with qualified columns.
+        is_private: Tells whether a subquery's rows are private.
+        type_of: Returns the types of the SELECT's columns, and of the subqueries' columns.
 
     Raises:
-        QueryRefused: A subquery compares its rows with the outer one in a way that has no join.
+        QueryRefused: A subquery's rows are not the user's, or its condition cannot become a join.
     """
-    joined: dict[str, exp.Expr] = {}  # the same subquery in SELECT and GROUP BY is one
-    for part in _parts(select):
-        for found in _subqueries(part):
-            if is_private(found):
-                target = _replaced(found)
-                text = target.sql("duckdb")
-                if text not in joined:
-                    joined[text] = _join(select, found, f"#{len(joined)}")
-                target.replace(joined[text].copy())
+    joined: dict[str, exp.Expr] = {}  # equal subqueries in SELECT and GROUP BY are one
+    waiting = _parts(select)
+    while waiting:
+        for found in _subqueries(waiting.pop(0)):
+            if not is_private(found):
+                continue
+            target = _replaced(found)
+            text = target.sql("duckdb")
+            if text not in joined:
+                joined[text] = _join(select, found, f"#{len(joined)}", type_of)
+            value = joined[text].copy()
+            target.replace(value)
+            waiting.append(value)
 
 
 def _parts(select: exp.Select) -> list[exp.Expr]:
@@ -81,157 +94,374 @@ def _subqueries(e: exp.Expr) -> list[exp.Select]:
 
 
 def _replaced(found: exp.Select) -> exp.Expr:
-    """Return the expression that a subquery stands in: IN, EXISTS, or itself."""
+    """Return the expression around a subquery: IN, EXISTS, or the subquery itself."""
     holder = found.parent if isinstance(found.parent, exp.Subquery) else found
     around = holder.parent
     is_in = isinstance(around, exp.In) and around.args.get("query") is holder
     return around if around is not None and (is_in or isinstance(around, exp.Exists)) else holder
 
 
-def _join(select: exp.Select, found: exp.Select, alias: str) -> exp.Expr:
-    """Join a subquery, and return what stands for it."""
-    holder = found.parent if isinstance(found.parent, exp.Subquery) else found
-    around = holder.parent
-    inside = {s.alias_or_name for s in _sources(found)}
-    if isinstance(around, exp.In) and around.args.get("query") is holder:
-        correlation = _correlation(found, inside)
-        if correlation.pairs:
-            return _among(select, found, around, correlation, alias)
-        rows, pairs = _rows_of_list(found, around.this, correlation)
-        there = _there(alias, correlation)
-    elif isinstance(around, exp.Exists):
-        correlation = _correlation(found, inside)
-        rows, pairs = _group(found, correlation, [])
-        there = _there(alias, correlation)
-    else:
-        correlation = _correlation(found, inside)
-        if correlation.limit is not None or len(found.expressions) != 1:
+def _join(select: exp.Select, found: exp.Select, alias: str, type_of: TypeOf) -> exp.Expr:
+    """Join a subquery, and return the expression that replaces it."""
+    target = _replaced(found)
+    rows = _Rows(select, found, alias, type_of)
+    if isinstance(target, exp.Exists):
+        return rows.exists()
+    if isinstance(target, exp.In):
+        return rows.contain(target)
+    if isinstance(target.parent, exp.Any | exp.All | exp.SetOperation):
+        raise _join_refusal(found)
+    if len(found.expressions) != 1:
+        raise _several_columns(found)
+    value = rows.value()
+    named = isinstance(target, exp.Subquery) and target.alias
+    return exp.alias_(value, named, quoted=True) if named else value
+
+
+class _Rows:
+    """A subquery's rows, as the outer row uses them.
+
+    Args:
+        select: The outer SELECT; joins are added to it.
+        found: The subquery.
+        alias: The alias of its rows in the outer SELECT.
+        type_of: Returns the types of columns.
+    """
+
+    def __init__(self, select: exp.Select, found: exp.Select, alias: str, type_of: TypeOf) -> None:
+        self._select, self._found, self._alias, self._type_of = select, found, alias, type_of
+        self._inside = {s.alias_or_name for s in sources_of(found)}
+        group = found.args.get("group")
+        self._keys = [key.unnest() for key in group.expressions] if group is not None else []
+        having, order = found.args.get("having"), found.args.get("order")
+        parts = [*found.expressions, *([order] if order is not None else [])]
+        self._one = group is None and (having is not None or any(map(aggregates_in, parts)))
+        if found.args.get("qualify") is not None or self._is_cut():
             raise _join_refusal(found)
-        if not correlation.pairs:
+        self._correlated = _correlation(found, self._inside)
+
+    def _is_cut(self) -> bool:
+        """Tell whether LIMIT or OFFSET may remove a row that matters."""
+        limit, target = self._found.args.get("limit"), _replaced(self._found)
+        first = limit is None or (limit.expression.is_int and int(limit.expression.name) > 0)
+        whole = limit is None or self._one or isinstance(target, exp.Exists) or self._is_first()
+        return not (first and whole) or self._found.args.get("offset") is not None
+
+    def _is_first(self) -> bool:
+        """Tell whether the subquery gives the value of the first row in an order of columns."""
+        order, limit = self._found.args.get("order"), self._found.args.get("limit")
+        if order is None or limit is None or limit.expression.name != "1" or self._keys:
+            return False
+        named = (o.this for o in order.expressions)
+        return not isinstance(_replaced(self._found), exp.In) and not any(
+            isinstance(e, exp.Literal) or (isinstance(e, exp.Column) and not e.table) for e in named
+        )
+
+    def exists(self) -> exp.Expr:
+        """Return the condition that a row exists."""
+        if self._one:
+            held, parts = self._over_aggregates([self._having()])
+            self._join_aggregates(parts)
+            return _sure(held[0])
+        held, parts = self._over_keys([self._having()])
+        self._join_groups(parts)
+        there = _there(self._alias)
+        return there if self._found.args.get("having") is None else _sure(exp.and_(there, held[0]))
+
+    def value(self) -> exp.Expr:
+        """Return the single value, NULL if there is no row."""
+        shown = self._found.expressions[0].unalias()
+        if self._one:
+            (held, value), parts = self._over_aggregates([self._having(), shown])
+            self._join_aggregates(parts)
+            return _where(held, value)
+        if not self._correlated.pairs:
             raise QueryRefused(
-                f"the subquery {said(found)[:60]} is about everybody",
+                f"the subquery {said(self._found)[:60]} is about everybody",
                 "ask it first, by itself, and write its answer as a number; or say that its user "
                 "is the outer row's: WHERE inner.user = outer.user",
             )
-        value = exp.alias_(found.expressions[0].unalias().copy(), "v", quoted=True)
-        rows, pairs = _group(found, correlation, [value])
-        column = exp.column("v", alias, quoted=True)
-        what = value.this.this if isinstance(value.this, exp.Filter) else value.this
-        counts = isinstance(what, exp.Count)  # countif of nothing is NULL
-        there = exp.Coalesce(this=column, expressions=[exp.Literal.number(0)]) if counts else column
-        if isinstance(holder, exp.Subquery) and holder.alias:
-            there = exp.alias_(there, holder.alias, quoted=True)
-    _left_join(select, rows, pairs, alias)
-    return there
+        if not self._keys:
+            if self._found.args.get("distinct"):
+                raise _join_refusal(self._found)
+            value = shown.copy()
+            if self._is_first():
+                order = self._found.args["order"].copy()
+                order.set("this", value)
+                value = exp.First(this=order)
+            self._join_groups([exp.alias_(value, "v", quoted=True)])
+            return exp.column("v", self._alias, quoted=True)
+        (held, value), parts = self._over_keys([self._having(), shown])
+        self._join_groups(parts)
+        return _where(exp.and_(_there(self._alias), held), value)
 
-
-def _left_join(
-    select: exp.Select, rows: exp.Select, pairs: list[tuple[str, exp.Expr]], alias: str
-) -> None:
-    """Join rows by the columns of `pairs`, each with what it has to equal."""
-    on = exp.and_(
-        *(
-            exp.EQ(this=outer.copy(), expression=exp.column(name, alias, quoted=True))
-            for name, outer in pairs
+    def contain(self, around: exp.In) -> exp.Expr:
+        """Return the condition x IN (…), which SQL evaluates to true, false or NULL."""
+        if len(self._found.expressions) != 1 or isinstance(around.this, exp.Tuple):
+            raise _several_columns(self._found)
+        if self._one:
+            shown = self._found.expressions[0].unalias()
+            (held, value), parts = self._over_aggregates([self._having(), shown])
+            self._join_aggregates(parts)
+            same = exp.EQ(this=around.this.copy(), expression=exp.paren(value))
+            return exp.paren(_where(held, same, exp.false()))
+        if self._correlated.pairs or self._correlated.mixed:
+            return self._among(around)
+        if self._correlated.outer:
+            raise _join_refusal(self._found)
+        value = around.this
+        on = exp.EQ(this=value.copy(), expression=exp.column("k0", self._alias, quoted=True))
+        _left_join(self._select, _listed(self._found), [on], self._alias)
+        there = _there(self._alias)
+        if _is_filter(around):
+            return there
+        unknown = exp.Is(this=value.copy(), expression=exp.Null())  # except for an empty list
+        return exp.paren(
+            exp.Case()
+            .when(there, exp.true())
+            .when(unknown, exp.cast(exp.Null(), "BOOLEAN"))
+            .else_(exp.false())
         )
-    )
+
+    def _among(self, around: exp.In) -> exp.Expr:
+        """Return x IN (SELECT y … of the outer row): a row with y = x was joined.
+
+        Where NULL and false differ, as under NOT, all rows for the outer row are joined too:
+        without rows the condition is false, otherwise NULL if x or one y is NULL.
+        """
+        inner, value, own = self._found.expressions[0].unalias(), around.this, self._correlated
+        if self._keys or inner.find(exp.AggFunc, exp.Window):
+            raise _join_refusal(self._found)
+        equal = replace(own, pairs=(*own.pairs, (inner, value)))
+        self._join_grouped(equal, [], self._alias)
+        there = _there(self._alias)
+        if _is_filter(around):
+            return there
+        known = exp.alias_(exp.Count(this=inner.copy()), "v", quoted=True)
+        every = self._alias + " all"
+        self._join_grouped(own, [known], every)
+        n, v = (exp.column(name, every, quoted=True) for name in "nv")
+        unknown = exp.or_(
+            exp.Is(this=value.copy(), expression=exp.Null()), exp.GT(this=n, expression=v)
+        )
+        nobody = exp.Is(this=n.copy(), expression=exp.Null())
+        return exp.paren(
+            exp.Case()
+            .when(there, exp.true())
+            .when(nobody, exp.false())
+            .when(unknown, exp.cast(exp.Null(), "BOOLEAN"))
+            .else_(exp.false())
+        )
+
+    def _having(self) -> exp.Expr:
+        having = self._found.args.get("having")
+        return having.this if having is not None else exp.true()
+
+    def _over_aggregates(self, asked: list[exp.Expr]) -> tuple[list[exp.Expr], list[exp.Expr]]:
+        """Return expressions over the joined aggregates with their defaults, and the aggregates."""
+        names: dict[str, str] = {}
+        parts: list[exp.Expr] = []
+
+        def outside(e: exp.Expr) -> exp.Expr:
+            if is_aggregate(e):
+                text = e.sql("duckdb")
+                if text not in names:
+                    names[text] = f"v{len(names) or ''}"
+                    parts.append(exp.alias_(e.copy(), names[text], quoted=True))
+                column = exp.column(names[text], self._alias, quoted=True)
+                default = value_over_no_rows(e)
+                if default is None:
+                    return column
+                return exp.Coalesce(this=column, expressions=[exp.Literal.number(default)])
+            if isinstance(e, exp.Column) and e.table in self._inside:
+                raise QueryRefused(
+                    f"{said(e)} is neither in GROUP BY nor aggregated", "add it to GROUP BY"
+                )
+            nested = isinstance(e, exp.Select | exp.SetOperation)
+            if isinstance(e, exp.Window) or (
+                nested and any(c.table in self._inside for c in _free(e))
+            ):
+                raise _join_refusal(self._found)
+            return e.copy() if nested else e  # its operands are not searched
+
+        return [e.copy().transform(outside) for e in asked], parts
+
+    def _over_keys(self, asked: list[exp.Expr]) -> tuple[list[exp.Expr], list[exp.Expr]]:
+        """Return the same for groups; the outer row sees one group, as it equals the group keys."""
+        held = {i.sql("duckdb"): o for i, o in self._correlated.pairs if self._is_same(i, o)}
+        if len(self._correlated.pairs) == 1:  # the user
+            held = {i.sql("duckdb"): o for i, o in self._correlated.pairs}
+        if any(key.sql("duckdb") not in held for key in self._keys):
+            raise _join_refusal(self._found)
+
+        def key(e: exp.Expr) -> exp.Expr:
+            outer = held.get(e.sql("duckdb")) if self._keys else None
+            if is_aggregate(e) or isinstance(e, exp.Select | exp.SetOperation):
+                return e.copy()
+            return outer.copy() if outer is not None else e
+
+        return self._over_aggregates([e.copy().transform(key) for e in asked])
+
+    def _join_aggregates(self, parts: list[exp.Expr]) -> None:
+        """Join aggregates of the rows for the outer row; without aggregates no row is read."""
+        if parts:
+            self._join_groups(parts)
+
+    def _join_groups(self, parts: list[exp.Expr]) -> None:
+        self._join_grouped(self._correlated, parts, self._alias)
+
+    def _join_grouped(self, own: _Correlation, more: list[exp.Expr], alias: str) -> None:
+        """Join the subquery's rows, one for each combination of the outer values that it uses.
+
+        Args:
+            own: The conditions on its rows.
+            more: The named expressions to compute over each group of rows.
+            alias: The alias of the rows.
+        """
+        if not own.pairs:
+            raise QueryRefused(
+                f"the subquery {said(self._found)[:60]} looks at other people's rows",
+                "say that its user is the outer row's: WHERE inner.user = outer.user",
+            )
+        rows = self._found.copy()
+        for clause in ("having", "order", "distinct", "limit", "group", "where"):
+            rows.set(clause, None)
+        more = [_number(), *more]
+        alike = len(own.pairs) == 1 or all(self._is_same(*pair) for pair in own.pairs)
+        taken = any(next(_free(e, frozenset(self._inside)), None) is not None for e in more)
+        build = self._by_own_columns if alike and not own.mixed and not taken else self._by_domain
+        on = build(rows, own, more, alias)
+        _left_join(self._select, rows, [*on, *own.outer], alias)
+
+    def _is_same(self, inner: exp.Expr, outer: exp.Expr) -> bool:
+        """Tell whether two expressions are columns of one type: equal values are identical."""
+        if not (isinstance(inner, exp.Column) and isinstance(outer, exp.Column)):
+            return False
+        type = self._type_of(self._found, inner)
+        return bool(type) and type == self._type_of(self._select, outer)
+
+    def _by_own_columns(
+        self, rows: exp.Select, own: _Correlation, more: list[exp.Expr], alias: str
+    ) -> list[exp.Expr]:
+        """Group rows by the columns that must equal the outer row's, and return the equalities."""
+        keys = [inner.copy() for inner, _ in own.pairs]
+        named = [exp.alias_(k.copy(), f"k{i}", quoted=True) for i, k in enumerate(keys)]
+        rows.set("expressions", [*named, *more])
+        if own.rest:
+            rows.set("where", exp.Where(this=exp.and_(*(r.copy() for r in own.rest))))
+        rows.set("group", exp.Group(expressions=keys))
+        return [
+            exp.EQ(this=outer.copy(), expression=exp.column(f"k{i}", alias, quoted=True))
+            for i, (_, outer) in enumerate(own.pairs)
+        ]
+
+    def _by_domain(
+        self, rows: exp.Select, own: _Correlation, more: list[exp.Expr], alias: str
+    ) -> list[exp.Expr]:
+        """Join rows with the outer values that they use, and group them by these."""
+        same = [exp.EQ(this=i.copy(), expression=o.copy()) for i, o in own.pairs]
+        conditions = [*same, *(e.copy() for e in (*own.mixed, *own.rest))]
+        rows.set("expressions", more)
+        rows.set("where", exp.Where(this=exp.and_(*conditions, copy=False)))
+        origin, *_ = sources_of(self._select)
+        joins = self._select.args.get("joins") or []
+        taken = join_domain(
+            rows, list(_free(rows)), (origin, joins), f"{alias} outer", "d{}".format
+        )
+        keys = [column for _, column in taken]
+        rows.set("group", exp.Group(expressions=keys))
+        named = [exp.alias_(key.copy(), key.name, quoted=True) for key in keys]
+        rows.set("expressions", [*named, *rows.expressions])
+        never_null = {o.sql("duckdb") for _, o in own.pairs}
+        return [
+            (exp.EQ if outer.sql("duckdb") in never_null else exp.NullSafeEQ)(
+                this=outer, expression=exp.column(column.name, alias, quoted=True)
+            )
+            for outer, column in taken
+        ]
+
+
+def _where(condition: exp.Expr, value: exp.Expr, other: exp.Expr | None = None) -> exp.Expr:
+    """Return a value where a condition is true, and `other` elsewhere; NULL if `other` is None."""
+    if condition == exp.true():
+        return value
+    case = exp.Case().when(condition, value)
+    return exp.paren(case.else_(other) if other is not None else case)
+
+
+def _sure(condition: exp.Expr) -> exp.Expr:
+    """Return a condition that is false where it would be NULL."""
+    if isinstance(condition, exp.Boolean):
+        return condition
+    return exp.Coalesce(this=exp.paren(condition), expressions=[exp.false()])
+
+
+def _left_join(select: exp.Select, rows: exp.Select, on: list[exp.Expr], alias: str) -> None:
+    """Join rows to the FROM of a SELECT; each row of the FROM matches at most one of them.
+
+    Args:
+        select: A SELECT; it is changed in place.
+        rows: A subquery.
+        on: The conditions of the join, all of which must hold.
+        alias: The alias of the rows.
+    """
     source = exp.Subquery(
         this=rows, alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
     )
-    select.append("joins", exp.Join(this=source, side="LEFT", on=on))
-
-
-def _among(
-    select: exp.Select, found: exp.Select, around: exp.In, correlation: _Correlation, alias: str
-) -> exp.Expr:
-    """Return what stands for x IN (SELECT y … of the outer row): that a row with y = x was joined.
-
-    Where NULL and false are not the same, as under NOT, all rows of the outer one are joined too:
-    without any it is false, and else NULL where x is, or one of the y.
-    """
-    found = found.copy()
-    found.set("distinct", None)
-    if len(found.expressions) != 1:
-        raise QueryRefused(f"the subquery {said(found)[:60]} has several columns", "select one")
-    inner, value = found.expressions[0].unalias(), around.this
-    if inner.find(exp.AggFunc, exp.Window):
-        raise _join_refusal(found)
-    equal = replace(correlation, pairs=[*correlation.pairs, (inner, value)])
-    _left_join(select, *_group(found, equal, []), alias)
-    there = _there(alias, equal)
-    if _is_filter(around):
-        return there
-    if correlation.limit is not None:
-        raise _join_refusal(found)
-    known, every = exp.alias_(exp.Count(this=inner.copy()), "v", quoted=True), f"{alias} all"
-    _left_join(select, *_group(found, correlation, [known]), every)
-    n, v = (exp.column(name, every, quoted=True) for name in "nv")
-    unknown = exp.or_(
-        exp.Is(this=value.copy(), expression=exp.Null()), exp.GT(this=n, expression=v)
-    )
-    nobody = exp.Is(this=n.copy(), expression=exp.Null())
-    return exp.paren(
-        exp.Case()
-        .when(there, exp.true())
-        .when(nobody, exp.false())
-        .when(unknown, exp.cast(exp.Null(), "BOOLEAN"))
-        .else_(exp.false())
-    )
+    condition = exp.and_(*(part.copy() for part in on))
+    select.append("joins", exp.Join(this=source, side="LEFT", on=condition))
 
 
 def _is_filter(condition: exp.Expr) -> bool:
-    """Tell whether only rows for which a condition is true are taken, so that NULL is false."""
+    """Tell whether a condition only filters rows, so that NULL acts as false."""
     above = condition.parent
     while isinstance(above, exp.And | exp.Or | exp.Paren):
         above = above.parent
     return isinstance(above, exp.Where)
 
 
-def _sources(select: exp.Select) -> list[exp.Expr]:
-    origin = select.args.get("from_") or select.args.get("from")
-    joins = select.args.get("joins") or []
-    return [*([origin.this] if origin is not None else []), *(j.this for j in joins)]
+def _free(e: exp.Expr, bound: frozenset[str] = frozenset()) -> Iterator[exp.Column]:
+    """Yield the columns that an expression uses of the surrounding query."""
+    if isinstance(e, exp.Column):
+        if e.table and e.table not in bound:
+            yield e
+        return
+    if isinstance(e, exp.Select):
+        bound |= {s.alias_or_name for s in sources_of(e)}
+    for child in e.iter_expressions():
+        yield from _free(child, bound)
 
 
 def _correlation(found: exp.Select, inside: set[str]) -> _Correlation:
-    """Take apart what a subquery's WHERE says about its own rows and about the outer one."""
-    where, made = found.args.get("where"), _Correlation()
-    parts = (
-        where.this.flatten()
-        if where is not None and isinstance(where.this, exp.And)
-        else ([where.this] if where is not None else [])
-    )
-    for part in parts:
-        part = part.unnest()
-        sides = [part.this, part.args.get("expression")] if isinstance(part, exp.Binary) else []
-        tables = [{c.table for c in s.find_all(exp.Column)} for s in sides]
-        outer = [bool(t) and not t & inside for t in tables]
-        if {c.table for c in part.find_all(exp.Column)} <= inside:
-            made.rest.append(part)
-        elif len(sides) == 2 and sum(outer) == 1 and tables[outer.index(False)] <= inside:
-            inner, other = (sides[0], sides[1]) if outer[1] else (sides[1], sides[0])
-            kind = type(part) if outer[1] else _FLIPPED.get(type(part), type(part))
-            if kind is exp.EQ:
-                made.pairs.append((inner, other))
-            elif kind in _EXTREMES and made.limit is None:
-                made.limit = (inner, kind, other)
-            else:
-                raise _join_refusal(found)
+    """Separate the conditions of a subquery's WHERE by the rows that they use, inner or outer."""
+    where, pairs = found.args.get("where"), list[tuple[exp.Expr, exp.Expr]]()
+    mixed, rest, outer = list[exp.Expr](), list[exp.Expr](), list[exp.Expr]()
+    for part in conjuncts(where.this if where is not None else None):
+        tables = {c.table for c in _free(part)}
+        if tables <= inside:
+            rest.append(part)
+        elif not tables & inside and part.find(exp.Select) is None:
+            outer.append(part)
+        elif (pair := _equal_sides(part, inside)) is not None:
+            pairs.append(pair)
         else:
-            raise _join_refusal(found)
-    return made
+            mixed.append(part)
+    return _Correlation(tuple(pairs), tuple(mixed), tuple(rest), tuple(outer))
 
 
-def _rows_of_list(
-    found: exp.Select, value: exp.Expr, correlation: _Correlation
-) -> tuple[exp.Select, list[tuple[str, exp.Expr]]]:
-    """Return the rows of x IN (SELECT y …): those of the subquery, by y."""
-    if len(found.expressions) != 1:
-        raise QueryRefused(f"the subquery {said(found)[:60]} has several columns", "select one")
-    if correlation.pairs or correlation.limit is not None:
-        raise _join_refusal(found)
-    name = found.expressions[0].alias_or_name
-    column = exp.column(name, "#in", quoted=True)
+def _equal_sides(part: exp.Expr, inside: set[str]) -> tuple[exp.Expr, exp.Expr] | None:
+    """Return the inner and the outer expression that a condition equates."""
+    if isinstance(part, exp.EQ) and part.find(exp.Select) is None:
+        for inner, outer in permutations((part.this, part.expression)):
+            tables = [{c.table for c in side.find_all(exp.Column)} for side in (inner, outer)]
+            if tables[0] and tables[0] <= inside and not tables[1] & inside:
+                return inner, outer
+    return None
+
+
+def _listed(found: exp.Select) -> exp.Select:
+    """Return the rows of x IN (SELECT y …): the subquery's rows, by y."""
+    column = exp.column(found.expressions[0].alias_or_name, "#in", quoted=True)
     rows = exp.Select(
         expressions=[exp.alias_(column, "k0", quoted=True), _number()],
         group=exp.Group(expressions=[column.copy()]),
@@ -240,49 +470,17 @@ def _rows_of_list(
         this=found.copy(), alias=exp.TableAlias(this=exp.to_identifier("#in", quoted=True))
     )
     rows.set("from_", exp.From(this=inner))
-    return rows, [("k0", value)]
-
-
-def _group(
-    found: exp.Select, correlation: _Correlation, more: list[exp.Expr]
-) -> tuple[exp.Select, list[tuple[str, exp.Expr]]]:
-    """Return a subquery's rows, one for each of the values that the outer row is held against."""
-    if any(found.args.get(k) for k in ("group", "having", "distinct", "limit", "qualify")):
-        raise _join_refusal(found)
-    if not correlation.pairs:
-        raise QueryRefused(
-            f"the subquery {said(found)[:60]} looks at other people's rows",
-            "say that its user is the outer row's: WHERE inner.user = outer.user",
-        )
-    rows = found.copy()
-    keys = [inner.copy() for inner, _ in correlation.pairs]
-    named = [exp.alias_(k.copy(), f"k{i}", quoted=True) for i, k in enumerate(keys)]
-    if correlation.limit is not None:
-        inner, kind, _ = correlation.limit
-        more = [*more, exp.alias_(_EXTREMES[kind](this=inner.copy()), "m", quoted=True)]
-    rows.set("expressions", [*named, _number(), *more])
-    rows.set("where", None)
-    if correlation.rest:
-        rows.set("where", exp.Where(this=exp.and_(*(r.copy() for r in correlation.rest))))
-    rows.set("group", exp.Group(expressions=keys))
-    rows.set("order", None)
-    return rows, [(f"k{i}", outer) for i, (_, outer) in enumerate(correlation.pairs)]
+    return rows
 
 
 def _number() -> exp.Expr:
     return exp.alias_(exp.Count(this=exp.Star()), "n", quoted=True)
 
 
-def _there(alias: str, correlation: _Correlation) -> exp.Expr:
+def _there(alias: str) -> exp.Expr:
     """Return the condition that a row was joined."""
-    found: exp.Expr = exp.Not(
-        this=exp.Is(this=exp.column("n", alias, quoted=True), expression=exp.Null())
-    )
-    if correlation.limit is not None:
-        _, kind, outer = correlation.limit
-        beyond = kind(this=exp.column("m", alias, quoted=True), expression=outer.copy())
-        found = exp.Coalesce(this=exp.and_(found, beyond), expressions=[exp.false()])
-    return exp.paren(found)
+    number = exp.column("n", alias, quoted=True)
+    return exp.paren(exp.Not(this=exp.Is(this=number, expression=exp.Null())))
 
 
 def _join_refusal(found: exp.Select) -> QueryRefused:
@@ -292,12 +490,16 @@ def _join_refusal(found: exp.Select) -> QueryRefused:
     )
 
 
+def _several_columns(found: exp.Select) -> QueryRefused:
+    return QueryRefused(f"the subquery {said(found)[:60]} has several columns", "select one")
+
+
 def reads_people(select: exp.Select, named: Mapping[str, FromItem], catalog: Catalog) -> bool:
-    """Tell whether a subquery reads a table about people.
+    """Tell whether a subquery uses a private table.
 
     Args:
         select: The subquery.
-        named: Subqueries outside of it that have a name.
+        named: The named subqueries outside of it.
         catalog: The store's tables.
     """
     own = {cte.alias for cte in select.find_all(exp.CTE)}
@@ -310,96 +512,24 @@ def reads_people(select: exp.Select, named: Mapping[str, FromItem], catalog: Cat
     return False
 
 
-# -- subqueries over public tables in the expressions of a SELECT ----------------------------------
-
-MAX_SUBQUERY_VALUES = 10_000
-MAX_SUBQUERIES = 256
-Lower = Callable[[exp.Select, str, PublicFacts, dict[str, FromItem]], FromItem]
-
-
-class PublicSubqueries:
-    """Those of one SELECT.
+def stored_type(
+    select: exp.Select, column: exp.Column, named: Mapping[str, FromItem], catalog: Catalog
+) -> str:
+    """Return the type of a column of a table or of a named subquery; "" for other columns.
 
     Args:
-        select: Changed in place.
-        facts: What is known of tables and constants.
-        lower: Lowers a subquery.
-        ctes: Subqueries that have a name.
+        select: A SELECT with the column's source in its FROM.
+        column: A column whose table is an alias there.
+        named: The named subqueries.
+        catalog: The store's tables.
     """
-
-    def __init__(
-        self, select: exp.Select, facts: PublicFacts, lower: Lower, ctes: dict[str, FromItem]
-    ) -> None:
-        self._select = select
-        self._facts = facts
-        self._lower = lower
-        self._ctes = ctes
-
-    def answer(self) -> None:
-        """Put constants for the subqueries of expressions, which see public tables only.
-
-        Every turn answers one of a finite number: what was answered once is never found again.
-        """
-        answered: list[exp.Select] = []
-        while (found := self._next_subquery()) is not None:
-            if len(answered) >= MAX_SUBQUERIES or any(found is done for done in answered):
-                _refuse(
-                    f"the query has more than {MAX_SUBQUERIES} subqueries in expressions",
-                    "name their values once, in a subquery in FROM",
-                )
-            answered.append(found)
-            self._replace(found)
-
-    def _next_subquery(self) -> exp.Select | None:
-        """Return a subquery that is still there; looked up anew, as any part may be replaced."""
-        parts: list[exp.Expr | None] = list(self._select.expressions)
-        parts += [self._select.args.get(k) for k in ("where", "group", "having", "order")]
-        parts += [join.args.get("on") for join in self._select.args.get("joins") or []]
-        found = (part.find(exp.Select) for part in parts if part is not None)
-        return next((select for select in found if select is not None), None)
-
-    def _replace(self, found: exp.Select) -> None:
-        holder = found.parent if isinstance(found.parent, exp.Subquery) else found
-        outer = holder.parent
-        if isinstance(outer, exp.In) and outer.args.get("query") is holder:
-            listed = self._values(found, MAX_SUBQUERY_VALUES)
-            outer.set("expressions", listed)
-            outer.set("query", None)
-            if not listed:  # even NULL is not in an empty list
-                outer.replace(exp.false())
-        elif isinstance(outer, exp.Exists):
-            rows = f"SELECT 1 FROM {self._source(found).derived} LIMIT 1"
-            outer.replace(exp.true() if self._facts.values(rows) else exp.false())
-        else:
-            (value,) = self._values(found, 1) or [exp.Null()]
-            name = holder.alias if isinstance(holder, exp.Subquery) else ""  # a SELECT item's
-            holder.replace(exp.alias_(value, name, quoted=True) if name else value)
-
-    def _source(self, select: exp.Select) -> FromItem:
-        self._facts.subqueries += 1
-        source = self._lower(select, "", self._facts, self._ctes)
-        if source.private:
-            _refuse(
-                f"the subquery {said(select)[:60]} looks at other people's rows",
-                "join it on the user column instead",
-            )
-        return source
-
-    def _values(self, select: exp.Select, most: int) -> list[exp.Expr]:
-        """Return the values of a subquery over public tables, as constants."""
-        source = self._source(select)
-        if len(source.columns) != 1:
-            _refuse(f"the subquery {said(select)[:60]} has several columns", "select one")
-        rows = self._facts.values(f"SELECT * FROM {source.derived} LIMIT {most + 1}")
-        if len(rows) > most:
-            _refuse(
-                f"the subquery {said(select)[:60]} has more than {most:,} rows",
-                "join the public table instead",
-            )
-        (facts,) = source.columns.values()
-        type = "TIMESTAMPTZ" if facts.zoned else facts.type
-        return [constant(value, type) for (value,) in rows]
-
-
-def _refuse(message: str, hint: str) -> NoReturn:
-    raise QueryRefused(message, hint)
+    found = (s for s in sources_of(select) if s.alias_or_name == column.table)
+    source = next(found, None)
+    own = {cte.alias for cte in select.ctes}
+    if not isinstance(source, exp.Table) or source.name in own:
+        return ""
+    if source.name in named:
+        facts = named[source.name].columns.get(column.name)
+        return facts.type if facts is not None else ""
+    columns = catalog.table(source.name).columns
+    return next((c.type for c in columns if c.name.lower() == column.name.lower()), "")

@@ -1,18 +1,19 @@
-"""Suggestions, each done to the query, which is then tried.
+"""Suggestions for refused queries: each is applied to the query, and the result is tried.
 
-A rule gives queries in the order in which they are tried. One made of a tree's change is written
-with `changes`; the others change the text, word by word.
+A rule yields queries in the order in which they are tried. Rules that change a tree are written
+with `changes`; the others change the text.
 
-A refused query, rewritten as its hint says.
+A refused query is rewritten as its hint says:
 
-    refusal → the rule whose pattern its hint has → rewritten queries → the first that is answered
+    refusal → the rule whose pattern matches its hint → rewritten queries → the first that is
+    answered
 
-A hint is taken literally, on the query as it was written; where the rewritten query is refused for
-something else, that hint is taken too, a few times. A rule says whether the rewritten query asks
-the same in other words. Where it doesn't, the query is offered as another question, and what it
-shows has other names: nobody takes its numbers for those that were asked for. What is offered has
-been lowered, on public facts alone, so that it is answered as it stands. Edges, ranges and lists,
-which only the asker can know, are examples in it.
+A hint is applied literally, to the query as it was written; if the rewritten query is refused for
+another reason, that hint is applied too, a few times. A rule declares whether the rewritten query
+has the same meaning. If it has not, the query is offered as another question, and its output
+columns get other names, so that nobody mistakes its numbers for the requested ones. Every offered
+query has been lowered, from public facts alone, so that it is answered as it stands. Edges, ranges
+and lists, which only the analyst can know, are examples in it.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
 from sparseq.base.errors import QueryRefused
-from sparseq.released.render import ERROR_SUFFIX, schema_of
-from sparseq.sql.catalog import Catalog
-from sparseq.sql.parse import Dialect, split_options
-from sparseq.sql.parsed_expressions import BINNED
-from sparseq.sql.plan import Query
+from sparseq.question.catalog import Catalog
+from sparseq.question.plan import Query
+from sparseq.released.render import schema_of
+from sparseq.released.result_columns import noised_of
+from sparseq.sql.aggregate_calls import BINNED
+from sparseq.sql.parse import Dialect, said, split_options
 
 # -- a refused query, rewritten as its hint says ---------------------------------------------------
 
@@ -43,13 +45,13 @@ MAX_TEXT, MAX_ROUNDS, MAX_TRIED = 2_000, 5, 8
 
 @dataclass(frozen=True)
 class Refusal:
-    """A query, and what was said of it.
+    """A refused query, with its error.
 
     Attributes:
         text: The query as it was written.
-        message: What was wrong.
-        hint: What the rule's pattern has found in the hint.
-        catalog: What is public about the tables.
+        message: The error message.
+        hint: The match of the rule's pattern in the hint.
+        catalog: The public facts of the tables.
     """
 
     text: str
@@ -65,13 +67,13 @@ class Refusal:
 
     @cached_property
     def options(self) -> str:
-        """The options as they are written, to be put back."""
+        """The options as they are written, for the rewritten query."""
         without, _ = split_options(self.text)
         differ = [i for i, (a, b) in enumerate(zip(self.text, without, strict=True)) if a != b]
         return self.text[differ[0] : differ[-1] + 1] + " " if differ else ""
 
     def tree(self) -> exp.Expr:
-        """Return the query's tree, to be changed."""
+        """Return the query's tree, for a rule to change."""
         return sqlglot.parse_one(split_options(self.text)[0], dialect=Dialect)
 
     def written(self, tree: exp.Expr) -> str:
@@ -88,12 +90,12 @@ Same = bool | Callable[[Refusal], bool]
 
 @dataclass(frozen=True)
 class HintRule:
-    """A rule.
+    """A rule for one kind of hint.
 
     Attributes:
-        pattern: The hints that it is for.
-        queries: What it makes of a refused query.
-        same: Its queries ask the same in other words; or a function that tells so of a refusal.
+        pattern: The pattern of the hints that it handles.
+        queries: Returns the rewritten queries of a refused query.
+        same: Its queries have the same meaning; or a function that decides this for a refusal.
     """
 
     pattern: re.Pattern[str]
@@ -105,7 +107,7 @@ RULES: list[HintRule] = []
 
 
 def rule(pattern: str, same: Same = False) -> Callable[[Rule], Rule]:
-    """Return what makes a function the rule for hints that a pattern is found in."""
+    """Return a decorator that registers a function as the rule for hints with a pattern."""
 
     def known(function: Rule) -> Rule:
         RULES.append(HintRule(re.compile(pattern), function, same))
@@ -115,7 +117,7 @@ def rule(pattern: str, same: Same = False) -> Callable[[Rule], Rule]:
 
 
 def changes(pattern: str, same: Same = False) -> Callable[[Change], Change]:
-    """Return what makes a function that changes a tree, and says whether, the rule for hints."""
+    """Return such a decorator for a function that changes a tree and returns whether it did."""
 
     def known(function: Change) -> Change:
         RULES.append(HintRule(re.compile(pattern), partial(_change, function), same))
@@ -141,7 +143,7 @@ def selects(tree: exp.Expr) -> list[exp.Select]:
 
 
 def replace_nodes(tree: exp.Expr, kind: type[exp.Expr], new: Callable[[exp.Expr], object]) -> bool:
-    """Put something in the place of all nodes of a kind, where `new` returns it."""
+    """Replace all nodes of a kind for which `new` returns a replacement."""
     done = False
     for node in list(tree.find_all(kind)):
         made = new(node)
@@ -153,11 +155,11 @@ def replace_nodes(tree: exp.Expr, kind: type[exp.Expr], new: Callable[[exp.Expr]
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A query that is answered.
+    """A query that would be answered.
 
     Attributes:
-        query: The query; "" where there is none.
-        same: It asks what the refused one asked, in other words.
+        query: The query; "" if there is none.
+        same: It has the same meaning as the refused query.
     """
 
     query: str = ""
@@ -167,13 +169,13 @@ class Suggestion:
 def suggest(
     text: str, refused: QueryRefused, catalog: Catalog, lower: Callable[[str], Query]
 ) -> Suggestion:
-    """Return the query that a refusal's hint, taken literally, leads to.
+    """Return the query that results from applying a refusal's hints literally.
 
     Args:
         text: The query.
-        refused: Why it is not answered.
-        catalog: What is public about the tables.
-        lower: Lowers a query, and refuses what is not answered.
+        refused: The refusal.
+        catalog: The public facts of the tables.
+        lower: Lowers a query, or raises a refusal.
     """
     tried = {text}
     waiting = [(Suggestion(text), refused)]
@@ -208,7 +210,7 @@ def _candidates(made: Suggestion, why: QueryRefused, catalog: Catalog) -> Iterat
                 for query in rule.queries(refusal):
                     same = rule.same if isinstance(rule.same, bool) else rule.same(refusal)
                     yield Suggestion(query, made.same and same)
-            except (SqlglotError, QueryRefused):  # what can't be read can't be rewritten
+            except (SqlglotError, QueryRefused):  # unreadable text cannot be rewritten
                 continue
 
 
@@ -216,10 +218,9 @@ _NAMES_A_TABLE = ((exp.Table, "this"), (exp.TableAlias, "this"), (exp.Column, "t
 
 
 def _with_other_names(made: Suggestion, lowered: Query, catalog: Catalog) -> Suggestion:
-    """Return another question, in which all that is noised has other names than the asker's."""
+    """Return a different question, whose noised columns have other names than the original's."""
     refusal = Refusal(made.query, "", next(re.finditer("", "")), catalog)
-    schema = schema_of(lowered, False).names
-    noised = [name.lower() for name in schema if name + ERROR_SUFFIX in schema]
+    noised = [name.lower() for name in noised_of(schema_of(lowered, False))]
     tree, text = refusal.tree(), made.query
     first = next(tree.find_all(exp.Select))
     shown = {e.alias_or_name.lower(): e for e in first.expressions if e.alias_or_name}
@@ -250,28 +251,25 @@ def _with_other_names(made: Suggestion, lowered: Query, catalog: Catalog) -> Sug
     return Suggestion(text, False)
 
 
-# -- suggestions, each done to the query -----------------------------------------------------------
+# -- the rules -------------------------------------------------------------------------------------
 
 _NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT|INTEGER|UINTEGER|DECIMAL|DOUBLE|FLOAT")
 OTHER, COUNTED = "other", "count(*) AS n"
 _MOST_SLIPS = 2
 _FUNCTIONS = frozenset(exp.FUNCTION_BY_NAME)
-"""Names of functions that SQL has somewhere: one of these is never a misspelt other one."""
-EDGES, DAYS = "[0, 10, 20, 50]", "DATE '2024-01-01' AND DATE '2024-12-31'"
+"""Names of functions in any SQL dialect; such a name is never a misspelling of another."""
+DAYS = "DATE '2024-01-01' AND DATE '2024-12-31'"
 
 
 def _is_name(refusal: Refusal, e: exp.Expr) -> bool:
-    """Tell whether an expression is a column of people, or of what has no bins of numbers."""
+    """Tell whether an expression is a user column, or a column whose type is not numeric."""
     tables = refusal.catalog.tables
     other = {c.name.lower() for t in tables for c in t.columns if not _NUMBERS.match(c.type)}
     return isinstance(e, exp.Column) and e.name.lower() in other | {t.user.lower() for t in tables}
 
 
-# -- names -----------------------------------------------------------------------------------------
-
-
 def _rename(refusal: Refusal, old: str, new: str) -> Iterator[str]:
-    """Put a word in another's place, wherever it is written."""
+    """Replace a word by another, wherever it occurs."""
     text, done = refusal.text, False
     for token in reversed(list(sqlglot.tokenize(text, dialect=Dialect))):
         if token.text.lower() == old.lower():
@@ -281,7 +279,7 @@ def _rename(refusal: Refusal, old: str, new: str) -> Iterator[str]:
 
 
 def _is_slip(refusal: Refusal) -> bool:
-    """Tell whether a name is a known one with a slip or two, and not that of something else."""
+    """Tell whether a name is a known one with few typing errors, and is not another function."""
     meant, written = refusal.hint[1].lower(), refusal.name.lower()
     tables = refusal.catalog.tables
     columns = {c.name.lower() for t in tables for c in t.columns}
@@ -301,25 +299,25 @@ def _slips(written: str, meant: str) -> int:
 
 @rule(r"did you mean '([^']+)'\?", same=_is_slip)
 def nearest(refusal: Refusal) -> Iterator[str]:
-    """Write the nearest name."""
+    """Replace a name by the nearest known name."""
     yield from _rename(refusal, refusal.name, refusal.hint[1])
 
 
 @rule(r"did you mean (SELECT|WITH)\?", same=True)
 def nearest_word(refusal: Refusal) -> Iterator[str]:
-    """Write the first word right."""
+    """Correct the spelling of the first word."""
     yield re.sub(r"^\s*\w+", refusal.hint[1], refusal.text, count=1)
 
 
 @rule("give it another name", same=True)
 def other_name(refusal: Refusal) -> Iterator[str]:
-    """Call a column that can't have its name something else."""
+    """Rename a column whose name is not allowed."""
     yield from _rename(refusal, refusal.name, OTHER)
 
 
 @changes(r"rename one: … AS other", same=True)
 def told_apart(refusal: Refusal, tree: exp.Expr) -> bool:
-    """Give the second of two columns of one name another one."""
+    """Rename the second of two columns with the same name."""
     for select in selects(tree):
         same = [e for e in select.expressions if e.alias_or_name.lower() == refusal.name.lower()]
         if len(same) > 1 and isinstance(same[1], exp.Alias):
@@ -330,7 +328,7 @@ def told_apart(refusal: Refusal, tree: exp.Expr) -> bool:
 
 @changes(r"^write \w+$", same=True)
 def without_schema(refusal: Refusal, tree: exp.Expr) -> bool:
-    """Leave out what stands before tables' names."""
+    """Remove the qualifiers of table names."""
     for table in tree.find_all(exp.Table):
         table.set("db", None)
         table.set("catalog", None)
@@ -338,7 +336,7 @@ def without_schema(refusal: Refusal, tree: exp.Expr) -> bool:
 
 
 def _is_there(refusal: Refusal, tree: exp.Expr, column: exp.Column) -> bool:
-    """Tell whether a column says rightly, as far as can be seen, of which table it is."""
+    """Tell whether a column's table qualifier is consistent with the catalog."""
     if not column.table or column.args.get("db"):
         return False
     columns = {t.name.lower(): {c.name.lower() for c in t.columns} for t in refusal.catalog.tables}
@@ -350,7 +348,7 @@ def _is_there(refusal: Refusal, tree: exp.Expr, column: exp.Column) -> bool:
 
 
 def _is_of_one_table(refusal: Refusal) -> bool:
-    """Tell whether one table of a query without subqueries alone has the column."""
+    """Tell whether exactly one table of a query without subqueries has the column."""
     if refusal.tree().find(exp.Subquery, exp.CTE, exp.Values):
         return False
     columns = {t.name.lower(): {c.name.lower() for c in t.columns} for t in refusal.catalog.tables}
@@ -360,7 +358,7 @@ def _is_of_one_table(refusal: Refusal) -> bool:
 
 @rule(r"write table\.column", same=_is_of_one_table)
 def of_a_table(refusal: Refusal) -> Iterator[str]:
-    """Say of which table a column is: of each that has it, in turn."""
+    """Qualify a column with its table: with each table that has it, in turn."""
     for table in refusal.tree().find_all(exp.Table):
         tree, found = refusal.tree(), False
         for column in tree.find_all(exp.Column):
@@ -375,12 +373,9 @@ def of_a_table(refusal: Refusal) -> Iterator[str]:
             yield refusal.written(tree)
 
 
-# -- joins -----------------------------------------------------------------------------------------
-
-
 @changes(r"^add ON (\w+)\.(\w+) = (\w+)\.(\w+)")
 def joined_by_user(refusal: Refusal, tree: exp.Expr) -> bool:
-    """Join two tables by person."""
+    """Join two tables on the user."""
     tables = {refusal.hint[1], refusal.hint[3]}
     condition = parse_sql(refusal.hint[0].removeprefix("add ON "))
     joins = [join for join in tree.find_all(exp.Join) if join.this.alias_or_name in tables]
@@ -402,7 +397,7 @@ def joined_by_user(refusal: Refusal, tree: exp.Expr) -> bool:
 
 @changes("use JOIN or LEFT JOIN")
 def left_join(refusal: Refusal, tree: exp.Expr) -> bool:
-    """Write a LEFT JOIN where another kind stands."""
+    """Replace another kind of join by a LEFT JOIN."""
     joins = [j for j in tree.find_all(exp.Join) if j.side in ("FULL", "RIGHT") or j.method]
     for join in joins:
         join.set("side", None if join.method == "POSITIONAL" else "LEFT")
@@ -412,7 +407,7 @@ def left_join(refusal: Refusal, tree: exp.Expr) -> bool:
 
 @changes("put the private table first")
 def private_first(refusal: Refusal, tree: exp.Expr) -> bool:
-    """Change the places of the two tables of a LEFT JOIN."""
+    """Swap the two tables of a LEFT JOIN."""
     for select in selects(tree):
         joins = select.args.get("joins") or []
         start = select.args.get("from_")
@@ -426,7 +421,7 @@ def private_first(refusal: Refusal, tree: exp.Expr) -> bool:
 
 @rule("say that its user is the outer row's")
 def own_rows_only(refusal: Refusal) -> Iterator[str]:
-    """Let a subquery see the person's own rows only."""
+    """Restrict a subquery to the person's own rows."""
     users = {t.name.lower(): t.user for t in refusal.catalog.tables if t.private}
     for i in range(len(selects(refusal.tree()))):
         tree = refusal.tree()
@@ -448,12 +443,9 @@ def own_rows_only(refusal: Refusal) -> Iterator[str]:
         yield refusal.written(tree)
 
 
-# -- each person's own rows ------------------------------------------------------------------------
-
-
 @rule(r"^add PARTITION BY (\w+): each person's own rows")
 def windows_by_user(refusal: Refusal) -> Iterator[str]:
-    """Let windows go over each person's own rows: all that can, or each for itself."""
+    """Partition windows by user: all windows that allow it, or each one separately."""
     user, number = refusal.hint[1], len(list(refusal.tree().find_all(exp.Window)))
     distinct_on = refusal.tree()
     for select in selects(distinct_on):
@@ -473,7 +465,7 @@ def windows_by_user(refusal: Refusal) -> Iterator[str]:
 
 @changes(r"^select (\w+) too: each value once a person")
 def distinct_by_user(refusal: Refusal, tree: exp.Expr) -> bool:
-    """Select the user where DISTINCT stands inside."""
+    """Select the user in an inner SELECT DISTINCT."""
     inner = [s for s in selects(tree) if s is not tree and s.args.get("distinct")]
     for select in inner:
         if refusal.hint[1] not in {e.alias_or_name for e in select.expressions}:
@@ -483,19 +475,16 @@ def distinct_by_user(refusal: Refusal, tree: exp.Expr) -> bool:
 
 @changes(r"or write UNION ALL$")
 def every_row(refusal: Refusal, tree: exp.Expr) -> bool:
-    """Keep every row of a UNION."""
+    """Replace UNION by UNION ALL."""
     unions = [u for u in tree.find_all(exp.Union) if u.args.get("distinct")]
     for union in unions:
         union.set("distinct", False)
     return bool(unions)
 
 
-# -- groups ----------------------------------------------------------------------------------------
-
-
 @rule("add it to GROUP BY")
 def grouped(refusal: Refusal) -> Iterator[str]:
-    """Group by what is neither grouped by nor aggregated."""
+    """Group by an item that is neither a group key nor aggregated."""
     key = refusal.message.partition(" is neither")[0]
     for i in range(len(selects(refusal.tree()))):
         tree = refusal.tree()
@@ -505,7 +494,7 @@ def grouped(refusal: Refusal) -> Iterator[str]:
 
 @changes("use an aggregate: COUNT")
 def counted(refusal: Refusal, tree: exp.Expr) -> bool:
-    """Count the rows that would have been shown."""
+    """Count the rows instead of showing them."""
     if not isinstance(tree, exp.Select):
         return False
     tree.set("expressions", [parse_sql(f"SELECT {COUNTED}").expressions[0]])
@@ -527,7 +516,7 @@ def distinct_counted(refusal: Refusal, tree: exp.Expr) -> bool:
 
 @rule(r"^list them: WHERE (.*?) IN \(…\)")
 def listed(refusal: Refusal) -> Iterator[str]:
-    """List values, as an example: of a text, of a number."""
+    """List example values of a text or a number."""
     users = {t.user.lower() for t in refusal.catalog.private}
     if refusal.hint[1].lower() in users or not selects(refusal.tree()):  # it is a PIVOT
         return
@@ -539,17 +528,14 @@ def listed(refusal: Refusal) -> Iterator[str]:
 
 @changes(r"^give a range: WHERE (.*) BETWEEN")
 def within_days(refusal: Refusal, tree: exp.Expr) -> bool:
-    """Give a range of days, as an example."""
+    """Add an example range of days."""
     selects(tree)[0].where(f"{refusal.hint[1]} BETWEEN {DAYS}", copy=False, dialect=Dialect)
     return True
 
 
-# -- aggregates ------------------------------------------------------------------------------------
-
-
 @changes(r"^clamp it, as in SUM\((.*?\(x.*?\))\);")
 def clamped(refusal: Refusal, tree: exp.Expr) -> bool:
-    """Clamp what is added up, as the hint has it."""
+    """Clamp the summed value, as the hint suggests."""
     found = re.match(r"\w+\((.*)\) has no public scale|sum of (.*) has no public", refusal.message)
     if found is None:
         return False
@@ -565,9 +551,16 @@ def clamped(refusal: Refusal, tree: exp.Expr) -> bool:
     return replace_nodes(tree, exp.AggFunc, clamp)
 
 
+@changes(r"^write (\w+\(.*\)) for (.+?)(?::|;|$)")
+def written_for(refusal: Refusal, tree: exp.Expr) -> bool:
+    """Write one expression in another's place, both as the hint has them."""
+    new, old = refusal.hint[1], refusal.hint[2]
+    return replace_nodes(tree, exp.Expr, lambda node: parse_sql(new) if said(node) == old else None)
+
+
 @changes(r"^list the edges: (\w+\(.*?\]\));")
 def with_edges(refusal: Refusal, tree: exp.Expr) -> bool:
-    """Give edges, as an example."""
+    """Add example edges."""
     whole = parse_sql(refusal.hint[1])
     first = whole.expressions[0].sql()
 
@@ -583,16 +576,16 @@ def with_edges(refusal: Refusal, tree: exp.Expr) -> bool:
     return replace_nodes(tree, exp.Func, binned)
 
 
-@changes(r"use QUANTILE\(x, 0.01, \[edges\]\), or COUNTIF")
+@changes(r"^use QUANTILE\(.*\), or COUNTIF|^use COUNTIF")
 def as_quantile(refusal: Refusal, tree: exp.Expr) -> bool:
-    """Ask for a quantile near the end, and for how many, in place of one person's value."""
+    """Replace one person's extreme value by a quantile near it and a count."""
 
     def instead(node: exp.Expr) -> object:
         if isinstance(node, exp.LogicalOr | exp.LogicalAnd):
             return parse_sql(f"countif({node.this.sql('duckdb')})")
         if isinstance(node, exp.Min | exp.Max) and not _is_name(refusal, node.this):
             share = 0.01 if isinstance(node, exp.Min) else 0.99
-            return parse_sql(f"quantile({node.this.sql('duckdb')}, {share}, {EDGES})")
+            return parse_sql(f"quantile({node.this.sql('duckdb')}, {share})")
         return None
 
     return replace_nodes(tree, exp.AggFunc, instead)
@@ -614,7 +607,7 @@ def users_counted(refusal: Refusal, tree: exp.Expr) -> bool:
 
 @changes("^leave DISTINCT out")
 def without_distinct(refusal: Refusal, tree: exp.Expr) -> bool:
-    """Add up all values, not each once."""
+    """Sum all values instead of the distinct ones."""
     return replace_nodes(
         tree, exp.Distinct, lambda d: d.expressions[0].copy() if d.expressions else None
     )
@@ -622,7 +615,7 @@ def without_distinct(refusal: Refusal, tree: exp.Expr) -> bool:
 
 @changes(r"use (COUNT), SUM or HISTOGRAM|use HISTOGRAM or (MEDIAN)|CAST them, or (count) instead")
 def summarised(refusal: Refusal, tree: exp.Expr) -> bool:
-    """Ask for what can be said of many in place of what can't."""
+    """Replace an unsupported aggregate by a supported summary."""
     name = next(filter(None, refusal.hint.groups())).lower()
     kinds = exp.ArrayAgg | exp.GroupConcat | exp.List | exp.First | exp.Last | exp.AnyValue
     numbers = exp.Sum | exp.Avg
@@ -637,12 +630,9 @@ def summarised(refusal: Refusal, tree: exp.Expr) -> bool:
     return replace_nodes(tree, exp.Func, instead)
 
 
-# -- what is left out, or written otherwise --------------------------------------------------------
-
-
 @changes("leave (TABLESAMPLE|the sampling|FOR UPDATE) out")
 def without_sample(refusal: Refusal, tree: exp.Expr) -> bool:
-    """Ask about all rows, and lock none."""
+    """Remove sampling and row locks."""
     for node in tree.find_all(exp.Table, exp.Select, exp.Subquery):
         node.set("sample", None)
         node.set("locks", None)
@@ -651,7 +641,7 @@ def without_sample(refusal: Refusal, tree: exp.Expr) -> bool:
 
 @changes("^leave it out")
 def without_limit(refusal: Refusal, tree: exp.Expr) -> bool:
-    """Leave LIMIT out: its options, or of subqueries all of it."""
+    """Remove LIMIT: its options, or all of it in subqueries."""
     inner = [s for s in selects(tree) if s is not tree]
     if "inside" not in refusal.message:
         inner, limit = [], tree.args.get("limit")
@@ -665,7 +655,7 @@ def without_limit(refusal: Refusal, tree: exp.Expr) -> bool:
 
 @changes("^use WHERE")
 def where_for_having(refusal: Refusal, tree: exp.Expr) -> bool:
-    """Write WHERE where HAVING stands without groups."""
+    """Replace HAVING without groups by WHERE."""
     for select in selects(tree):
         having = select.args.get("having")
         if having is not None and not select.args.get("group"):
@@ -676,7 +666,7 @@ def where_for_having(refusal: Refusal, tree: exp.Expr) -> bool:
 
 @changes(r"^write (TIMESTAMP|TIMESTAMPTZ) '(.*)' for that moment", same=True)
 def as_moment(refusal: Refusal, tree: exp.Expr) -> bool:
-    """Say of a text that it is a moment, with the zone that is written in it."""
+    """Mark a text as a moment, with the zone that it names."""
     kind, text = refusal.hint[1], refusal.hint[2].replace("''", "'")
 
     def typed(node: exp.Expr) -> object:
@@ -693,7 +683,7 @@ def as_moment(refusal: Refusal, tree: exp.Expr) -> bool:
 
 @changes("^write x BETWEEN a AND b OR", same=True)
 def both_ways(refusal: Refusal, tree: exp.Expr) -> bool:
-    """Write BETWEEN SYMMETRIC as BETWEEN, once for each order of its ends."""
+    """Rewrite BETWEEN SYMMETRIC as BETWEEN, once for each order of its ends."""
 
     def either(node: exp.Expr) -> object:
         if not node.args.get("symmetric"):
@@ -709,7 +699,7 @@ def both_ways(refusal: Refusal, tree: exp.Expr) -> bool:
 
 @changes("^cast to BOOLEAN, ")
 def usual_type(refusal: Refusal, tree: exp.Expr) -> bool:
-    """Cast to the usual type that is nearest."""
+    """Cast to the nearest supported type."""
     bad = refusal.message.partition(" is not a type")[0]
     near = "TIMESTAMP" if bad.startswith("TIMESTAMP_") else "VARCHAR"
     for cast in tree.find_all(exp.Cast):
@@ -737,7 +727,7 @@ def two_decimals(refusal: Refusal, tree: exp.Expr) -> bool:
 
 @changes("^year, month, week, day, hour")
 def months(refusal: Refusal, tree: exp.Expr) -> bool:
-    """Count time by months."""
+    """Count time in months."""
     for node in tree.find_all(exp.TimestampTrunc, exp.DateTrunc):
         node.set("unit", exp.Var(this="MONTH"))
     for node in tree.find_all(exp.Extract):
@@ -747,14 +737,14 @@ def months(refusal: Refusal, tree: exp.Expr) -> bool:
 
 @rule("send each SELECT by itself")
 def first_alone(refusal: Refusal) -> Iterator[str]:
-    """Ask the first question by itself."""
+    """Ask the first question separately."""
     trees = sqlglot.parse(refusal.text, dialect=Dialect)
     yield from (tree.sql("duckdb", comments=False) for tree in trees[:1] if tree is not None)
 
 
 @rule(r"^(OPTIONS\(sigma => 10\))$", same=True)
 def options_written(refusal: Refusal) -> Iterator[str]:
-    """Write options as the hint has them."""
+    """Write options in the form that the hint gives."""
     yield re.sub(
         r"OPTIONS(\s*\((?:[^()]|\([^()]*\))*\)?)?",
         refusal.hint[1],
@@ -766,12 +756,12 @@ def options_written(refusal: Refusal) -> Iterator[str]:
 
 @rule(r"^for example (0\.\d+)$", same=True)
 def usual_confidence(refusal: Refusal) -> Iterator[str]:
-    """Write the usual confidence."""
+    """Set the default confidence."""
     yield re.sub(r"(confidence\s*=>?\s*)[^,)\s]+", rf"\g<1>{refusal.hint[1]}", refusal.text)
 
 
 @rule("^give it once", same=True)
 def once(refusal: Refusal) -> Iterator[str]:
-    """Leave out the second value of an option."""
+    """Remove the second value of an option."""
     name = re.escape(refusal.message.partition(" is given")[0])
     yield re.sub(rf"({name}\s*=>?\s*[^,)\s]+)\s*,\s*{name}\s*=>?\s*[^,)\s]+", r"\1", refusal.text)

@@ -1,1 +1,1 @@
-"""A store: made, opened, asked; what it says of itself, and its answers."""
+"""Stores: creating, opening and querying them, their public facts, and their answers."""

@@ -1,74 +1,76 @@
-"""The address of a store: a file, or a lake's folder; its name in messages, and its opener."""
+"""The address of a store: a file, or a folder of a kind that an extension offers."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparseq.base.errors import StoreInUse
-from sparseq.store._duckdb.open_file import open_backend
+from sparseq.base.errors import ParameterError, did_you_mean
+from sparseq.base.extensions import STORES, offers
 
 if TYPE_CHECKING:
-    from sparseq.lake.fleets import Fleet
-    from sparseq.store.backend import Backend
+    from sparseq.store.store_kind import StoreKind
 
-LAKE = "lake://"
+_SCHEME = re.compile("[a-z]+://")
 SERVED = ".served"
-"""Ending of the file beside a store that says where it is served, while it is."""
+"""Suffix of the file next to a store that says where it is served; it exists while served."""
 CONTROL = "control "
-"""Beginning of that file's line that says where its operator may ask the server."""
+"""Prefix of that file's line with the address where the operator may ask the server."""
 
 
-def backend_at(
-    path: str | Path,
-    accept_loss: bool = False,
-    fleet: Fleet | None = None,
-) -> Backend:
-    """Open what lies at a path: see `sparseq.connect`."""
-    folder = lake_folder(path)
-    if folder is not None:
-        from sparseq.lake.lake_store import open_lake
+def kind_at(path: str | Path | None) -> tuple[StoreKind, Path] | None:
+    """Return the kind and the folder of a store that an extension offers; None: it is a file.
 
-        return open_lake(folder, fleet)
-    try:
-        return open_backend(Path(path), accept_loss)
-    except StoreInUse as error:
-        raise _in_use_by_server(Path(path)) or error from None
+    Raises:
+        ParameterError: No extension that is installed has the scheme of the address.
 
-
-def lake_folder(path: str | Path | None) -> Path | None:
-    """Return the folder of a lake; None: the path is another store's.
-
-    >>> lake_folder("lake://events"), lake_folder("shop.sparseq")
-    (PosixPath('events'), None)
+    Example:
+        >>> kind_at("lake://events")[1], kind_at("shop.sparseq")
+        (PosixPath('events'), None)
     """
-    if isinstance(path, str) and path.startswith(LAKE):
-        return Path(path.removeprefix(LAKE))
-    found = isinstance(path, (str, Path)) and Path(path, "lake.json").is_file()
-    return Path(path) if found and path is not None else None
+    if path is None:
+        return None
+    for offer in offers(STORES).values():
+        kind: StoreKind = offer.load()
+        if isinstance(path, str) and path.startswith(kind.scheme):
+            return kind, Path(path.removeprefix(kind.scheme))
+        if Path(path, kind.marker).is_file():
+            return kind, Path(path)
+    if scheme := _SCHEME.match(str(path)):
+        raise ParameterError(
+            f"no stores of {scheme[0]} are known here", did_you_mean(scheme[0], _schemes())
+        )
+    return None
+
+
+def without_scheme(address: str) -> str:
+    """Return the path of an address.
+
+    >>> without_scheme("lake://events"), without_scheme("shop.sparseq")
+    ('events', 'shop.sparseq')
+    """
+    scheme = next((scheme for scheme in _schemes() if address.startswith(scheme)), "")
+    return address.removeprefix(scheme)
 
 
 def address(path: str | Path | None) -> str:
-    """Return how a store is called in messages, so that it can be given to any command.
+    """Return the name of a store in messages, which any command accepts.
 
     >>> address("lake://events"), address(Path("shop.sparseq"))
     ('lake://events', 'shop.sparseq')
     """
-    folder = lake_folder(path)
-    return str(path or "memory") if folder is None else f"{LAKE}{folder}"
+    found = kind_at(path)
+    return str(path or "memory") if found is None else f"{found[0].scheme}{found[1]}"
+
+
+def _schemes() -> list[str]:
+    return [offer.load().scheme for offer in offers(STORES).values()]
 
 
 def served_at(path: Path) -> list[str]:
-    """Return what a server says of where it serves a store; nothing: no server has it."""
+    """Return a server's lines about where it serves a store; empty: no server has it."""
     try:
         return path.with_name(path.name + SERVED).read_text("utf-8").splitlines()
     except OSError:
         return []
-
-
-def _in_use_by_server(path: Path) -> StoreInUse | None:
-    """Return what to say of a store in use that a server has; None: no server has it."""
-    said = served_at(path)
-    return (
-        StoreInUse(f"{path} is served: {said[0]}", "ask the server, with a token") if said else None
-    )

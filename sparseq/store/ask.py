@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack, overload
 from sparseq.accounting import Budget
 from sparseq.base.arguments import check_arguments
 from sparseq.base.cancellation import Cancellation, checked_seconds
-from sparseq.sql.catalog import Catalog, KnownBounds
-from sparseq.sql.plan import Options, OptionWords, Plan, Query, calibrate
+from sparseq.base.errors import ParameterError
+from sparseq.question.catalog import Catalog, KnownBounds
+from sparseq.question.plan import Options, OptionWords, Plan, Query, calibrate
 
 if TYPE_CHECKING:
     import polars
 
-    from sparseq.ledger.notes import RequestId
+    from sparseq.answers.answer import Answer
+    from sparseq.ledger.request_id import RequestId
     from sparseq.sql.polars_question import Aggregation, Events
-    from sparseq.store.answer import Answer
     from sparseq.store.explain import Explanation
     from sparseq.stream.step import Stream
 
@@ -27,7 +28,7 @@ Params = Sequence[Any] | Mapping[str, Any]
 
 
 class AnyStore(Protocol):
-    """The ways to ask that a file, a lake and a server share: a script for one runs on all.
+    """The query interface that a file, a lake and a server share: a script for one runs on all.
 
     Example:
         >>> import sparseq, pyarrow as pa
@@ -67,18 +68,22 @@ class AnyStore(Protocol):
         """Answer an SQL query."""
 
     def explain(
-        self, query: str, options: Options | None = None, params: Params | None = None
+        self,
+        query: str,
+        options: Options | None = None,
+        params: Params | None = None,
+        **words: Unpack[OptionWords],
     ) -> Explanation:
-        """Return what SQL would ask: nothing is asked, nothing charged."""
+        """Explain a query without asking or charging it."""
 
     def budget(self) -> dict[str, Any]:
-        """Return what is promised, and how far the stream has come: public plain data."""
+        """Return the promise and the progress of the stream as public plain data."""
 
     def release(self, number: int) -> Answer:
         """Return a recorded answer; free."""
 
     def close(self) -> None:
-        """Let go of what is open."""
+        """Close the store and its connections."""
 
     def __enter__(self) -> Self: ...
 
@@ -92,7 +97,7 @@ class AnyStore(Protocol):
 
 
 class Asking(ABC):
-    """Questions in words, of whatever has tables and answers lowered queries about them."""
+    """Questions in SQL or as expressions, for classes that answer lowered queries."""
 
     guarantee: Budget
     catalog: Catalog
@@ -115,7 +120,7 @@ class Asking(ABC):
 
     @abstractmethod
     def relearn(self) -> None:
-        """Take note of what the ledger has learned: what is lowered from now on is by it."""
+        """Read the facts that the ledger has learned; later queries are lowered with them."""
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -136,18 +141,19 @@ class Asking(ABC):
         """Answer an SQL query.
 
         Args:
-            sql: One SELECT that aggregates; docs/sql.md says what it may hold.
-            params: Values of its `?`, or by name of its `$name`. They are bound as literals, and
-                the release is that of the query with the literals written out.
+            sql: One SELECT that aggregates; docs/sql.md describes the dialect.
+            params: Values of its `?` parameters, or of its `$name` parameters by name. They are
+                bound as literals, so the release is the same as for the query with the literals
+                written out.
             request_id, fresh: See `Store.ask`.
-            timeout: Seconds that it may take until it is committed; none by default. That a
-                question was cancelled by a clock tells how long it took, which depends on rows.
-            options: `sigma`, `accuracy`, `precision` or `price`, one of them at most; `scale`,
+            timeout: The most seconds until the answer is committed; unlimited by default. A
+                cancelled question reveals how long it took, which depends on rows.
+            options: At most one of `sigma`, `accuracy`, `precision` and `price`; `scale`,
                 `confidence`, `interval`, `at_least_useful`, `columns`: docs/options.md.
 
         Raises:
-            TimedOut: It took longer than `timeout`; nothing was charged.
-            QueryRefused: It can't be answered privately; the message says what to write instead.
+            TimedOut: The query took longer than `timeout`; nothing was charged.
+            QueryRefused: The query can't be answered privately; the message suggests another query.
 
         Example:
             >>> import sparseq, pyarrow as pa
@@ -199,24 +205,60 @@ class Asking(ABC):
 
     @overload
     def explain(
-        self, query: str, options: Options | None = None, params: Params | None = None
+        self,
+        query: str,
+        options: Options | None = None,
+        params: Params | None = None,
+        **words: Unpack[OptionWords],
     ) -> Explanation: ...
 
     def explain(
-        self, query: Query | str, options: Options | None = None, params: Params | None = None
+        self,
+        query: Query | str,
+        options: Options | None = None,
+        params: Params | None = None,
+        **words: Unpack[OptionWords],
     ) -> Plan | Explanation:
-        """Return what SQL would ask, in words and as `.facts`: nothing is asked, nothing charged.
+        """Explain a query in words and as `.facts`, without asking or charging it.
 
-        Of a lowered query it is the plan: noise, bounds and worst case, if people are in or out.
+        For a lowered query the result is the plan (noise, bounds and worst case) if queries do not
+        weigh users.
+
+        Args:
+            query: SQL, or a lowered query.
+            options: Options of the question, as an object.
+            words: The same by name, as `sql` takes them.
+            params: See `sql`.
+
+        Raises:
+            QueryRefused: The query can't be answered, or its sigma, accuracy or precision can't be
+                reached.
+
+        Example:
+            >>> import sparseq, pyarrow as pa
+            >>> con = sparseq.create(None, {"t": pa.table({"who": [1, 2]})}, user="who", seed=1)
+            >>> con.explain("SELECT count(DISTINCT who) FROM t", price=2).facts["charge"]
+            2.0
         """
+        options = given_options(options, words)
         if isinstance(query, Query):
-            options = options or Options()
             for one in query.first:
                 calibrate(one, self.guarantee, options.over(query.options).of_first)
             return calibrate(query, self.guarantee, options)
         from sparseq.store.explain import explained
 
-        lowered, options = self.lower(self._bound(query, params)), options or Options()
+        lowered = self.lower(self._bound(query, params))
         with self.stream.held():
             known = self.stream.known(lowered, options, anyhow=True)
-            return explained(self.stream, lowered, options, known)
+            return explained(self, lowered, options, known)
+
+
+def given_options(options: Options | None, words: OptionWords) -> Options:
+    """Return the options, given as an object or by name.
+
+    Raises:
+        ParameterError: Both were given.
+    """
+    if options is not None and words:
+        raise ParameterError("options are given twice", "give them by name: price=2")
+    return Options.of(**words) if words else options or Options()

@@ -1,4 +1,4 @@
-"""Making a store, and opening one."""
+"""Functions that create and open a store."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from sparseq.accounting._numbers import in_range
 from sparseq.base.arguments import check_arguments
 from sparseq.base.defaults import ANSWERS, COUNTS, KAPPA
 from sparseq.base.errors import DataError, ParameterError, did_you_mean
-from sparseq.ledger.purposes import Purpose, Questions, made, told_apart
+from sparseq.ledger.purposes import Purpose, made
+from sparseq.ledger.question_settings import Questions, told_apart
 from sparseq.load.file_patterns import table_name
+from sparseq.load.named_columns import NamedColumns, time_of
 from sparseq.load.read_schema import Declarations, order_of_dates, text_files, types_apart
-from sparseq.sql.catalog import OWN, WINDOWS, Bound
-from sparseq.sql.plan import check_most
-from sparseq.store.address import address, backend_at, lake_folder
+from sparseq.question.catalog import OWN, WINDOWS, Bound
+from sparseq.question.limits import check_most
+from sparseq.store.address import address, kind_at
 from sparseq.store.found_bounds import Bounds
-from sparseq.store.population import describe_link, settle
+from sparseq.store.open_address import backend_at
 from sparseq.store.store import Store
+from sparseq.store.store_draws import describe_link, settle
 from sparseq.store.store_promise import checked_least
 from sparseq.stream.stream_progress import norm_budget_for, tau_for
 
 if TYPE_CHECKING:
-    from sparseq.lake.fleets import Fleet
     from sparseq.store.remote import Remote
 
 
@@ -60,89 +62,96 @@ def create(
     population: str | Path | tuple[str | Path, float] | None = None,
     seed: int | None = None,
 ) -> Store:
-    """Create a store from events, and return it open. The file appears whole, or not at all.
+    """Create a store from events, and return it open. The file appears whole or not at all.
+
+    Columns are named as `"COL"`, or as `"TABLE.COL"` where several tables have a column of that
+    name: in keys, bounds, types, rename, drop, dates, find_bounds and budget_column. Bounds and
+    keys are of private tables; a public table's own values are used.
 
     Args:
-        path: Of the store's file; None keeps it in memory; lake://FOLDER makes a lake.
-        source: Rows of private tables, by their names, `{"visits": rows}`; or of one, called as the
-            first file is. Rows are a place or several: a file (Parquet, CSV, JSON, Arrow, a
-            workbook), a folder, a pattern, `FILE#TABLE` of SQLite or DuckDB, `delta:FOLDER`,
+        path: Path of the store's file; None keeps it in memory; lake://FOLDER makes a lake.
+        source: Rows of private tables, by their names, `{"visits": rows}`; or of one table, named
+            after the first file. Rows are one source or several: a file (Parquet, CSV, JSON, Arrow,
+            a workbook), a folder, a pattern, `FILE#TABLE` of SQLite or DuckDB, `delta:FOLDER`,
             `postgresql://…` with `#TABLE` or `#SELECT …`. Or a table in memory: Arrow's tables,
             datasets and streams, frames of Polars and pandas, anything with `__arrow_c_stream__`.
-        user: The column that says whom a row is about, the same in every private table without a
-            link; or several, as `"shop,customer"`, which together do (see
-            `sparseq.load.memory_table`). With links also `"TABLE.COL"`: of this table alone.
-        public: Tables that are not about people, by their names. One that has the column `user` is
-            refused: its rows would be shown as they are.
-        really_public: Names of public tables that may have it, as everybody may see every row.
-        links: Columns by which a table's rows belong to rows of another private table, and are
-            about the same person: `{"lineitem.l_orderkey": "orders.o_orderkey"}`, in as many steps
-            as there are; `"a.x,y": "b.u,v"` where several are a key. A row whose key no row has yet
-            waits, on disk, until one comes (see docs/loading.md).
-        kappa: zCDP level of everything ever released (0.5 if nothing is said), or
-        epsilon: (epsilon, delta): the same, converted by way of mu-GDP (with a watch, of zCDP).
-        purposes: What every budget is for: series that have a part of it for themselves, so that
-            they go on whatever is asked beside them, and the other way round (`sparseq.Purpose`);
-            and how questions are answered (`sparseq.Questions`), which have the rest.
-        time: The column that most queries select by; by default the first date or timestamp.
+        user: The column that identifies the user of a row, the same in every private table without
+            a link; or several columns that identify the user together, as `"shop,customer"` (see
+            `sparseq.load.composite_identifier`). With links also `"TABLE.COL"`: a column of this
+            table alone.
+        public: Tables that are not about people, by their names. A public table with the column
+            `user` is refused, as its rows would be shown without noise.
+        really_public: Names of public tables that may have that column, as everybody may see every
+            row.
+        links: Columns that link a table's rows to rows of another private table about the same
+            person: `{"lineitem.l_orderkey": "orders.o_orderkey"}`, in any number of steps;
+            `"a.x,y": "b.u,v"` where several columns form a key. A row whose key is still missing
+            waits on disk until it comes (see docs/loading.md).
+        kappa: zCDP level of all releases together (default 0.5), or
+        epsilon: (epsilon, delta): the same, converted through mu-GDP (with a watch, through zCDP).
+        purposes: The purposes of every budget: series with a reserved part, which other questions
+            cannot use up and which leaves the rest alone (`sparseq.Purpose`); and the way questions
+            are answered from the rest (`sparseq.Questions`).
+        time: The column that most queries filter by, in every private table; or `"TABLE.COL"` for
+            some tables, separated by commas. By default a table's first date or timestamp.
         window: "day", "week", "month", "quarter" or "year": an account is for a person's rows of
             one such window of `time`, which must be given. The guarantee is for each window of a
-            person, and of n windows of one together n² times kappa, or n times (see
+            person, and n windows of one person together have n² times kappa, or n times (see
             docs/theorems/windows.md). The user is then the column USER_WINDOW. Or (window, kappa):
-            the level of all windows of a person together, too, kept by an account of the person
-            beside those of the windows.
-        keys: Column to its public values, a domain to group by. Or to "@own": no value of it is of
-            two people, as with the number of an order, a session or a ticket, and
-            count(DISTINCT order_id) is answered. Like bounds that is a promise about what answers
-            mean, and privacy does not rest on it: a value that two people have counts for each.
-        bounds: Column to its public (low, high), to which its values are cut as they come in, and
-            from which sums have a scale; of dates and times two days, ("2024-01-01",
-            "2024-12-31"), a domain to group by.
-        row_key: Column or columns that, with the user, say which row is meant: a row that arrives
-            later replaces the one of the same user and key. Of several private tables: each
-            table's columns by its name.
+            the level of all windows of a person together, too, kept by an account of the person in
+            addition to the accounts of the windows.
+        keys: Column to its public values, a domain to group by. Or to "@own": each value belongs to
+            one person, as with the number of an order, a session or a ticket, so that
+            count(DISTINCT order_id) is answered. Like bounds, this is a promise about the meaning
+            of answers; privacy does not rest on it. A value that two people have counts for each.
+        bounds: Column to its public (low, high), to which its values are clamped on ingest, and
+            which give sums their scale; for dates and times two days, ("2024-01-01", "2024-12-31"),
+            a domain to group by.
+        row_key: Column or columns that, with the user, identify a row: a later row replaces the
+            earlier row of the same user and key. For several private tables: each table's columns
+            by its name.
         budget_column: Column with a user's own norm_budget, at most the store's; it must not
-            depend on the user's data. Or (column, least): with the least that anybody has,
-            declared and public.
-        types: Column to its type, or to `TYPE:FORMAT` where its texts are written in a way of their
-            own: `"DATE:%d/%m/%Y"`, `"DOUBLE:,"`. Types of other columns are guessed, from the first
-            rows, and fixed from then on (see `sparseq.load.read_schema`). Or a table to all its
-            columns with their types: others are not stored, and a file that lacks one of these is
+            depend on the user's data. Or (column, least): with a declared public lower bound of all
+            these budgets.
+        types: Column to its type, or to `TYPE:FORMAT` where its texts have a special format:
+            `"DATE:%d/%m/%Y"`, `"DOUBLE:,"`. Types of other columns are guessed from the first rows
+            and then fixed (see `sparseq.load.read_schema`). Or a table to all its columns with
+            their types: other columns are not stored, and a file that lacks one of these is
             refused.
-        csv: How text files are read. "encoding": of a byte a character, such as "latin-1"; a value
-            that can't be decoded is NULL. "skip": so many lines with titles before the header.
-            "null": texts that are NULL in every column, beside the empty one ("NULL" and "\\N" if
-            nothing is said); nobody is called so either.
-            "multiline": True if values between quotes may have several lines; one odd quote can
-            then change how the lines after it are read.
-        rename: What columns are called, by their names in the files. A name that can't be one,
-            such as "Cost (EUR)", is made one that can.
+        csv: Options for reading text files. "encoding": a single-byte encoding such as "latin-1"; a
+            value that can't be decoded is NULL. "skip": the number of title lines before the
+            header. "escape": the character before a quote, a separator or itself within a value,
+            such as a backslash; without it quotes are doubled. "null": texts that are NULL in every
+            column, in addition to the empty text ("NULL" and "\\N" by default); such a text is no
+            user identifier either. "multiline": True if values between quotes may have several
+            lines; one odd quote can then change the reading of the lines after it.
+        rename: New names of columns, by their names in the files. An invalid name, such as "Cost
+            (EUR)", is replaced by a valid one.
         drop: Columns of the files that are not stored.
-        dates: The order of dates in text, where their year is last: "dmy" if the day comes first,
-            "mdy" if the month does; or a column to its order. If nothing is said, it is told by
-            the first rows, and refused where they fit both.
-        most: Limits by name; docs/limits.md has them all. "work", for one, is how many row
-            combinations a person may have in a join (20,000,000): whose rows make more is left out
-            of that join, and pays nothing (see `sparseq.sql.from_clause`).
-        least_people: Values about fewer people than that, as counted with noise, are not shown. It
-            can be raised later (`sparseq.store.curator.raise_least_people`), and never lowered.
-        find_bounds: Columns of numbers without declared bounds, whose bounds are found at once; it
-            is asked with noise, and charged (see `sparseq.store.found_bounds`). By default they are
-            found when the first sum or average of one is asked for. None: never, and sums of such
-            columns are refused.
-        buckets: Of a lake: how many small stores people lie in, 5 to 20 million rows each. It
-            stays.
+        dates: The order of dates in text whose year is last: "dmy" if the day comes first, "mdy" if
+            the month comes first; or a column to its order. By default the first rows decide; the
+            file is refused where they fit both.
+        most: Limits by name; docs/limits.md lists them all. For example, "work" is the most row
+            combinations that a person may have in a join (20,000,000): a person with more is left
+            out of that join and pays nothing (see `sparseq.sql.from_clause`).
+        least_people: Values about fewer people than this noised count are not shown. It can be
+            raised later (`sparseq.store.curator.raise_least_people`), and never lowered.
+        find_bounds: Columns of numbers without declared bounds, whose bounds are found at once by a
+            noised, charged query (see `sparseq.store.found_bounds`). By default they are found for
+            the first sum or average of a column. None: never; sums of such columns are refused.
+        buckets: For a lake: the number of small stores that people are spread over, 5 to 20 million
+            rows each. It cannot be changed later.
         population: A population, from which the accounts of this store are drawn: see
             `sparseq.create_population`. `kappa`, or `epsilon`, is then the most that the store may
-            ever draw of what everybody has there. All of it is drawn at once; or (population,
-            share): so much of it, and `Store.draw` draws more.
+            ever draw from each person's budget there. All of it is drawn at once; or (population,
+            share): this share of it, and `Store.draw` draws more.
         seed: For tests and simulations only: repeatable noise, no privacy; every answer says so.
 
     Raises:
         ParameterError: A number is out of range, a declaration is about no column, or a public
-            table names people.
-        DataError: A file can't be read or does not fit; or is there twice, but for tables with a
-            row key.
+            table contains users.
+        DataError: A file can't be read, does not fit, or is given twice for a table without a row
+            key.
         StoreError: The path exists already.
     """
     from sparseq.store._duckdb.create_file import Declaration, create_file, in_memory
@@ -176,6 +185,7 @@ def create(
     read_as = Declarations(
         own,
         schemas=whole,
+        tables=tables,
         window=by,
         time=time,
         bounds=bounds or {},
@@ -216,18 +226,21 @@ def create(
             "a store with windows has no links",
             "a row of another table would be of another window; give each table the user column",
         )
-    folder = lake_folder(path)
-    if (buckets is None) != (folder is None):
+    for name in sources if by else ():
+        if not time_of(time, name, tables):
+            raise ParameterError(
+                f"nothing says when a row of {name} is, and a store has windows of it",
+                f'time="{time},{name}.COLUMN"',
+            )
+    located = kind_at(path)
+    if (buckets is None) != (located is None):
         raise ParameterError(
             "a lake has a number of buckets, and its address begins with lake://",
-            "--buckets 16 for some million people" if folder else "leave the buckets out",
+            "--buckets 16 for some million people" if located else "leave the buckets out",
         )
-    if folder is not None and buckets is not None:
-        from sparseq.lake.lake_store import create_lake
-
-        if by:
-            raise ParameterError("a lake has no windows", "leave window out, or make one file")
-        create_lake(folder, declaration, buckets)
+    if located is not None and buckets is not None:
+        kind, folder = located
+        kind.create(folder, declaration, buckets)
         return _open_first(folder, find_bounds)
     if path is None:
         return _with_bounds(_settle(Store(in_memory(declaration))), find_bounds)
@@ -236,7 +249,7 @@ def create(
 
 
 def _open_first(path: Path, columns: Sequence[str] | None) -> Store:
-    """Open a store that was just made, and find bounds; one that is refused is removed again."""
+    """Open a new store and find bounds; a store that is refused is removed again."""
     try:
         return _with_bounds(connect(path), columns)
     except ParameterError:
@@ -245,18 +258,18 @@ def _open_first(path: Path, columns: Sequence[str] | None) -> Store:
 
 
 def _with_bounds(store: Store, columns: Sequence[str] | None) -> Store:
-    """Return a new store, having found the bounds of columns, in every table that has them."""
-    for name in columns or ():
-        tables = [
-            t.name
-            for t in store.catalog.private
-            if any(c.name.lower() == name.lower() for c in t.columns)
-        ]
-        if not tables:
-            store.close()
-            raise ParameterError(f"no table about people has a column {name!r}")
-        for table in tables:
-            Bounds(store).find(table, name)
+    """Find the bounds of columns and return the new store."""
+    tables = store.catalog.tables
+    named = NamedColumns(
+        {t.name: [c.name for c in t.columns] for t in tables if t.private},
+        {t.name: [c.name for c in t.columns] for t in tables if not t.private},
+    )
+    try:
+        for column in [named.find("--find-bounds", name) for name in columns or ()]:
+            Bounds(store).find(column.table, column.name)
+    except ParameterError:
+        store.close()
+        raise
     return store
 
 
@@ -265,7 +278,7 @@ def connect(
     path: str | Path,
     *,
     accept_loss: bool = False,
-    fleet: Fleet | None = None,
+    fleet: Any = None,
 ) -> Store: ...
 
 
@@ -279,24 +292,24 @@ def connect(
     *,
     accept_loss: bool = False,
     token: str | None = None,
-    fleet: Fleet | None = None,
+    fleet: Any = None,
 ) -> Store | Remote:
-    """Open a store, or connect to a server that has one.
+    """Open a store, or connect to a server with one.
 
     Args:
-        path: Of the store's file; or a server's address, https://… (see `sparseq.store.remote`); or
-            of a lake, lake://FOLDER.
-        accept_loss: Open it even if a part of it is missing, and charges with it. The guarantee
-            then has a hole, and the store says so for ever (`Store.losses`). A store of a
-            population has none: all that it had drawn counts as spent. It then opens without a
-            population that is gone, too; a draw that was begun gives nothing.
-        token: For a server; by default the one in the environment's SPARSEQ_TOKEN.
-        fleet: Of a lake: does its tasks, such as `sparseq.lake.fleets.SparkFleet`. By default
-            processes of this machine do, or this one alone where there are few rows.
+        path: Path of the store's file; or a server's address, https://… (see
+            `sparseq.store.remote`); or a lake, lake://FOLDER.
+        accept_loss: Open the store even if a part is missing, with charges in it. The guarantee
+            then has a hole, which the store reports for ever (`Store.losses`). A store of a
+            population has no hole: all that it had drawn counts as spent. It then also opens if its
+            population is gone; a draw that was begun gives nothing.
+        token: For a server; by default the environment's SPARSEQ_TOKEN.
+        fleet: For a lake: the workers for its tasks, such as `sparseq.lake.spark_fleet.SparkFleet`.
+            By default processes of this machine, or this process alone if there are few rows.
 
     Raises:
-        StoreError: There is no store at the path, it is damaged, or a part of it is missing; the
-            message says which, and no file has been changed.
+        StoreError: There is no store at the path, it is damaged, or a part is missing; the message
+            names it, and no file has been changed.
         StoreInUse: Another process, or this one, has it open.
     """
     if isinstance(path, str) and path.startswith(("https://", "http://")):
@@ -309,7 +322,7 @@ def connect(
 
 
 def _settle(store: Store, without: bool = False) -> Store:
-    """Return a store whose draws from its population are done; see `settle`."""
+    """Finish the draws of a store from its population, and return the store; see `settle`."""
     if store.backend.settings.get("population") is None:
         return store
     try:
@@ -348,7 +361,7 @@ def _check_population(
 
 
 def _pair(name: str, given: str | tuple[str, float]) -> tuple[str, float | None]:
-    """Return a name, and the number that was given with it."""
+    """Return a name and the number given with it."""
     if isinstance(given, str):
         return given, None
     if not (isinstance(given, tuple | list) and len(given) == 2 and isinstance(given[0], str)):
@@ -416,7 +429,7 @@ def _budget(
 
 
 def _sources(source: Any) -> dict[str, Any]:
-    """Return rows by the name of their table."""
+    """Return the rows of each table, by its name."""
     if isinstance(source, Mapping):
         sources = dict(source)
     elif source is None:

@@ -1,7 +1,7 @@
-"""Exact facts about the people in a store, and their erasure: for its curator alone.
+"""Exact facts about the people in a store, and their erasure, for its curator alone.
 
-Nothing here is noised, charged or written to the journal. Whoever holds the store's file could read
-the same from it. No analyst may see any of it.
+Nothing here is noised, charged or written to the journal. Anybody with the store's file could read
+the same facts. No analyst may see them.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from sparseq.accounting import UNITS_PER_NORM, Price
 from sparseq.accounting._numbers import count
 from sparseq.base.arguments import check_arguments
 from sparseq.base.errors import ParameterError, QueryRefused
-from sparseq.engine._duckdb.tables import dictionary_table
-from sparseq.engine.protocol import USER, first_line, quote
+from sparseq.base.sql_text import first_line, quote
+from sparseq.engine.protocol import USER
+from sparseq.ledger.forecast_notes import forget_forecasts
 from sparseq.ledger.notes import Fact, LoggedLine
-from sparseq.ledger.protocol import forget_taken
-from sparseq.ledger.purposes import Pot
-from sparseq.series.methods.forecast_series import forget_forecasts
-from sparseq.sql.catalog import Table
+from sparseq.ledger.pots import Pot
+from sparseq.ledger.series_users import forget_taken
+from sparseq.question.catalog import Table
 from sparseq.store._duckdb.file_backend import as_duckdb
-from sparseq.store.receipt import keep_names, windows_of
+from sparseq.store.account_roots import keep_names
+from sparseq.store.receipt import windows_of
 from sparseq.store.store import Store
 from sparseq.store.store_promise import LEAST_PEOPLE, checked_least
 
 NEAR_THE_END = 0.9
-"""Whoever has spent this share of the budget is near its end."""
+"""A person who has spent this share of the budget is near its end."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +50,15 @@ class Spend:
     """The spending of one pot of people's budgets.
 
     Attributes:
-        users: How many people.
-        releases: How many answers have been paid for from it.
-        untouched: People who have paid for nothing so far.
-        near: People who have spent `NEAR_THE_END` of it.
-        would_drop: People who could not pay for one more count from it, were they in it.
-        left_out: People who have been left out of a query.
+        users: Number of people.
+        releases: Number of answers paid from it.
+        untouched: People without a charge so far.
+        near: People with `NEAR_THE_END` of it spent.
+        would_drop: People who could not pay for one more count from it.
+        left_out: People who were left out of a query.
         spent, budget: Totals, in squared norm.
         tenths: People by share spent: up to a tenth (and more than nothing), two tenths, …
-        highest: The largest share that anybody has spent.
+        highest: The largest share that a person has spent.
     """
 
     users: int
@@ -80,9 +81,9 @@ class Account:
         id: The identifier; None if it was erased.
         budget, spent: Squared norms, over all pots.
         pots: (spent, budget) of each pot, by name.
-        rows: How many, by table.
-        left_out: The first release that the person was left out of; None: of none so far.
-        releases: (number, charge) of each release that was paid for.
+        rows: Number of rows, by table.
+        left_out: The first release that left the person out; None: none so far.
+        releases: (number, charge) of each release that the person paid for.
     """
 
     id: Any
@@ -96,28 +97,28 @@ class Account:
 
 @dataclass(frozen=True)
 class Erasure:
-    """The result of an erasure: rows by private table, and people whose identifiers were there."""
+    """The result of an erasure: erased rows by private table, and the number of people found."""
 
     people: int
     rows: dict[str, int]
 
 
 def forget(store: Store, *identifiers: Any) -> Erasure:
-    """Erase people's rows and identifiers for good, all of them or nothing.
+    """Erase people's rows and identifiers for good, all or none.
 
-    Of tables with a link, their rows are those that lead to them, and those that wait for them.
+    In a table with a link, the erased rows are those linked to the people, waiting rows included.
 
-    Their accounts stay, under a keyed hash of the identifier: whoever comes back by a later ingest
-    has the same account, with what it has spent. Answers that were given, and what they have cost,
-    stand; data may change between queries (section 4.2 of Feldman & Zrnic, 2021; see
-    `sparseq.engine._duckdb.storage`). Old blocks of the file are overwritten. The cost is
-    proportional to the file, however few or many people are named.
+    Their accounts stay, under a keyed hash of the identifier: a person who comes back by a later
+    ingest has the same account with its earlier spending. Past answers and their charges stand;
+    data may change between queries (section 4.2 of Feldman & Zrnic, 2021; see
+    `sparseq.load._duckdb.storage`). Old blocks of the file are overwritten. The cost is
+    proportional to the file's size for any number of people.
 
     Args:
         store: Open.
-        identifiers: Of people; of one that was erased before nothing is there, but rows that have
-            come since and wait for it. Where accounts are by
-            window, of a person: all windows are erased.
+        identifiers: Identifiers of people. A person erased before has no rows, except waiting rows
+            that have come since. Where accounts are by window: of persons; all windows of a person
+            are erased.
 
     Raises:
         ParameterError: Nobody has one of the identifiers; nothing was erased.
@@ -131,7 +132,7 @@ def forget(store: Store, *identifiers: Any) -> Erasure:
     """
     with store.stream.held():
         asked = [one for i in identifiers for one in windows_of(store, str(i))]
-        known = {identifier: store.backend.find(identifier) for identifier in asked}
+        known = {one: store.backend.find(one).for_curator() for one in asked}
         for identifier, found in known.items():
             if found is None:
                 raise ParameterError(
@@ -146,19 +147,19 @@ def forget(store: Store, *identifiers: Any) -> Erasure:
             forget_taken(store.stream.ledger, named)
             keep_names(store.stream.ledger, named)
 
-        return Erasure(len(named), store.backend.forget(users, also, asked))
+        gone = store.backend.forget(users, also, asked)
+        return Erasure(len(named), gone.for_curator())
 
 
 @check_arguments
 def raise_least_people(store: Store, people: int) -> None:
-    """Show no value about fewer people from now on, of answers to come and of those asked again.
+    """Hide values about fewer people from now on, in new answers and in answers asked again.
 
-    What has left is out: a released answer that is read back by its number stays as it was. It is
-    never lowered: what was promised to the people counted holds for good, and a store with another
-    promise is another store.
+    A past release keeps its values when it is returned by number. The limit is never lowered: the
+    promise to the people in the store is permanent, and another promise needs another store.
 
     Args:
-        store: Is told at once, and remembers.
+        store: Open; it applies the limit at once and keeps it.
         people: More than now.
 
     Raises:
@@ -178,34 +179,35 @@ def raise_least_people(store: Store, people: int) -> None:
             f"give more than {now:,}, or make another store (sparseq create --least-people)",
         )
     with store.stream.lock:
-        store.stream.flush()  # what an interrupt left
+        store.stream.flush()  # the rest of an interrupted step
         ledger = store.stream.ledger
         ledger.in_transaction(lambda: ledger.write(Fact(LEAST_PEOPLE, people)))
         store.relearn()
 
 
 def counts(store: Store) -> Counts:
-    """Return how many people and rows the store has."""
+    """Return the numbers of people and rows in the store."""
     with store.stream.held():
-        rows = {t.name: store.backend.count_rows(t) for t in store.catalog.private}
-        return Counts(len(store.backend.people()), rows)
+        rows = {t.name: store.backend.count_rows(t).for_curator() for t in store.catalog.private}
+        return Counts(len(store.backend.people().for_curator()), rows)
 
 
 @check_arguments
 def log(store: Store, last: int | None = None) -> list[LoggedLine]:
-    """Return what only the curator is told, oldest first; `last`: so many of the newest."""
+    """Return the curator's log, oldest first; `last`: at most that number of the newest lines."""
     with store.stream.held():
-        return store.backend.curator_log(None if last is None else count("last", last, 0, 2**62))
+        most = None if last is None else count("last", last, 0, 2**62)
+        return store.backend.curator_log(most).for_curator()
 
 
 def spend(store: Store, pot: Pot = Pot.QUERIES) -> Spend:
-    """Return how far people have spent one pot of their budgets.
+    """Return the spending of one pot of people's budgets.
 
     Raises:
-        ParameterError: The store has set nothing aside for it.
+        ParameterError: The store has reserved nothing for the pot.
     """
     with store.stream.held():
-        people, accounts = store.backend.people(), store.stream.pots[pot]
+        people, accounts = store.backend.people().for_curator(), store.stream.pots[pot]
         spent, budgets = accounts.spent[people], accounts.budgets[people]
         share = _share(spent, budgets)
         positive = spent > 0
@@ -228,12 +230,12 @@ def spend(store: Store, pot: Pot = Pot.QUERIES) -> Spend:
 def top_spenders(
     store: Store, most: int = 10, pot: Pot = Pot.QUERIES
 ) -> list[tuple[Any, float, float]]:
-    """Return (identifier, spent, budget) of the people who have spent the largest shares.
+    """Return (identifier, spent, budget) of the people with the largest spent shares.
 
     The identifier is None where it was erased.
     """
     with store.stream.held():
-        people, accounts = store.backend.people(), store.stream.pots[pot]
+        people, accounts = store.backend.people().for_curator(), store.stream.pots[pot]
         share = _share(accounts.spent[people], accounts.budgets[people])
         order = people[np.argsort(-share, kind="stable")[: count("most", most, 0)]]
         names = store.stream.ledger.identifiers(order.tolist())
@@ -250,12 +252,13 @@ def account(store: Store, identifier: str) -> Account:
         ParameterError: Nobody has that identifier.
     """
     with store.stream.held():
-        known = store.backend.find(identifier)
+        known = store.backend.find(identifier).for_curator()
         if known is None:
             raise ParameterError(f"nobody has the identifier {identifier!r}")
         user = known.user
         id = store.stream.ledger.identifiers([user])[user]
-        rows = {t.name: store.backend.count_rows(t, user) for t in store.catalog.private}
+        tables = store.catalog.private
+        rows = {t.name: store.backend.count_rows(t, user).for_curator() for t in tables}
         all_pots = store.stream.pots
         moved = {Pot.QUERIES: all_pots.moved(user)}
         pots = {
@@ -295,7 +298,7 @@ def exact_sql(store: Store, text: str) -> pa.Table:
 
 @contextmanager
 def _views(store: Store) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection on which every table looks as it was loaded, and nothing can be written."""
+    """Yield a read-only connection on which every table looks as it was loaded."""
     connection = as_duckdb(store.backend).database.cursor()
     try:
         for table in store.catalog.tables:
@@ -307,33 +310,26 @@ def _views(store: Store) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def _rows_sql(table: Table) -> str:
-    """Return SQL that gives a table's rows with identifiers and strings for codes."""
+    """Return SQL that selects a table's rows with identifiers."""
     if not table.private:
         return f"SELECT * FROM public.{quote(table.name)}"
-    columns, joins = [], [f"JOIN ledger.users AS u ON u.{USER} = r.{USER}"]
-    for i, column in enumerate(table.columns):
-        name = quote(column.name)
-        if column.name == table.user:
-            columns.append(f"u.id AS {name}")
-        elif column.coded:
-            columns.append(f"d{i}.value AS {name}")
-            joins.append(
-                f"LEFT JOIN {dictionary_table(table.name, column.name)} AS d{i} "
-                f"ON d{i}.code = r.{name}"
-            )
-        else:
-            columns.append(f"r.{name}")
-    rows = f"FROM by_user.{quote(table.name)} AS r"
-    return f"SELECT {', '.join(columns)} {rows} {' '.join(joins)}"
+    columns = [
+        f"u.id AS {quote(c.name)}" if c.name == table.user else f"r.{quote(c.name)}"
+        for c in table.columns
+    ]
+    return (
+        f"SELECT {', '.join(columns)} FROM by_user.{quote(table.name)} AS r "
+        f"JOIN ledger.users AS u ON u.{USER} = r.{USER}"
+    )
 
 
 def _price_of_count(store: Store) -> int:
-    """Return what one count at full weight costs, in ledger units."""
+    """Return the price of one count at full weight, in ledger units."""
     return Price.of(store.guarantee.sigma_0, 1.0, store.guarantee).charge_one(1)
 
 
 def _share(spent: NDArray[np.int64], budgets: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the share of the budget that is spent; an empty budget is spent."""
+    """Return the share of the budget that is spent; an empty budget counts as spent."""
     return np.where(budgets > 0, spent / np.maximum(budgets, 1), 1.0)
 
 

@@ -1,43 +1,40 @@
-"""An explanation of a query before it is asked: public facts, nothing touched or charged."""
+"""An explanation of a query beforehand, from public facts, without access to data or charges."""
 
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from sparseq.accounting import UNITS_PER_NORM
+from sparseq.answers.answer_texts import key_texts
+from sparseq.answers.interval_words import WHY
 from sparseq.base.defaults import BETA
-from sparseq.pictures.answer_texts import key_texts
-from sparseq.pictures.tables import (
-    format_bound,
-    format_table,
-    label_lines,
-    number,
-    one_line,
-    percent,
-    upper,
-)
-from sparseq.released.render import ERROR_SUFFIX
-from sparseq.sql.plan import calibrate
-from sparseq.store.answer_facts import WHY
+from sparseq.pictures.bounded_numbers import format_bound, number, percent, upper
+from sparseq.pictures.tables import format_table
+from sparseq.pictures.text_lines import label_lines, one_line
+from sparseq.question.plan import calibrate
+from sparseq.released.result_columns import ColumnRole, column_parts
+from sparseq.store.bound_questions import Lowers
+from sparseq.store.whole_price import WholePrice, price_whole
 from sparseq.stream.expected_width import Outlook, doubt, least_half_width, outlook, said
 from sparseq.stream.joint_unit import joint
-from sparseq.stream.question import WeightedPart, once_for, parts_of, price_in, question_of
-from sparseq.stream.stream_progress import QUESTION
+from sparseq.stream.question import question_of
+from sparseq.stream.question_price import without_wish
+from sparseq.stream.weighted_answer import asked_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from sparseq.accounting import Budget
-    from sparseq.accounting.pilots.choice import Question
-    from sparseq.sql.plan import Domain, Options, Plan, Query
-    from sparseq.store.answer import Answer
-    from sparseq.stream.step import Stream
+    from sparseq.answers.answer import Answer
+    from sparseq.question.plan import Domain, Options, Plan, Query
+    from sparseq.stream.public_stream import PublicStream
 
 _SHOWN_VALUES = 5
+_OF_ENGINE = re.compile(r"\bby_user\.|#(?=\w+\")")
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,7 +44,7 @@ class Explanation:
     Attributes:
         facts: The same as plain data.
         styled: The words, with colours.
-        price: What it would cost, and how wide its intervals will be, in a few of these words.
+        price: The price and the expected width of the intervals, in a few of these words.
     """
 
     facts: dict[str, Any]
@@ -59,158 +56,77 @@ class Explanation:
 
 
 def explained(
-    stream: Stream, query: Query, options: Options, known: Answer | None = None
+    store: Lowers, query: Query, options: Options, known: Answer | None = None
 ) -> Explanation:
-    """Explain a query, of which an answer may be known; nothing is asked or charged."""
+    """Explain a query, which may have a known answer, without asking or charging it."""
+    stream = store.stream
     budget = stream.terms.budget
     if query.asks_nobody:
-        free = {"release": 0, "half_width": {}, "free": True}
+        none = {"release": 0, "half_width": {}, "free": True}
         line = label_lines([("query", query.text), ("known", WHY["public"])])
-        return Explanation({"query": query.text, "known": free}, line, line)
-    knobs = options.over(query.options)
-    if query.unbounded is not None and knobs.scale is None and knobs.sigma is None:
-        columns = ", ".join(column for _, column in query.unbounded.columns)
-        note = (
-            f"first, once for all questions: where {columns} lies is asked; it costs a person "
-            f"{number(query.unbounded.price)} at most; values beyond what is found count as its end"
-        )
-        after = query.unbounded.after
-        query = replace(after, notes=(*after.notes, note))
-    query = stream.known_first(query, options)
-    first = [(one.text, dearest(stream, one, knobs.of_first)) for one in query.first]
-    if first:
-        query = replace(query, first=())
-        notes = _first_notes(first, dearest(stream, query, options))
-        query = replace(query, notes=(*query.notes, *notes))
+        return Explanation({"query": query.text, "known": none}, line, line)
+    free = known is not None and stream.repeats(query, options)
+    if free and options.over(query.options).wish is not None:  # it was met, at any price
+        query, options = without_wish(query, options)
+    whole = price_whole(store, query, options)
+    notes = _first_notes(whole, query)
+    query = replace(whole.query, notes=(*whole.query.notes, *notes))
     if stream.weighs(query):
-        facts = weighted_facts(stream, query, options)
+        facts = weighted_facts(stream, query, options, whole)
         price = label_lines(weighted_price(facts, budget))
         text = weighted_text(query, facts, budget)
     else:
         plan = calibrate(query, budget, options)
         price = label_lines([*plan_price(plan, budget), ("noise", _bounds_text(plan))])
         facts, text = plan_facts(plan, budget), plan_text(plan, budget)
-    if first:
-        facts["first"] = [{"query": text, "price": cost} for text, cost in first]
+    facts |= {"charge": whole.charge, "charge_units": whole.units, "charge_exact": whole.exact}
+    if whole.first:
+        asked = [(text, one.units / UNITS_PER_NORM) for text, one in whole.first]
+        facts["first"] = [{"query": text, "price": cost} for text, cost in asked]
         price = f"{price}\n{label_lines([('first', note) for note in notes])}"
     if known is None:
         return Explanation(facts, text, price)
     widths = _half_widths(known)
-    facts["known"] = {"release": known.facts.release, "half_width": widths}
+    facts["known"] = {"release": known.facts.release, "half_width": widths, "free": free}
     told = [f"{name} ± {format_bound(w)}" for name, w in widths.items() if w is not None]
     said = ", ".join(told) or "no interval"
-    facts["known"]["free"] = stream.repeats(query, options)
     line = f"release {known.facts.release} has the answer: {said}. To ask is free."
     if known.facts.follows:
         line = f"from release {known.facts.release} follows {said}. "
-        line += "To ask is free." if facts["known"]["free"] else "To ask is expected to be finer."
+        line += "To ask is free." if free else "To ask is expected to be finer."
     line = label_lines([("known", line)])
     return Explanation(facts, f"{line}\n{text}", line)
 
 
-def _first_notes(first: Sequence[tuple[str, float]], own: float) -> list[str]:
-    """Say what is asked before a question, and what all of it costs; `own`: of the question."""
-    total = own + sum(cost for _, cost in first)
-    return [
-        *(f"asked first, for {number(cost)} at most: {text}" for text, cost in first),
-        f"with what is asked first it costs a person {number(total)} at most; in its place in the "
-        "rows above stands another number",
-    ]
+def _first_notes(whole: WholePrice, query: Query) -> list[str]:
+    """Describe the questions asked before a question, and their price."""
+    notes = []
+    if query.unbounded is not None and whole.bounds:
+        columns = ", ".join(column.name for column in query.unbounded.columns)
+        cost = number(sum(one.units for one in whole.bounds) / UNITS_PER_NORM)
+        notes.append(
+            f"first, once for all questions: where {columns} lies is asked; it costs a person "
+            f"{cost} at most; values beyond what is found count as its end"
+        )
+    for text, one in whole.first:
+        cost = number(one.units / UNITS_PER_NORM)
+        notes.append(f"asked first, for {cost} at most: {text}")
+    if whole.first:
+        notes.append(
+            f"with what is asked first it costs a person {number(whole.charge)} at most; in its "
+            "place in the rows above stands another number"
+        )
+    return notes
 
 
 def _half_widths(answer: Answer) -> dict[str, float | None]:
-    """Return the median half-width of the intervals of each noised column, where one is known."""
+    """Return the median half-width of the intervals of each noised column, where known."""
     table, found = answer.arrow(), {}
-    for name in answer.values:
-        if name + ERROR_SUFFIX in table.column_names:
-            known = [x for x in table[name + ERROR_SUFFIX].to_pylist() if x is not None]
+    for name, parts in column_parts(table).items():
+        if ColumnRole.ERROR in parts:
+            known = [x for x in table[parts[ColumnRole.ERROR]].to_pylist() if x is not None]
             found[name] = statistics.median(known) if known else None
     return found
-
-
-def price_of(stream: Stream, query: Query, options: Options) -> float:
-    """Return what a question costs a person who contributes at full scale: public.
-
-    A weighted question for which sigma, accuracy or precision was asked has its price when it is
-    answered only; it counts as 1 here. Pilots of all rows, once for many questions, are not in it.
-
-    Raises:
-        QueryRefused: It has no public scale.
-    """
-    budget, options = stream.terms.budget, options.over(query.options)
-    if query.asks_nobody:
-        return 0.0
-    if query.unbounded is not None and options.scale is None and options.sigma is None:
-        return query.unbounded.price + price_of(stream, query.unbounded.after, options)
-    if query.first:
-        return _with_first(stream, query, options, price_of)
-    if not stream.weighs(query):
-        return worst_case_charge(calibrate(query, budget, options), budget)
-    price, parts = _priced_parts(stream, query, options)
-    answers, pilots = _most_costs(price, parts)
-    return answers + pilots
-
-
-def dearest(stream: Stream, query: Query, options: Options) -> float:
-    """Return what a question costs a person at most, pilots of all rows included: public.
-
-    Raises:
-        QueryRefused: It has no public scale.
-    """
-    if query.first:
-        return _with_first(stream, query, options, dearest)
-    price, once = price_of(stream, query, options), list[str]()
-    query = query if query.unbounded is None else query.unbounded.after
-    if price and stream.weighs(query):
-        _, parts = _priced_parts(stream, query, options.over(query.options))
-        once = _asked_once(stream, parts)
-    return price + len(once)
-
-
-def _with_first(
-    stream: Stream, query: Query, options: Options, cost: Callable[[Stream, Query, Options], float]
-) -> float:
-    """Return a cost of a question, with that of those before it whose answers are not known."""
-    query = stream.known_first(query, options)
-    first = (cost(stream, one, options.over(query.options).of_first) for one in query.first)
-    return sum(first) + cost(stream, replace(query, first=()), options)
-
-
-@dataclass(frozen=True)
-class _PartFacts:
-    """A part of a weighted question, the same as a question, and what is public about it."""
-
-    part: WeightedPart
-    query: Query
-    question: Question
-
-
-def _priced_parts(stream: Stream, query: Query, options: Options) -> tuple[float, list[_PartFacts]]:
-    """Return the price of a weighted answer, and the parts of a question."""
-    assert stream.course is not None
-    price, budget = price_in(options), stream.terms.budget
-    parts, course = [], stream.course.about(query.span)
-    for part in parts_of(query):
-        one = part.of(query)
-        asked = joint(one, options, budget)
-        question = question_of(asked, course, options, budget, BETA)
-        parts.append(_PartFacts(part, one, question))
-    return price, parts
-
-
-def _asked_once(stream: Stream, parts: Sequence[_PartFacts]) -> list[str]:
-    """Return the pilots of all rows, once for many questions, that parts would be the first for."""
-    course = stream.course
-    assert course is not None
-    keys = dict.fromkeys(key for one in parts for key in once_for(one.query))
-    return [key for key in keys if course.wants(key)]
-
-
-def _most_costs(price: float, parts: Sequence[_PartFacts]) -> tuple[float, float]:
-    """Return what the answers and the pilots cost a person at most."""
-    costs = [(one.part.costs, one.question.pilots) for one in parts]
-    answers = price * sum(answers for (answers, _), _ in costs)
-    return answers, (QUESTION - 1) * sum(times for (_, times), has in costs if has)
 
 
 def plan_text(plan: Plan, budget: Budget) -> str:
@@ -228,7 +144,7 @@ def plan_text(plan: Plan, budget: Budget) -> str:
 
 
 def plan_price(plan: Plan, budget: Budget) -> list[tuple[str, str]]:
-    """Return in words what an answer would cost, where people are in or out."""
+    """Return the price of an answer in words, where queries do not weigh users."""
     charge = worst_case_charge(plan, budget)
     share = upper(100 * charge / budget.norm_budget, 2)
     costs = f"a contribution the size of its scale costs {upper(charge)} of "
@@ -247,7 +163,7 @@ def _bounds_text(plan: Plan) -> str:
 
 
 def weighted_text(query: Query, facts: dict[str, Any], budget: Budget) -> str:
-    """Return in words what a weighted answer would be: its scale is known when it is asked."""
+    """Return a weighted answer in words; its scale is unknown before the query."""
     lines = [("query", one_line(query.text)), ("rows", one_line(_rows_sql(query)))]
     lines += [("key", _domain_line(d)) for d in query.domains]
     values = "value" if query.coordinates == 1 else "values"
@@ -259,35 +175,48 @@ def weighted_text(query: Query, facts: dict[str, Any], budget: Budget) -> str:
 
 
 def weighted_price(facts: dict[str, Any], budget: Budget) -> list[tuple[str, str]]:
-    """Return in words what a weighted answer would cost, and how wide it will be."""
+    """Return the price and the expected width of a weighted answer in words."""
     if facts["pilots"]:
-        paid, scale = f" and {number(facts['pilots'])} for the pilots", "pilots choose the scale"
-    elif facts["scale"] is None:
-        paid, scale = "", "the scale is told by how people have faded: no pilots"
+        scale = "pilots choose the scale"
+    elif facts["cut"]:
+        scale = f"scale {number(facts['scale'])}, as people have faded: no pilots"
     else:
-        paid, scale = "", f"nobody can be above scale {number(facts['scale'])}: no pilots"
-    most, whole = number(facts["price"]), number(budget.norm_budget)
-    price = f"{most} of {whole} at most{paid}, from whoever contributes at full scale;"
+        scale = f"nobody can be above scale {number(facts['scale'])}: no pilots"
+    parts = [
+        (facts["price"], "for the answer"),
+        (facts["pilots"], "for pilots"),
+        (facts["first_price"], "for what is asked once for many questions"),
+    ]
+    told = [f"{number(cost)} {what}" for cost, what in parts if cost]
+    made = f": {', '.join(told)}" if len(told) > 1 else ""
+    price = f"{upper(facts['own'], 6)} of {number(budget.norm_budget)} at most{made}"
     lines = [
-        ("price", f"{price}\nwho contributes nothing pays nothing"),
+        ("price", f"{price};\nwho contributes nothing pays nothing"),
         ("noise", f"{scale}; at scale 1, sigma is {number(facts['sigma_at_1'])}"),
     ]
     lines.append(("expect", "\n".join(_expect(facts))))
     if facts["parents"]:
         first = "once for all questions of this kind: " + ", ".join(facts["parents"])
-        lines.append(("first", f"{first};\nit costs a person 1 at most, each"))
+        cost = number(facts["first_price"])
+        lines.append(("first", f"{first};\nit costs a person {cost} at most"))
     return lines
 
 
-def weighted_facts(stream: Stream, query: Query, options: Options) -> dict[str, Any]:
-    """Return what is known of a weighted answer before it is asked, as plain data."""
-    course, budget = stream.course, stream.terms.budget
+def weighted_facts(
+    stream: PublicStream, query: Query, options: Options, whole: WholePrice
+) -> dict[str, Any]:
+    """Return the facts about a weighted answer before the query, as plain data."""
+    course, budget, price = stream.course, stream.terms.budget, whole.own
     assert course is not None
     options = options.over(query.options)
-    price, parts = _priced_parts(stream, query, options)
-    answers, pilots = _most_costs(price, parts)
-    faded = any(one.question.faded_as_all for one in parts)
-    expected = outlook(course, query, options, budget, stream.terms.rows)
+    asked = stream.asked_as(query, options)
+    about, rows = course.about(query.span), stream.terms.rows
+    parts = [(part, some) for some, part, _ in asked_parts(asked, options)]
+    expected = outlook(course, asked, options, budget, rows, price.parts)
+    questions = [
+        question_of(joint(some, own, budget, rows), about, own, budget, BETA, pays)
+        for (some, _, own), pays in zip(asked_parts(asked, options), price.parts, strict=True)
+    ]
     return {
         "query": query.text,
         "keys": [{"name": d.name, "size": len(d.values)} for d in query.domains],
@@ -295,26 +224,29 @@ def weighted_facts(stream: Stream, query: Query, options: Options) -> dict[str, 
             {"label": m.label, "kind": m.kind.value, "bins": m.bins} for m in query.measures
         ],
         "coordinates": query.coordinates,
-        "price": answers,
-        "pilots": pilots,
-        "scale": None if pilots or faded else parts[0].question.scale or 1.0,
-        "sigma_at_1": budget.sigma_0 / math.sqrt(price),
+        "price": price.answers / UNITS_PER_NORM,
+        "pilots": price.pilots / UNITS_PER_NORM,
+        "first_price": price.first / UNITS_PER_NORM,
+        "own": price.units / UNITS_PER_NORM,
+        "scale": None if price.pilots else questions[0].scale or 1.0,
+        "cut": any(one.cut.some for one in questions),
+        "sigma_at_1": budget.sigma_0 / math.sqrt(max(one.price for one in questions)),
         "least": {
-            one.query.measures[0].label: least_half_width(course, one.query, options, budget)
-            for one in parts
-            if len(one.query.measures) == 1 and one.part.statistic is None
+            some.measures[0].label: least_half_width(course, some, options, budget, pays)
+            for (part, some), pays in zip(parts, price.parts, strict=True)
+            if len(some.measures) == 1 and part.statistic is None
         },
         "expected": {name: asdict(one) for name, one in expected.items()},
         "doubt": doubt(expected),
-        "parents": _asked_once(stream, parts),
-        "least_weight": course.about(query.span).least_allowance(price),
+        "parents": list(price.once),
+        "least_weight": about.least_allowance(price.base),
         "notes": list(query.notes),
         "charged": False,
     }
 
 
 def _expect(facts: dict[str, Any]) -> list[str]:
-    """Return in words what an answer is going to be like."""
+    """Return the expected quality of an answer in words."""
     told = [
         f"{one_line(label, 40)} ± {format_bound(least)} at least"
         for label, least in facts["least"].items()
@@ -327,8 +259,10 @@ def _expect(facts: dict[str, Any]) -> list[str]:
 
 
 def _rows_sql(query: Query) -> str:
+    """Return which rows a query reads, without the names that only the engine needs."""
     relation = query.relation
-    return relation.sql + (f" WHERE {relation.where}" if relation.where else "")
+    text = relation.sql + (f" WHERE {relation.where}" if relation.where else "")
+    return _OF_ENGINE.sub("", re.sub(r"\b_user\b", "user", text))
 
 
 def _domain_line(domain: Domain) -> str:
@@ -355,7 +289,7 @@ def _noise_table(plan: Plan, budget: Budget) -> tuple[list[str], list[list[str]]
 
 
 def worst_case_charge(plan: Plan, budget: Budget) -> float:
-    """Return what a contribution at full scale to every measure costs, in squared norm."""
+    """Return the charge for a contribution at full scale to every measure, in squared norm."""
     norms = [n.scale * budget.sigma_0 / n.sigma for n in plan.noise]
     return sum(norm * norm for norm in norms)  # a power would raise where this is infinite
 

@@ -1,4 +1,4 @@
-"""Keys of columns that are found privately, and are then a domain to group by."""
+"""Privately found keys of columns, which are then a domain to group by."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from sparseq.answers.answer import Answer
 from sparseq.base.arguments import check_arguments
 from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.engine.contributions import Contributions
@@ -15,11 +16,10 @@ from sparseq.engine.protocol import USER
 from sparseq.ledger.accounts import Ints
 from sparseq.ledger.notes import Fact, Note
 from sparseq.mechanisms import Entropy, rounded_gaussian
-from sparseq.sql.catalog import FOUND, FoundColumns, Table
+from sparseq.question.catalog import FOUND, FoundColumns, Table
+from sparseq.question.plan import Options, Plan
 from sparseq.sql.parse import COLUMN_EXAMPLE, columns_asked_for
-from sparseq.sql.plan import Options, Plan
-from sparseq.store.answer import Answer
-from sparseq.stream.draft import Participation
+from sparseq.stream.participation import Participation
 from sparseq.stream.partition_selection import (
     DELTAS,
     MOST_KEYS,
@@ -41,7 +41,7 @@ _TYPES = ("VARCHAR", "BOOLEAN", "DOUBLE", "FLOAT", "DATE", "TIMESTAMP")
 
 
 class Keys:
-    """The keys of a store that are privately found.
+    """The privately found keys of a store.
 
     Example:
         >>> import sparseq, pyarrow as pa
@@ -61,9 +61,9 @@ class Keys:
         self._store = store
 
     def list(self) -> Found:
-        """Return what was found, by table and column: public, and free.
+        """Return the found keys, by table and column: public, and free.
 
-        Of several columns, called `a, b`, each key is a list of their values.
+        For several columns, named `a, b`, each key is a list of their values.
         """
         with self._store.stream.held():
             kept = self._store.stream.ledger.fact(FOUND) or {}
@@ -82,21 +82,21 @@ class Keys:
     def discover(
         self, sql: str, *, picks: int = PICKS, delta: float | None = None, price: float = PRICE
     ) -> Answer:
-        """Look for keys that were not found yet, and return those that are found now.
+        """Search for new keys, and return those found now.
 
         Args:
-            sql: `SELECT page FROM visits`, or `SELECT page, day FROM visits`: columns of texts,
-                whole numbers, numbers, dates, times or truths. The keys of several are the tuples
+            sql: `SELECT page FROM visits`, or `SELECT page, day FROM visits`: columns of text,
+                whole numbers, numbers, dates, times or booleans. The keys of several are the tuples
                 of values that occur together.
-            picks: New keys that a person's weight is divided among, at most: those with the most of
-                the person's rows.
-            delta: What it may cost a person of the store's keys_delta; an eighth of that if nothing
-                is said.
-            price: What it may cost a person of norm_budget.
+            picks: The most new keys to divide a person's weight among: those with the most of the
+                person's rows.
+            delta: The most charge to a person in the store's keys_delta; an eighth of that by
+                default.
+            price: The most charge to a person in norm_budget.
 
         Raises:
             ParameterError: The store was made without keys_delta, or a number is out of range.
-            QueryRefused: The SQL is something else, or the one column has declared keys.
+            QueryRefused: The SQL is something else, or a single column has declared keys.
         """
         store = self._store
         whole = store.guarantee.keys_delta
@@ -125,7 +125,7 @@ class Keys:
         return answer
 
     def _columns(self, sql: str) -> tuple[Table, FoundColumns]:
-        """Return the columns that a SELECT is about, in the order of the table's own."""
+        """Return the columns of a SELECT, in the order of the table's columns."""
         named, names = columns_asked_for(sql)
         table = self._store.catalog.table(named)
         if not table.private:
@@ -145,7 +145,7 @@ class Keys:
 
 
 class _Search:
-    """One search: what the stream asks of it, in the order that it does."""
+    """One search; its methods are in the order in which the stream calls them."""
 
     def __init__(
         self, store: Store, table: Table, columns: FoundColumns, most: int, share: float
@@ -162,10 +162,12 @@ class _Search:
         return self._stream.ledger.fact(FOUND) or {}
 
     def contributions(self, plan: Plan) -> Contributions:
-        """Return what those who can pay the delta contribute."""
+        """Return the contributions of people able to pay the delta."""
         stream, columns = self._stream, self._columns
         self._threshold = threshold_for(plan.noise[0].lattice_sigma, self._most, self._share)
-        tallies = stream.engine.by_people(self._table, columns.names, count_rows, stream.people)
+        tallies = stream.engine.by_people(
+            self._table, columns.names, count_rows, stream.people.inside()
+        )
         known = self._known.get(self._table.name, {}).get(columns.said_so, ())
         picks = pick_keys(list(tallies), known, self._most)
         users, counts = picks.people()
@@ -174,16 +176,17 @@ class _Search:
         return self._picks.contributions()
 
     def _spent(self) -> Ints:
-        """Return what everybody has paid of delta so far, in units."""
+        """Return the delta that each person has paid so far, in units."""
         rows = self._stream.ledger.notes(DELTAS)
-        spent = np.zeros(self._stream.people, np.int64)
+        spent = np.zeros(self._stream.people.inside(), np.int64)
         np.add.at(spent, rows[USER].to_numpy(), rows["units"].to_numpy())
         return spent
 
     def released(self, plan: Plan, sums: Sequence[Ints], entropy: Entropy) -> Sequence[Ints]:
-        """Add noise to the sums of the active; keep the keys above the threshold: how many.
+        """Add noise to the active people's sums, keep the keys above the threshold, and count them.
 
-        A key that nobody active has picked is none: nobody has paid for the chance of noise alone.
+        A key that no active person has picked is not kept: nobody has paid for it to appear by
+        noise alone.
         """
         (weights,) = sums
         noised = weights + rounded_gaussian(plan.noise[0].lattice_sigma, len(weights), entropy)
@@ -192,7 +195,7 @@ class _Search:
         return [np.array([len(above)], np.int64)]
 
     def notes(self, who: Participation) -> Sequence[Note]:
-        """Return what is written with the release: the keys, and what each of the active pays."""
+        """Return the notes of the release: the keys, and the delta of each active person."""
         users, counts = self._picks.people()
         active = np.isin(users, who.users[who.active])
         units = np.array(self._threshold.deltas, np.int64)[counts[active]]

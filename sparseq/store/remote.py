@@ -1,9 +1,9 @@
-"""A store that a server has: asked over HTTP, with a token, as an open one is.
+"""A store on a server: queried over HTTP with a token, like an open store.
 
     con = sparseq.connect("https://numbers.example.org", token="sq_…")
     con.sql("SELECT count(*) AS n FROM purchases")
 
-Answers are what the server recorded, to the last bit.
+Answers equal the server's records to the last bit.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from typing import Any, Unpack
 from urllib.parse import urlencode, urlsplit
 
 from sparseq.accounting import Budget
+from sparseq.answers.answer import Answer
 from sparseq.base import errors
 from sparseq.base.errors import ParameterError, ServerError, SparseqError, Why
-from sparseq.sql.catalog import Catalog
-from sparseq.sql.plan import Options, OptionWords
-from sparseq.store.answer import Answer
-from sparseq.store.ask import Params
+from sparseq.question.catalog import Catalog
+from sparseq.question.plan import Options, OptionWords
+from sparseq.store.ask import Params, given_options
 from sparseq.store.explain import Explanation
 
 TOKEN = "SPARSEQ_TOKEN"
-"""The variable of the environment that has a token where none is given."""
+"""The environment variable with the token, if none is given."""
 _ARROW = "application/vnd.apache.arrow.stream"
 _IDLE = 2.0  # seconds, fewer than servers keep a connection
 
@@ -39,12 +39,12 @@ class Remote:
     """A served store. Threads may share it; use it as a context manager, or close it.
 
     Args:
-        url: Of the server: https://…, or http://… on this machine.
-        token: Made by `sparseq token create`; by default the one in SPARSEQ_TOKEN.
-        timeout: Seconds that a request may take.
+        url: Address of the server: https://…, or http://… on this machine.
+        token: A token from `sparseq token create`; by default the value of SPARSEQ_TOKEN.
+        timeout: The most seconds for a request.
 
     Raises:
-        ParameterError: It is no such address, or there is no token.
+        ParameterError: The address is invalid, or there is no token.
     """
 
     def __init__(self, url: str, token: str | None = None, timeout: float = 600.0) -> None:
@@ -64,13 +64,11 @@ class Remote:
         made = (
             http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         )
-        self._last = 0.0  # when the connection was used
+        self._last = 0.0  # time of the connection's last use
         self._http = made(parts.hostname, parts.port, timeout=timeout)
         self._base = parts.path.rstrip("/")
         self._token = token
         self._lock = threading.Lock()
-
-    # -- asking ----------------------------------------------------------------------------------
 
     def sql(
         self,
@@ -82,12 +80,12 @@ class Remote:
         timeout: float | None = None,
         **options: Unpack[OptionWords],
     ) -> Answer:
-        """Answer an SQL query: see `sparseq.Store.sql`. A request id is this token's name's own.
+        """Answer an SQL query: see `sparseq.Store.sql`. Request ids belong to the token's name.
 
         Raises:
-            TimedOut: It took longer than `timeout` seconds; nothing was charged.
-            QueryRefused: It can't be answered privately; nothing was charged.
-            ServerError: The server won't answer now, or not this token; see its `why`.
+            TimedOut: The query took longer than `timeout` seconds; nothing was charged.
+            QueryRefused: The query can't be answered privately; nothing was charged.
+            ServerError: The server does not answer now, or not for this token; see its `why`.
         """
         return self.asked(sql, Options.of(**options), request_id, params, fresh, timeout)
 
@@ -113,18 +111,21 @@ class Remote:
         return answer.showing(options.columns)
 
     def explain(
-        self, query: str, options: Options | None = None, params: Params | None = None
+        self,
+        query: str,
+        options: Options | None = None,
+        params: Params | None = None,
+        **words: Unpack[OptionWords],
     ) -> Explanation:
-        """Return what SQL would ask, in words and as `.facts`: nothing is asked, nothing charged.
+        """Explain a query in words and as `.facts`, without asking or charging it.
 
         Raises:
-            QueryRefused: It can't be answered privately.
+            QueryRefused: The query can't be answered privately.
         """
-        facts = self._json("POST", "/v1/explain", self._fields(query, options, params))
+        fields = self._fields(query, given_options(options, words), params)
+        facts = self._json("POST", "/v1/explain", fields)
         text = facts.pop("text")
         return Explanation(facts, text)
-
-    # -- reading back ----------------------------------------------------------------------------
 
     @property
     def catalog(self) -> Catalog:
@@ -137,7 +138,7 @@ class Remote:
         return tuple(table.name for table in self.catalog.tables)
 
     def budget(self) -> dict[str, Any]:
-        """Return what the store promises, and how far its stream has come: public plain data."""
+        """Return the promise of the store and the progress of its stream: public plain data."""
         facts: dict[str, Any] = self._json("GET", "/v1/budget")
         return facts
 
@@ -174,13 +175,11 @@ class Remote:
         )
 
     def post(self, path: str, body: bytes) -> bytes:
-        """Send a request of another kind to the server, and return what comes back."""
+        """Send another kind of request to the server, and return the body of the response."""
         return self._call("POST", path, body)
 
-    # -- the end ---------------------------------------------------------------------------------
-
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._http.close()
 
     def __enter__(self) -> Remote:
@@ -231,10 +230,10 @@ class Remote:
     def _sent(
         self, method: str, path: str, data: bytes | None, headers: dict[str, str]
     ) -> tuple[http.client.HTTPResponse, bytes]:
-        """Send a request; once more where the server had closed the connection meanwhile.
+        """Send a request; send it again if the server had closed the idle connection.
 
-        Servers close what was idle for some seconds, so by then a new one is opened: what is sent
-        on a connection that is closed meanwhile may or may not have been asked.
+        Servers close connections that were idle for some seconds, so a new one is opened before
+        that: a request on a connection that closes meanwhile may or may not have been asked.
         """
         now = time.monotonic()
         if now - self._last > _IDLE:
@@ -266,7 +265,7 @@ _CANCELLED: dict[str, Callable[[str, str], SparseqError]] = {
 
 
 def _error(status: int, body: bytes) -> SparseqError:
-    """Return what a server said was wrong, as the error that it is."""
+    """Return a server's error response as the matching exception."""
     try:
         said = json.loads(body)["error"]
         kind, message, hint = str(said["type"]), str(said["message"]), str(said["hint"])

@@ -1,6 +1,6 @@
-"""A store: one data set about people with its ledger, in one file, and the stream of queries.
+"""A store: one data set about people with its ledger, in one file, and its stream of queries.
 
-What is asked goes into the stream (`sparseq.stream`); here is lowering, loading and reading back.
+Queries go into the stream (`sparseq.stream`); this module lowers, loads and reads back.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sparseq.accounting._numbers import count
+from sparseq.answers.answer import Answer, first_row
 from sparseq.base.arguments import check_arguments
 from sparseq.base.errors import (
     ParameterError,
@@ -27,31 +28,34 @@ from sparseq.base.errors import (
     QueryRefused,
     StoreError,
 )
-from sparseq.engine.contributions import Contributions, as_arrow, contributions_of, triplet_query
-from sparseq.ledger.notes import Note, RequestId, requested
-from sparseq.ledger.protocol import Release
-from sparseq.ledger.purposes import Pot
+from sparseq.engine.contribution_tables import as_arrow, contributions_of, triplet_query
+from sparseq.engine.contributions import Contributions
+from sparseq.ledger.notes import Note
+from sparseq.ledger.pots import Pot
+from sparseq.ledger.releases import Release
+from sparseq.ledger.request_id import RequestId, requested
 from sparseq.load.read_schema import Schema
-from sparseq.sql.catalog import FOUND, FOUND_BOUNDS, Catalog, KnownBounds
-from sparseq.sql.plan import ROWS, Options, Plan, Query, check_most
-from sparseq.store.answer import Answer, first_row
+from sparseq.question.catalog import FOUND, FOUND_BOUNDS, FOUND_VALUES, Catalog, KnownBounds
+from sparseq.question.limits import PRICE_LIMIT, ROWS, check_most
+from sparseq.question.plan import Options, Plan, Query
 from sparseq.store.ask import Asking
 from sparseq.store.backend import Backend
 from sparseq.store.found_bounds import with_bounds
-from sparseq.store.population import draw, newcomers
+from sparseq.store.store_draws import draw, newcomers
 from sparseq.store.store_promise import StorePromise
-from sparseq.stream.draft import Participation, Terms
-from sparseq.stream.step import Mechanism, Outcome, Request, Stream, ask_many
+from sparseq.stream.batches import Outcome, Request, ask_many
+from sparseq.stream.participation import Participation, Terms
+from sparseq.stream.step import Mechanism, Stream
 
 if TYPE_CHECKING:
-    from sparseq.sql.query_templates import Lowering
+    from sparseq.sql.lowered_queries import Lowering
 
 _OPEN_AGAIN = "open it with sparseq.connect(path)"
 _open_stores: weakref.WeakSet[Store] = weakref.WeakSet()
 
 
 def _close_all() -> None:
-    """Close what is open when the process ends, so that nothing lies beside the files."""
+    """Close open stores when the process ends, so that no temporary files remain."""
     for store in list(_open_stores):
         with contextlib.suppress(Exception):
             store.close()
@@ -67,11 +71,11 @@ class Store(Asking):
     it open.
 
     Attributes:
-        promise: What it promises to everybody in it: public.
-        losses: When it was opened although a part of it was missing: public. Each is a hole in the
-            guarantee, since what the missing answers cost is not in the accounts.
+        promise: The promise to everybody in the store: public.
+        losses: The times at which it was opened with a missing part: public. Each is a hole in the
+            guarantee, since the charges of the missing answers are not in the accounts.
         stream: Accounts, engine and ledger: private, for the curator and for parts of sparseq.
-        backend: Where the store lives: private as well.
+        backend: The storage of the store: private as well.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -84,7 +88,8 @@ class Store(Asking):
         self.catalog: Catalog = backend.catalog.with_found(backend.ledger.fact(FOUND) or {})
         self.most = check_most(backend.settings.get("most"))
         asks = backend.settings.get("finds_bounds", True)
-        self.found_bounds = KnownBounds.kept(backend.ledger.fact(FOUND_BOUNDS) or {}, asks)
+        columns, values = (backend.ledger.fact(n) or {} for n in (FOUND_BOUNDS, FOUND_VALUES))
+        self.found_bounds = KnownBounds.kept(columns, values, asks)
         self.stream = Stream(
             backend.engine,
             backend.ledger,
@@ -96,6 +101,7 @@ class Store(Asking):
                 self.most.get(ROWS),
                 self.catalog.unit,
                 tuple(promise.reserves.values()),
+                self.most.get(PRICE_LIMIT),
             ),
             partial(_lowered_again, weakref.ref(self)),
             _weakly(self._check_open),
@@ -106,10 +112,8 @@ class Store(Asking):
 
     @property
     def path(self) -> Path | None:
-        """Of the store's file; None: it is in memory."""
+        """Path of the store's file; None: it is in memory."""
         return self.backend.path
-
-    # -- the stream ------------------------------------------------------------------------------
 
     def ask(
         self,
@@ -119,20 +123,20 @@ class Store(Asking):
         fresh: bool = False,
         pot: Pot = Pot.QUERIES,
     ) -> Answer:
-        """Answer one lowered query (Algorithm 2, one step), if it is not answered already.
+        """Answer one lowered query (one step of Algorithm 2), unless it has an answer already.
 
-        The same question, however it is spelled, with the same options and about the same data, has
-        one answer: it is read back (`facts.repeated`), with no new noise and no charge. A new
-        request id asks anew.
+        The same question, however it is spelled, with the same options and about the same data,
+        has one answer, which is returned again (`facts.repeated`) with no new noise and no charge.
+        A new request id asks again.
 
         Args:
-            query: From `lower`, or a front end's.
+            query: A query from `lower` or a front end.
             options: Noise and confidence.
             request_id: Asking again with the same id returns the recorded answer: no new noise,
-                no charge. Any text; it is an analyst's, and never that of a monitor's tick or of
-                anything else that the system asks (see `sparseq.ledger.notes`).
-            fresh: Ask anew, and pay, also what was answered before.
-            pot: What it is paid from.
+                no charge. Any text; it belongs to the analyst and never equals the id of a
+                monitor's tick or another system query (see `sparseq.ledger.request_id`).
+            fresh: Ask again, and pay, even for a question with an answer.
+            pot: The pot that pays.
 
         Raises:
             QueryRefused: The query has no public scale, or the id belongs to another query.
@@ -157,22 +161,22 @@ class Store(Asking):
         """Answer one query whose contributions the caller computes: the stream's only step.
 
         Args:
-            query: What is asked; its text stands for it in the history.
-            contributions: Makes them, once the lattice is fixed. Each user's must come from that
-                user's data and from public facts alone.
+            query: The query; its text represents it in the history.
+            contributions: Makes the contributions once the lattice is fixed. Each user's
+                contribution must come from that user's data and public facts alone.
             options, request_id: See `ask`.
-            pot: What it is paid from.
-            gated: Told who was active, before anything is written; what it returns is written
+            pot: The pot that pays.
+            gated: Called with the active users before anything is written; its result is written
                 with the release or not at all. Private.
             mechanism: Makes the released integers of the exact sums, in lattice steps; by default
-                it adds Gaussian noise. Another must be worth a user's charge, and in its docs say
-                why; nothing but zCDP is claimed of a store that has one.
-            shown: Makes the answer's table of what was released; by default it is the noised
+                it adds Gaussian noise. Another mechanism must be covered by a user's charge, and
+                its docs must prove it; a store with one claims only zCDP.
+            shown: Makes the answer's table from the released integers; by default the noised
                 numbers.
 
         Raises:
             QueryRefused: See `ask`.
-            ParameterError: The store has set nothing aside for the pot.
+            ParameterError: The store has reserved nothing for the pot.
         """
         return self.stream.step(
             query,
@@ -186,11 +190,11 @@ class Store(Asking):
         )
 
     def ask_many(self, asked: Iterable[Request]) -> Iterator[Outcome]:
-        """Answer many queries, none of which depends on another's answer: `ask`, many times faster.
+        """Answer many queries that do not depend on each other's answers, much faster than `ask`.
 
-        Answers, charges and who is left out are those of asking one by one, in this order. A query
-        that is refused is told so, and the others go on. Queries that differ in their dates only
-        share a scan, and some hundreds of them a transaction.
+        Answers, charges and left-out users are those of asking one by one in this order. A refused
+        query does not stop the others. Queries that differ only in their dates share a scan, and
+        some hundreds of queries share a transaction.
 
         Example:
             >>> import sparseq, pyarrow as pa
@@ -209,9 +213,7 @@ class Store(Asking):
             work = request.cancellation
             with work.ambient() if work else contextlib.nullcontext():
                 return replace(request, query=with_bounds(self, request.query, request.options))
-        return request  # its own turn will tell
-
-    # -- asking ----------------------------------------------------------------------------------
+        return request  # the error comes at its turn
 
     @check_arguments
     def lower(self, sql: str) -> Query:
@@ -225,14 +227,20 @@ class Store(Asking):
 
     @property
     def lowering(self) -> Lowering:
-        """The lowering of this store's queries, with all that is public about its tables."""
+        """The lowering of this store's queries, with the public facts of its tables."""
         if self._lowering is None:
-            from sparseq.sql.query_templates import Lowering
+            from sparseq.sql.lowered_queries import Lowering
 
             twin = self.backend.public_twin()
             weighs, least = self.stream.course is not None, self.promise.least_people
             self._lowering = Lowering(
-                self.catalog, *twin, self.most, weighs, least, self.found_bounds
+                self.catalog,
+                *twin,
+                self.most,
+                weighs,
+                least,
+                self.found_bounds,
+                self.guarantee.keys_delta > 0,
             )
         return self._lowering
 
@@ -252,10 +260,10 @@ class Store(Asking):
         """Answer a query whose contributions were computed elsewhere.
 
         Args:
-            contributions: Arrow table (or what makes one) of user, coordinate, value. Each row
-                must be computed from its own user's data and public facts alone.
+            contributions: Arrow table (or an object that makes one) of user, coordinate, value.
+                Each row must be computed from its own user's data and public facts alone.
             coordinates: d, public: coordinates are 0..d-1, and each is answered.
-            label: What is asked, public; it stands for the query in the history.
+            label: A public text that represents the query in the history.
             scale, sigma, accuracy: The noise; scale is the norm of a full contribution.
             confidence, request_id: See `sql`.
 
@@ -279,17 +287,15 @@ class Store(Asking):
         )
 
     def relearn(self) -> None:
-        """Take note of what the ledger has learned, as found keys: what is lowered is by it."""
+        """Read facts that the ledger has learned, such as found keys, for later lowering."""
         with self.stream.held():
             self.stream.recall.forget_latest()
             self.catalog = self.catalog.with_found(self.stream.ledger.fact(FOUND) or {})
             self._let_go_of_twin()
             self._lowering = None
 
-    # -- reading back ----------------------------------------------------------------------------
-
     def recorded(self, request_id: RequestId | str) -> Answer | None:
-        """Return the answer that was given under a request id, if there is one; free."""
+        """Return the answer under a request id, or None; free."""
         with self.stream.held():
             request = requested(request_id)
             assert request is not None
@@ -298,7 +304,7 @@ class Store(Asking):
 
     @check_arguments
     def releases(self, last: int | None = None, before: int | None = None) -> list[Release]:
-        """Return the releases, oldest first: all, or the `last`, or those `before` one. Public."""
+        """Return releases, oldest first: all, the `last` ones, or those `before` one. Public."""
         with self.stream.held():
             first = None if before is None else count("before", before)
             return self.stream.ledger.releases(None if last is None else count("last", last), first)
@@ -320,16 +326,14 @@ class Store(Asking):
         return len(self.stream.ledger)
 
     def releases_of(self, requests: Iterable[RequestId]) -> dict[RequestId, int]:
-        """Return the releases that requests stand for, of those that have one. Public."""
+        """Return the releases of requests, for those that have one. Public."""
         with self.stream.held():
             return self.stream.ledger.numbers(requests)
 
     def requests_of(self, releases: Iterable[int]) -> dict[int, RequestId]:
-        """Return what releases were called when they were asked, where they were. Public."""
+        """Return the request ids of releases, for those that have one. Public."""
         with self.stream.held():
             return self.stream.ledger.names(releases)
-
-    # -- data ------------------------------------------------------------------------------------
 
     @check_arguments
     def ingest(
@@ -343,39 +347,39 @@ class Store(Asking):
         again: bool = False,
         since: dt.date | None = None,
     ) -> int:
-        """Add rows, and the users that are new; all of them or none. Return how many came in.
+        """Add rows and new users, all or none. Return the number of added rows.
 
-        Each row is read by itself, by the table's types and formats. Rows without a user are left
-        out, values that don't fit are NULL, and the curator's log says how many. Accounts of known
-        users stay as they are. Where the table
-        has a row key, a row replaces the one of the same user and key; what was charged for the
-        earlier one stands. Nobody else is touched, so the guarantee holds while data change (see
-        `sparseq.engine._duckdb.storage`). Where the table has a link, a row whose key nobody has
-        yet waits; where others lead to it, rows that have waited come in with these, and count.
+        Each row is read independently, by the table's types and formats. Rows without a user are
+        left out, values that don't fit are NULL, and the curator's log has their numbers. Accounts
+        of known users stay as they are. If the table has a row key, a row replaces the earlier row
+        of the same user and key; charges for the earlier row stand. No other user changes, so the
+        guarantee holds while data change (see `sparseq.load._duckdb.storage`). If the table has a
+        link, a row whose key is still missing waits; if other tables link to it, their rows that
+        waited for these come in too, and count.
 
         Args:
             source: Files, folders, tables of databases, or a table in memory: see `create`.
-            table: Which private table; needed if there are several.
-            once: A key that stands for these rows, such as the file's name. It is written in the
-                transaction of the rows; under a key that was taken in already nothing is loaded.
-            note: Kept beside the key (see `taken`).
-            late: The rows may be about moments that were asked about before; forecasts then count
-                these anew. To be told by public facts, such as a file's name.
-            again: A file may have the contents of one that was loaded before. Else it is refused,
-                but where the table has a row key, or `once` says which rows these are.
-            since: The rows are of this day or later, by the table's column of time. Those that are
-                not, or of no time, are left out; so what is known of earlier days is still so, and
-                is free (`Store.ask`). None: they may be of any day, and nothing that was asked
-                before says what they change.
+            table: The private table; needed if there are several.
+            once: A key for these rows, such as the file's name. It is written in the transaction of
+                the rows; if the key was ingested before, nothing is loaded.
+            note: Stored with the key (see `taken`).
+            late: The rows may be about moments of earlier queries; forecasts then count these
+                again. It must be decided from public facts, such as a file's name.
+            again: A file may have the contents of a file loaded before. Else it is refused, unless
+                the table has a row key or `once` identifies the rows.
+            since: The rows are of this day or later, by the table's time column. Earlier rows, and
+                rows without a time, are left out; so answers about earlier days stay valid and free
+                (`Store.ask`). None: the rows may be of any day, and every earlier answer may be
+                outdated.
 
         Raises:
             DataError: A file can't be read, lacks a column, or was loaded before; nothing was
                 loaded.
-            ParameterError: The table is public; or `since` says nothing, as it has no column of
-                time, or a row key by which rows replace others; or it is a lake's.
+            ParameterError: The table is public; or `since` is given for a table without a time
+                column, with a row key that replaces rows, or of a lake.
         """
         with self.stream.lock:
-            self.stream.flush()  # what an interrupt left
+            self.stream.flush()  # the rest of an interrupted step
             target = self.catalog.table(table) if table else self.catalog.only_private()
             if not target.private:
                 raise ParameterError(f"{target.name} is a public table; it is set at creation")
@@ -383,27 +387,29 @@ class Store(Asking):
             late = late or below
             with newcomers(self.stream, self.backend):
                 self.stream.rows_arrive(target, since, others=below)
-                return self.backend.ingest(target, source, once, note, late, again, since)
+                came = self.backend.ingest(target, source, once, note, late, again, since)
+                return came.for_curator()
 
     @check_arguments
     def draw(self, share: float, population: str | Path | None = None) -> None:
         """Draw from the store's population, for everybody in it; durable when it returns.
 
         Args:
-            share: Of the most that the store may ever draw, its kappa. Each person is given it, or
-                what that person has left in the population.
-            population: Where it lies now, if it was moved.
+            share: The share of the most that the store may ever draw, its kappa. Each person is
+                given that amount, or the rest of that person's budget in the population.
+            population: Path of the population, if it was moved.
 
         Raises:
-            ParameterError: The store has no population, or has drawn the rest already.
-            StoreError: There is no population, or another.
-            StoreInUse: Others have it for too long; the draw is done when the store is opened next.
+            ParameterError: The store has no population, or has already drawn all.
+            StoreError: There is no population at the path, or another one.
+            StoreInUse: Others have kept it open for too long; the draw is done when the store is
+                opened next.
         """
         draw(self.stream, self.backend, share, population)
 
     @check_arguments
     def remember(self, key: str, note: str) -> None:
-        """Write a note under a key of `taken`, in place of an earlier one; it brings no rows."""
+        """Write a note under a key of `taken`, replacing an earlier note, without rows."""
         with self.stream.lock:
             self.stream.flush()
             self.backend.remember(key, note)
@@ -415,29 +421,30 @@ class Store(Asking):
             self.backend.tell_curator(kind, message)
 
     def curator_notes(self) -> list[str]:
-        """Return what the curator's log says about rows that came in, oldest first: private."""
+        """Return the lines of the curator's log about ingested rows, oldest first: private."""
         with self.stream.held():
-            return [one.message for one in self.backend.curator_log() if one.kind == "ingest"]
+            lines = self.backend.curator_log().for_curator()
+            return [one.message for one in lines if one.kind == "ingest"]
 
     @check_arguments
     def schema(self, table: str | None = None) -> Schema:
-        """Return how the rows of a private table are read: public. None: of the only one."""
+        """Return the schema of the rows of a private table (None: the only one): public."""
         with self.stream.held():
             found = self.catalog.table(table) if table else self.catalog.only_private()
             return self.backend.schema(found)
 
     def taken(self) -> dict[str, str]:
-        """Return the keys under which rows were taken in (see `ingest`), each with its note."""
+        """Return the keys under which rows were ingested (see `ingest`), each with its note."""
         with self.stream.held():
             return self.backend.taken()
 
     def budget(self) -> dict[str, Any]:
-        """Return what the store promises, and how far its stream has come: public plain data."""
+        """Return the promise of the store and the progress of its stream: public plain data."""
         with self.stream.held():
             return self.promise.facts()
 
     def course_facts(self) -> dict[str, Any] | None:
-        """Return how far a stream of weighted answers has come; None: people are in or out."""
+        """Return the progress of a stream of weighted answers; None: queries do not weigh users."""
         with self.stream.held():
             return self.promise.course_facts()
 
@@ -445,8 +452,6 @@ class Store(Asking):
     def parts(self) -> dict[Pot, float]:
         """Each pot's part of norm_budget: public."""
         return self.promise.parts
-
-    # -- the end -----------------------------------------------------------------------------------
 
     def _check_open(self) -> None:
         if self._pid != os.getpid():
@@ -457,7 +462,7 @@ class Store(Asking):
             raise StoreError(f"the store is closed{self._why_closed}", _OPEN_AGAIN)
 
     def _abandon(self) -> None:
-        """Close without another write, since memory may not be what is on disk."""
+        """Close without another write, since memory may differ from the disk."""
         self.stream.half_done = True  # until all of this is done
         self._why_closed = ": a step was interrupted, or failed while it was written"
         self.stream.forget()
@@ -466,7 +471,7 @@ class Store(Asking):
         self.stream.half_done = False
 
     def close(self) -> None:
-        """Write what is pending and let go of the file; after a half-done step, write nothing."""
+        """Write pending changes and close the file; after an unfinished step, write nothing."""
         with self.stream.lock:
             if self.backend.database is None and not self.stream.half_done:
                 return
@@ -486,7 +491,7 @@ class Store(Asking):
         if self.stream.half_done or self.backend.half_done:
             self._abandon()
             return
-        self.stream.flush()  # what an interrupt left
+        self.stream.flush()  # the rest of an interrupted step
         self.stream.half_done = True
         self.backend.close()
 
@@ -506,7 +511,7 @@ class Store(Asking):
 
 
 def _weakly(method: Callable[[], None]) -> Callable[[], None]:
-    """Return what calls a store's method, and does not keep the store alive."""
+    """Return a function that calls a store's method without keeping the store alive."""
     known = weakref.WeakMethod(method)
 
     def call() -> None:
@@ -518,7 +523,7 @@ def _weakly(method: Callable[[], None]) -> Callable[[], None]:
 
 
 def _lowered_again(store: weakref.ref[Store], sql: str, first: Sequence[Answer]) -> Query:
-    """Lower a question of a store's, with answers to some of those before it."""
+    """Lower a store's question with the answers to some of the questions before it."""
     found = store()
     if found is None:
         raise StoreError("the store is closed", _OPEN_AGAIN)

@@ -1,13 +1,12 @@
 """The promise of a store to everybody in it, and the progress of its stream: public facts.
 
-They are read from its settings and its ledger. Nothing else of the store is opened for them.
+They come from its settings and its ledger; no other part of the store is opened.
 """
 
 from __future__ import annotations
 
 import contextlib
-import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -16,30 +15,30 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparseq.accounting import gdp
 from sparseq.accounting.budget import Budget
 from sparseq.accounting.charge import UNITS_PER_NORM, budget_units
 from sparseq.base.defaults import DELTA
 from sparseq.base.errors import ParameterError, did_you_mean
-from sparseq.ledger.protocol import Release, drawn_facts, watch_begun
-from sparseq.ledger.purposes import Pot, Pots, Purpose
-from sparseq.pictures.answer_texts import budget_of
-from sparseq.released.render import HIGH_SUFFIX, LOW_SUFFIX, columns_of
-from sparseq.store.address import backend_at
-from sparseq.store.answer import Answer
+from sparseq.ledger.population_draws import drawn_facts
+from sparseq.ledger.pots import Pot, Pots
+from sparseq.ledger.purposes import Purpose
+from sparseq.ledger.releases import Release
+from sparseq.ledger.watch_settings import watch_begun
+from sparseq.store.open_address import backend_at
+from sparseq.store.promise_statement import PromiseStatement
 from sparseq.stream.stream_progress import COURSE, Course
 from sparseq.version import __version__
 
 if TYPE_CHECKING:
-    from sparseq.ledger.protocol import Loss
-    from sparseq.sql.catalog import AccountWindow, Catalog
+    from sparseq.ledger.protocol import ReleaseArchive
+    from sparseq.ledger.releases import Loss
+    from sparseq.question.catalog import AccountWindow, Catalog
     from sparseq.store.backend import Backend
 
-# -- the promise of a store to everybody in it, and the progress of its stream: public facts -------
 
 DELTAS = (1e-5, 1e-6, 1e-9, 1e-12)
 LEAST_PEOPLE = "least people"
-"""The fact that a ledger keeps of the fewest people that a shown value is about, once raised."""
+"""The ledger's fact with the fewest people that a shown value may be about, once raised."""
 _MOST_LEAST = 10**9
 
 
@@ -47,7 +46,7 @@ def checked_least(people: int) -> int:
     """Return the fewest people that a shown value may be about.
 
     Raises:
-        ParameterError: It is no number of people.
+        ParameterError: The value is not a number of people.
     """
     if isinstance(people, bool) or not isinstance(people, int) or not 0 <= people <= _MOST_LEAST:
         raise ParameterError(f"least_people is {people!r}", "it is a number of people, such as 10")
@@ -57,20 +56,25 @@ def checked_least(people: int) -> int:
 class StorePromise:
     """The public facts of a store.
 
+    Args:
+        backend: The backend of the store.
+        records: Records to read instead of the ledger, if given.
+
     Attributes:
-        budget: What is promised, and the norm_budget of a person.
-        reserves: The shares of every budget that are set aside, by what for.
-        purposes: The series that have parts of every budget.
-        halt: Whoever could not pay once stays out.
-        seed: Of noise that can be repeated; None: there is privacy.
+        budget: The promise, and the norm_budget of a person.
+        reserves: The reserved shares of every budget, by purpose.
+        purposes: The series with parts of every budget.
+        halt: A person who could not pay once stays out.
+        seed: The seed of repeatable noise; None: noise is secret, so answers are private.
         losses: See `sparseq.Store`.
         catalog: Its tables.
-        window: What of a person has an account; None: all of a person.
+        window: The window of an account; None: an account is for a whole person.
     """
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, records: ReleaseArchive | None = None) -> None:
         settings = backend.settings
-        self._ledger, self._weights = backend.ledger, settings.get("weights")
+        self._ledger: ReleaseArchive = backend.ledger if records is None else records
+        self._weights = settings.get("weights")
         self._link: Mapping[str, Any] | None = settings.get("population")
         self._lifetime: int | None = settings.get("lifetime")
         self._least: int = settings.get("least_people", 0)
@@ -103,7 +107,7 @@ class StorePromise:
 
     @cached_property
     def begun(self) -> Course | None:
-        """The beginning of a stream of weighted answers; None: people are in or out."""
+        """The beginning of a stream of weighted answers; None: queries do not weigh users."""
         if self._weights is None:
             return None
         tau, least = self._weights["tau"], self._weights["least"]
@@ -122,7 +126,7 @@ class StorePromise:
 
     @property
     def course(self) -> Course | None:
-        """The progress of the stream of weighted answers, by what is durable."""
+        """The progress of the stream of weighted answers, from durable records."""
         kept = None if self.begun is None else self._ledger.fact(COURSE)
         return self.begun if kept is None else Course.from_dict(kept)
 
@@ -130,6 +134,20 @@ class StorePromise:
     def watch(self) -> dict[str, Any] | None:
         """The settings that the watch was begun with; None: it was not."""
         return watch_begun(self._ledger)
+
+    @property
+    def statement(self) -> PromiseStatement:
+        """The promise in one object: its unit, levels and exclusions."""
+        window, drawn = self.window, self.population
+        return PromiseStatement.of(
+            self.budget,
+            self.catalog.private[0].user if window is None else window.person,
+            "" if window is None else window.unit,
+            None if window is None else window.lifetime,
+            None if drawn is None else (drawn["place"], drawn["kappa"]),
+            self.seed is not None,
+            len(self.losses),
+        )
 
     @property
     def releases(self) -> int:
@@ -147,7 +165,7 @@ class StorePromise:
         return next(iter(self._ledger.releases(1)), None)
 
     def facts(self) -> dict[str, Any]:
-        """Return all of it as plain data."""
+        """Return all public facts as plain data."""
         budget, window = self.budget, self.window
         return {
             "kappa": budget.kappa,
@@ -177,17 +195,18 @@ class StorePromise:
             "weighted": self.course_facts(),
             "unit": "" if window is None else window.said,
             "lifetime_kappa": None if window is None else window.lifetime,
+            "statement": self.statement.to_dict(),
             "population": self.population,
             "seeded": self.seed is not None,
             "losses": [asdict(loss) for loss in self.losses],
         }
 
     def card(self, notes: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """Return a deployment card: what is promised to whom, and how it came; public facts.
+        """Return a deployment card with public facts: the promise, its unit and its mechanism.
 
-        Its parts are those of the registry of deployments (https://registry.opendp.org), after
-        which NIST SP 800-226 asks as well: the unit, the level, whom one has to trust, how answers
-        add up, the mechanism. What nobody can read off the store, `notes` say: `NOTES`.
+        Its parts are those of the registry of deployments (https://registry.opendp.org), which NIST
+        SP 800-226 also asks for: the unit, the level, the trust model, the composition of answers,
+        the mechanism. `notes` give the facts that are not in the store: `NOTES`.
 
         Raises:
             ParameterError: There is no such note.
@@ -208,21 +227,21 @@ class StorePromise:
         return {part: make(self, said) for part, make in _CARD.items()}
 
     def course_facts(self) -> dict[str, Any] | None:
-        """Return how far a stream of weighted answers has come, from released numbers."""
+        """Return the progress of a stream of weighted answers, from released numbers."""
         course = self.course
         if course is None:
             return None
         return {
             "answers": course.answers,
             "least_weight": course.least_allowance(1.0) if course.sure else 0.0,
-            "usual_weight": course.usual_weight(self.budget.sigma_0),
+            "usual_weight": course.usual_weight,
             "full_answers": course.full_answers,
         }
 
 
 @contextlib.contextmanager
 def open_promise(path: str | Path) -> Iterator[StorePromise]:
-    """Open a store for its promise alone; raises what `sparseq.connect` does.
+    """Open a store for its promise alone; raises the errors of `sparseq.connect`.
 
     Example:
         >>> import pyarrow as pa, sparseq, tempfile
@@ -251,8 +270,6 @@ def _epsilons(budget: Budget) -> tuple[dict[str, float | None], ...]:
         for d in DELTAS
     )
 
-
-# -- a card: a store as a deployment of differential privacy ---------------------------------------
 
 NOTES = {
     "name": "of what is published",
@@ -299,23 +316,22 @@ def _variant(promise: StorePromise, notes: dict[str, str]) -> dict[str, Any]:
 
 
 def _loss(promise: StorePromise, notes: dict[str, str]) -> dict[str, Any]:
-    budget, window = promise.budget, promise.window
-    person = promise.catalog.private[0].user
-    unit = f"all rows of one {person}" if window is None else f"all rows of {window.said}"
-    lifetime = None if window is None else window.lifetime
+    said = promise.statement
     return {
-        "privacy_unit": unit,
-        "privacy_unit_details": f"neighbours differ by {unit}, added or removed",
+        "privacy_unit": f"all rows of {said.unit}",
+        "privacy_unit_details": said.neighbours,
         "privacy_parameters": {
-            "rho": budget.kappa,
-            "mu": budget.mu,
-            "epsilon": budget.epsilon(DELTA),
+            "rho": said.level.kappa,
+            "mu": said.level.mu,
+            "epsilon": said.level.epsilon,
             "delta": DELTA,
         },
-        "keys_delta": budget.keys_delta,
-        "rho_of_all_windows": lifetime,
-        "right_guess": None if budget.mu is None else gdp.best_guess(budget.mu),
-        "privacy_parameters_details": "for all answers ever, together, however they were chosen",
+        "keys_delta": said.keys_delta,
+        "rho_of_all_windows": None if said.lifetime is None else said.lifetime.kappa,
+        "right_guess": said.guess,
+        "several_units": said.several,
+        "privacy_parameters_details": f"of {said.unit}, for all answers ever, together, however "
+        "they were chosen",
     }
 
 
@@ -349,12 +365,7 @@ def _implementation(promise: StorePromise, notes: dict[str, str]) -> dict[str, A
         "generator" + ", and a sparse vector for an alarm" * watch,
         "justification": notes.get("level"),
         "floating_point": "who takes part, charges and sums are in integers",
-        "not_covered": [
-            "how long an answer takes",
-            "who can read the store's file, or the machine's memory",
-            "facts about groups of people: two together are protected as by 4 times rho",
-            "other releases about the same people, whose levels add up",
-        ],
+        "not_covered": list(promise.statement.exclusions),
         "software": f"sparseq {__version__}",
     }
 
@@ -364,7 +375,8 @@ def _so_far(promise: StorePromise, notes: dict[str, str]) -> dict[str, Any]:
     return {
         "releases": promise.releases,
         "last_release": None if last is None else last.released_at.date().isoformat(),
-        "spent": "of each person at most the level above; how much of it, only the curator sees",
+        "spent": f"of {promise.statement.unit} at most the level above; how much of it, only the "
+        "curator sees",
         "course": promise.course_facts(),
         "series": [{"name": p.name, "share": p.share, "ticks": p.ticks} for p in promise.purposes],
         "ends": "never: with more questions intervals widen"
@@ -385,102 +397,3 @@ _CARD = {
     "implementation": _implementation,
     "so_far": _so_far,
 }
-
-# -- public facts of a store, an answer or a release, as plain data --------------------------------
-
-
-def answer_facts(answer: Answer) -> dict[str, Any]:
-    """Return the answer as plain data; sigma and bounds are lists if there are several measures."""
-    facts = answer.facts
-    bounds, corollary = both_bounds(answer)
-
-    def only(numbers: tuple[float, ...]) -> Any:
-        return numbers[0] if len(numbers) == 1 else numbers
-
-    return {
-        "columns": answer.arrow().column_names,
-        "rows": answer.rows(),
-        "measures": facts.labels,
-        "sigma": only(facts.sigma),
-        "bound": only(bounds),
-        "corollary_bound": only(corollary),
-        "confidence": facts.confidence,
-        "coordinates": facts.coordinates,
-        "release": facts.release,
-        "request_id": facts.request_id,
-        "query": facts.query,
-        "guarantee": guarantee_facts(budget_of(answer.facts)),
-        "seeded": facts.seeded,
-        "losses": facts.losses,
-        **({"repeated": True} if facts.repeated else {}),
-        **({"follows": True} if facts.follows else {}),
-        **({"notes": facts.notes} if facts.notes else {}),
-        **(
-            {"interval": facts.interval, "price": facts.price, "scale": only(facts.scale)}
-            if facts.interval
-            else {}
-        ),
-    }
-
-
-def both_bounds(answer: Answer) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return ± and Corollary 4.7's bound at the answer's confidence, one a measure."""
-    beta = 1 - answer.facts.confidence
-    tight, corollary = answer.bound(beta), answer.corollary_bound(beta)
-    return _many(tight), _many(corollary)
-
-
-def _many(numbers: float | tuple[float, ...]) -> tuple[float, ...]:
-    return numbers if isinstance(numbers, tuple) else (numbers,)
-
-
-def guarantee_facts(budget: Budget) -> dict[str, Any]:
-    """Return the guarantee as plain data."""
-    return {
-        "kappa": budget.kappa,
-        "keys_delta": budget.keys_delta,
-        "mu": budget.mu,
-        "epsilon": _epsilon(budget),
-        "delta": DELTA,
-        "norm_budget": budget.norm_budget,
-    }
-
-
-@lru_cache(maxsize=64)
-def _epsilon(budget: Budget) -> float:
-    return budget.epsilon(DELTA)
-
-
-def release_facts(release: Release) -> dict[str, Any]:
-    """Return a release, without its answer, as plain data: see `RELEASE_FACTS`."""
-    answer = Answer.from_bytes(release.answer)
-    return {name: fact(release, answer) for name, fact in RELEASE_FACTS.items()}
-
-
-def half_widths(answer: Answer) -> list[float]:
-    """Return the median half-width of the intervals about everybody, one a column; [] without."""
-    table, found = answer.arrow(), []
-    for name in columns_of(table):
-        if name + LOW_SUFFIX in table.column_names:
-            ends = zip(table[name + LOW_SUFFIX], table[name + HIGH_SUFFIX], strict=True)
-            known = [(b.as_py() - a.as_py()) / 2 for a, b in ends if a.is_valid and b.is_valid]
-            found.append(float(np.median(known)) if known else math.inf)
-    return found
-
-
-RELEASE_FACTS: Mapping[str, Callable[[Release, Answer], Any]] = {
-    "release": lambda release, _: release.id,
-    "released_at": lambda release, _: release.released_at.isoformat(timespec="seconds") + "Z",
-    "request_id": lambda release, _: release.request_id,
-    "asked_by": lambda release, _: release.asker.value,
-    "pot": lambda release, answer: answer.facts.series or release.pot.name.lower(),
-    "query": lambda release, _: release.query,
-    "coordinates": lambda release, _: release.coordinates,
-    "sigma": lambda release, _: list(release.sigma),
-    "bound": lambda _, answer: list(both_bounds(answer)[0]),
-    "half_width": lambda _, answer: half_widths(answer),
-    "corollary_bound": lambda _, answer: list(both_bounds(answer)[1]),
-    "confidence": lambda release, _: release.confidence,
-    "root": lambda release, _: release.root or None,
-}
-"""The columns of `sparseq history`: facts of a release and its answer, by name, in order."""

@@ -1,5 +1,5 @@
-"""The stream: the one step that every query takes, alone or in groups, behind engine and ledger.
+"""The stream: the step that answers every query, alone or in a group, with engine and ledger.
 
-It knows no file, no SQL and no database: `Engine` (`sparseq.engine.protocol`) says what people
-contribute, `Ledger` (`sparseq.ledger.protocol`) what they have spent, and makes it durable.
+It depends on no file, SQL or database: `Engine` (`sparseq.engine.protocol`) computes the users'
+contributions; `Ledger` (`sparseq.ledger.protocol`) keeps their charges and makes them durable.
 """

@@ -1,7 +1,7 @@
-"""A part of everybody's budget, as what is paid from it sees it: a level, accounts, and a course.
+"""A part of every user's budget: a level, accounts, and a course.
 
-Questions have one; so does each purpose (`sparseq.ledger.purposes`). A part whose people are
-weighted has a course of its own: what is asked for one purpose makes nobody fade in another.
+Questions have a part; so has each purpose (`sparseq.ledger.purposes`). A part with weighted users
+has its own course, so questions for one purpose make no user fade in another.
 """
 
 from __future__ import annotations
@@ -16,22 +16,23 @@ import numpy as np
 from sparseq.accounting import Budget
 from sparseq.accounting.charge import UNITS_PER_NORM
 from sparseq.ledger.accounts import Ints
+from sparseq.ledger.pots import Pot
 from sparseq.ledger.protocol import Ledger
-from sparseq.ledger.purposes import Pot, Purpose
-from sparseq.stream.draft import Terms
+from sparseq.ledger.purposes import Purpose
+from sparseq.stream.participation import Terms
 from sparseq.stream.stream_progress import COURSE, LEAST_TAU, Course
 
 
 @dataclass
 class BudgetPart:
-    """A part.
+    """A part of every user's budget.
 
     Attributes:
-        pot: What is paid from.
-        budget: Its level, and how far a person reaches in it.
-        course: How far its stream of weighted answers has come: public; None: people are in or out.
-        key: The fact that the course is kept under.
-        purpose: What it is for; None: questions.
+        pot: The pot that pays.
+        budget: Its level, and the norm budget of a user in it.
+        course: The progress of its weighted answers: public; None: users are in or out.
+        key: The name of the fact that keeps the course.
+        purpose: Its purpose; None: questions.
     """
 
     pot: Pot
@@ -53,22 +54,23 @@ def budget_parts(ledger: Ledger, terms: Terms) -> dict[Pot, BudgetPart]:
 
 
 def of_purpose(purpose: Purpose, terms: Terms) -> Iterator[BudgetPart]:
-    """Yield the parts of a purpose, as they are when it comes."""
+    """Yield the parts of a purpose in their initial state."""
     budget = purpose.budget(terms.budget.gaussian, terms.budget.keys_delta)
     course = None
     if purpose.weighs:
         tau = max(purpose.counts / 4, LEAST_TAU)
-        course = Course(tau, purpose.least, until=float(purpose.ticks))
+        least, until = purpose.least, float(purpose.ticks)
+        course = Course(tau, least, until=until, begun_with=least)
     key = f"{COURSE} of {purpose.name}"
     yield BudgetPart(Pot(purpose.answers), budget, course, key, purpose)
     yield BudgetPart(Pot(purpose.forecasts), budget, None, key, purpose)
 
 
 def course_after_move(course: Course, share: float) -> Course:
-    """Return the course of questions after a public share of what everybody has left has moved.
+    """Return the course of questions after a public share of all remaining budgets has moved.
 
-    Whoever had `left` has (1 - share) of it; tau shrinks alike, so that nobody's weight falls
-    because of the move alone, and noise of what is asked afterwards stays.
+    A user keeps (1 - share) of `left`. tau shrinks by the same factor, so that the move alone
+    reduces no user's weight and does not change the noise of later questions.
 
     Example:
         >>> moved = course_after_move(Course(tau=12.0, least=40.0), 0.25)
@@ -82,11 +84,12 @@ def course_after_move(course: Course, share: float) -> Course:
 
     windows = {w: (left(least), clock) for w, (least, clock) in course.windows.items()}
     tau = max(float(rest * Fraction(course.tau)), LEAST_TAU)
-    return replace(course, tau=tau, least=left(course.least), windows=windows)
+    begun = left(course.begun_with)
+    return replace(course, tau=tau, least=left(course.least), windows=windows, begun_with=begun)
 
 
 def charges_for(left: Ints, share: float) -> Ints:
-    """Return what people with so much left give to a purpose, rounded down, in units of the store.
+    """Return the users' charges for a purpose, a share of `left`, rounded down, in ledger units.
 
     Example:
         >>> charges_for(np.array([10, 3, 0]), 0.5).tolist()

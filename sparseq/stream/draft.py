@@ -1,4 +1,4 @@
-"""Drafts: answers that are measured and not yet charged, and what is written with them."""
+"""Drafts: answers that are measured and not yet charged, and their journal entries."""
 
 from __future__ import annotations
 
@@ -9,71 +9,34 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sparseq.accounting import Budget
-from sparseq.engine.contributions import Index
+from sparseq.accounting import MAX_CHARGE, round_up
+from sparseq.answers.answer import Answer, Facts
 from sparseq.engine.protocol import Difference
 from sparseq.ledger.accounts import Ints
-from sparseq.ledger.notes import DIFFERENT, CuratorLine, RequestId
-from sparseq.ledger.protocol import Entry, Release
-from sparseq.ledger.purposes import Pot
+from sparseq.ledger.notes import DIFFERENT, CuratorLine
+from sparseq.ledger.pots import Pot
+from sparseq.ledger.releases import Entry, Release
+from sparseq.ledger.request_id import RequestId
+from sparseq.question.plan import Kind, Plan, Query
 from sparseq.released.outputs import Measurements
 from sparseq.released.render import key_columns
 from sparseq.reuse.answer_cache import Inquiry
-from sparseq.sql.plan import Kind, Plan, Query
-from sparseq.store.answer import Answer, Facts
+from sparseq.stream.participation import Terms
 from sparseq.stream.stream_progress import Course
 from sparseq.version import __version__
-
-# -- facts of all answers of a stream, and of one: who took part -----------------------------------
-
-
-@dataclass(frozen=True)
-class Participation:
-    """The people asked, and those active, in a release: private."""
-
-    release: int
-    users: Index
-    active: NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Terms:
-    """Facts that are true of every answer of a stream: public.
-
-    Attributes:
-        budget: Of the store.
-        seed: Of a simulation; None: the noise is the operating system's.
-        losses: How often the store was opened although a part of it was missing.
-        course: What the stream of a new store begins with; None: people are in or out.
-        rows: The most that a person has in a table, if that was declared.
-        aside: Shares of every budget that are for something else.
-        unit: Whom an account is for, if not for a person.
-    """
-
-    budget: Budget
-    seed: int | None = None
-    losses: int = 0
-    course: Course | None = None
-    rows: int | None = None
-    unit: str = ""
-    aside: tuple[float, ...] = ()
-
-
-# -- drafts: answers that are measured and not yet charged, and what is written with them ----------
 
 
 @dataclass(frozen=True)
 class Draft:
-    """An answer that is measured, and not charged: dropped, it has changed nothing.
+    """An answer that is measured and not charged; discarding it changes nothing.
 
     Attributes:
-        answer: What is to leave.
-        entry: What is to be written with it: private.
-        noised: What was measured.
-        course: How far the stream has come with it.
-        question: What it is the answer to; None: to nothing that may be asked again.
+        answer: The answer, which may leave after the commit.
+        entry: The journal entry of the answer: private.
+        noised: The released numbers.
+        course: The stream's course after the answer.
+        question: The question for later look-ups; None: the answer is not reused.
     """
 
     answer: Answer
@@ -84,7 +47,7 @@ class Draft:
 
 
 def most_charge(plan: Plan) -> float:
-    """Return what an in-or-out answer can cost a person at most: public; infinite if unknown."""
+    """Return the most that an in-or-out answer can cost a user: public; infinite if unknown."""
     kinds = {m.kind for m in plan.query.measures}
     if plan.query.single and kinds <= {Kind.USERS, Kind.ROWS}:
         return plan.worst_case_charge
@@ -95,8 +58,22 @@ def most_charge(plan: Plan) -> float:
     return plan.worst_case_charge * cells
 
 
+def most_units(plan: Plan) -> int | None:
+    """Return the same in ledger units, as the ledger rounds it; None: no public fact bounds it."""
+    kinds = {m.kind for m in plan.query.measures}
+    single = plan.query.single and kinds <= {Kind.USERS, Kind.ROWS}
+    if not (single or kinds <= {Kind.USERS, Kind.DENSE}):
+        return None
+    total = 0
+    for measure, noise in zip(plan.query.measures, plan.noise, strict=True):
+        cells = 1 if single else max(plan.query.groups * measure.bins, 1)
+        norm = cells if measure.kind is not Kind.DENSE else noise.scale**2
+        total += noise.price.charge_one(math.ceil(norm / noise.norm_step**2))
+    return int(round_up(np.array([min(total, MAX_CHARGE)], np.int64))[0])
+
+
 def release_of(plan: Plan, answer: Answer, pot: Pot, request: RequestId | None) -> Release:
-    """Return what the journal has of an answer: public."""
+    """Return the journal's record of an answer: public."""
     return Release(
         answer.facts.release,
         request,
@@ -112,7 +89,7 @@ def release_of(plan: Plan, answer: Answer, pot: Pot, request: RequestId | None) 
 
 
 def difference_line(release: int, one: Difference, names: Mapping[int, Any]) -> CuratorLine:
-    """Return what the curator is told of a difference: private."""
+    """Return the message to the curator about a difference: private."""
     return CuratorLine(
         DIFFERENT,
         f"release {release}: the rows of {names.get(one.user)!s} give another answer alone than "
@@ -124,7 +101,7 @@ def difference_line(release: int, one: Difference, names: Mapping[int, Any]) -> 
 def facts_of(
     plan: Plan, release: int, request: RequestId | None, terms: Terms, series: str
 ) -> Facts:
-    """Return what is public about an answer."""
+    """Return the public facts of an answer."""
     return Facts(
         release=release,
         request_id=None if request is None else str(request),
@@ -150,7 +127,7 @@ def facts_of(
 
 
 def rests_on(query: Query, course: Course, kind: str) -> str:
-    """Return what the intervals of a weighted answer rest on: see `Facts.interval`."""
+    """Return the assumption behind the intervals of a weighted answer: see `Facts.interval`."""
     if not course.sure:
         return "active"
     return "capped" if query.relation.caps else str(kind)

@@ -1,54 +1,70 @@
-"""The expected width of an answer, from released numbers alone, before anything is asked.
+"""The expected width of an answer, from released numbers alone, before the question is asked.
 
-The question is measured as it would be (`sparseq.stream.weighted_answer.measure`), but nothing is
-drawn: in place of what pilots and sums would release stands what the table's parents and column
-pilots let expect if all of its rows were in it.
+The question takes its usual steps (`sparseq.stream.weighted_answer.measured`), but no noise is
+drawn: the releases of pilots and sums are replaced by the values that the table's parents and
+column pilots predict if all rows of the table are in the question.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sparseq.accounting import Budget
-from sparseq.accounting.pilots import CELLS, RULES, Ladder, Parent, Reading, ladder, visible_top
-from sparseq.accounting.pilots.choice import C_STEPS, ColumnValues, Risk, choose, column_of
-from sparseq.accounting.pilots.posterior import Floats, nothing_read
-from sparseq.base.defaults import beta_at
+from sparseq.accounting.pilots import (
+    CELLS,
+    NO_PARENT,
+    RULES,
+    Ladder,
+    Parent,
+    Reading,
+    ladder,
+    visible_top,
+)
+from sparseq.accounting.pilots.choice import C_STEPS, Question, Risk, choose
+from sparseq.accounting.pilots.column_values import ColumnValues, column_of
+from sparseq.accounting.pilots.ladder import Floats
+from sparseq.accounting.pilots.noised_pilot import nothing_read
+from sparseq.accounting.pilots.pilot_interval import interval
+from sparseq.base.defaults import PRICE, beta_at
 from sparseq.base.errors import QueryRefused
-from sparseq.released.render import ERROR_SUFFIX, HIGH_SUFFIX, LOW_SUFFIX, columns_of, render
-from sparseq.sql.plan import Kind, Measure, Options, Query
+from sparseq.question.plan import Kind, Measure, Options, Query
+from sparseq.released.render import render
+from sparseq.released.result_columns import ColumnRole, column_parts
 from sparseq.stream.joint_unit import Joint, JointMeasure, joint
-from sparseq.stream.question import (
+from sparseq.stream.part_price import PartPrice
+from sparseq.stream.question import answers_in, price_in, question_of, with_costs
+from sparseq.stream.shared_pilots import (
     ColumnPilot,
-    ReleasedSums,
+    counted_before,
     factors,
     parent_in,
     parents_of,
-    price_in,
-    question_of,
+    rows_in,
     rows_of,
 )
 from sparseq.stream.stream_progress import Course
-from sparseq.stream.weighted_answer import measured
+from sparseq.stream.weighted_answer import asked_parts, measured
+from sparseq.stream.weighted_parts import ReleasedSums
 from sparseq.stream.weighted_sums import WeightedSums
+from sparseq.stream.wish_price import ExpectedPart
 
 _SQUARES = 3
-"""Squares are measured in units of which 2**3 are the size of one."""
+"""The typical size of a square is 2**3 units."""
 _NOBODY = np.zeros(0, np.int32)
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """A column of an answer, if all rows of the table were in it: public.
+    """The expected values of an answer's column, if all rows of the table are in it: public.
 
     Attributes:
-        value, half_width: Of the column, the median over groups.
-        signed: It may be negative.
+        value, half_width: The medians over groups.
+        signed: The value may be negative.
     """
 
     value: float
@@ -57,36 +73,43 @@ class Outlook:
 
     @property
     def useful(self) -> bool:
-        """The interval isn't wider than the value; of what may be negative 0 is a value, too."""
+        """The interval is not wider than the value, or values of both signs are possible."""
         return self.signed or self.half_width <= abs(self.value)
 
 
 def outlook(
-    course: Course, query: Query, options: Options, budget: Budget, rows: int | None
+    course: Course,
+    query: Query,
+    options: Options,
+    budget: Budget,
+    rows: int | None,
+    prices: Sequence[PartPrice],
 ) -> dict[str, Outlook]:
-    """Return what each noised column is expected to be; nothing where too little was released.
+    """Return the outlook of each noised column; empty if too little was released.
 
     Args:
-        course: Of the stream.
+        course: The stream's course.
         query: The question.
-        options: Of the question.
-        budget: The store's.
-        rows: The most that a person has in a table, if that was declared.
+        options: The question's options.
+        budget: The store's budget.
+        rows: The declared maximum of rows per user in a table, if any.
+        prices: The prices of the question's parts.
     """
     options = options.over(query.options)
-    sums = _Foreseen(budget, course.about(query.span), rows, options)
+    course = with_costs(course.about(query.span), query, options, budget)
+    sums = _Foreseen(budget, course, rows)
     try:
-        answer = measured(sums, query, options, beta_at(options.confidence))
+        answer = measured(sums, query, options, prices, beta_at(options.confidence))
     except _UnforeseenError:
         return {}
     table = render(answer.plan, answer.measurements())
     by_name = {}
-    for name in columns_of(table):
-        if name + ERROR_SUFFIX not in table.column_names:
+    for name, parts in column_parts(table).items():
+        if ColumnRole.VALUE not in parts:
             continue
         value, low, high = (
-            [x for x in table[name + suffix].to_pylist() if x is not None and math.isfinite(x)]
-            for suffix in ("", LOW_SUFFIX, HIGH_SUFFIX)
+            [x for x in table[parts[role]].to_pylist() if x is not None and math.isfinite(x)]
+            for role in (ColumnRole.VALUE, ColumnRole.LOW, ColumnRole.HIGH)
         )
         if len(value) == len(low) == len(high) > 0:
             half = [(b - a) / 2 for a, b in zip(low, high, strict=True)]
@@ -95,24 +118,30 @@ def outlook(
 
 
 def refuse_no_use(
-    course: Course, query: Query, options: Options, budget: Budget, rows: int | None
+    course: Course,
+    query: Query,
+    options: Options,
+    budget: Budget,
+    rows: int | None,
+    prices: Sequence[PartPrice],
 ) -> None:
-    """Refuse a question all of whose intervals are expected to be wider than their values.
+    """Refuse a question whose intervals are all expected to be wider than their values.
 
     Args:
-        course, query, options, budget, rows: See `outlook`.
+        course, query, options, budget, rows, prices: See `outlook`.
 
     Raises:
-        QueryRefused: It is one.
+        QueryRefused: All intervals are expected to be wider than their values.
     """
-    if why := doubt(outlook(course, query, options, budget, rows)):
+    if why := doubt(outlook(course, query, options, budget, rows, prices)):
         raise QueryRefused(
-            why, "ask about more rows or in fewer groups, or pay for less noise (price 4 halves it)"
+            why,
+            "ask about more rows or in fewer groups, or pay more: a price of 4 about halves noise",
         )
 
 
 def doubt(expected: Mapping[str, Outlook]) -> str:
-    """Return in words that all intervals are expected to be wider than their values, or ""."""
+    """Return a warning that all intervals are expected to be wider than their values, or ""."""
     if not expected or any(one.useful for one in expected.values()):
         return ""
     told = f"{said(expected)}, if all rows were in it"
@@ -120,7 +149,7 @@ def doubt(expected: Mapping[str, Outlook]) -> str:
 
 
 def said(expected: Mapping[str, Outlook]) -> str:
-    """Return what columns are expected to be, in words.
+    """Return the expected values of columns, in words.
 
     Example:
         >>> said({"n": Outlook(69932.4, 1437.2), "share": Outlook(0.0351, 0.3)})
@@ -139,28 +168,34 @@ def _round(value: float) -> str:
 
 
 def least_half_width(
-    course: Course, query: Query, options: Options, budget: Budget
+    course: Course, query: Query, options: Options, budget: Budget, pays: PartPrice | None = None
 ) -> float | None:
-    """Return the half-width of a count's interval if nobody counts more than once.
+    """Return the half-width of a count's interval if no user counts more than once.
 
     Args:
         course, options, budget: See `outlook`.
-        query: Of one measure. Of a sum it is None.
+        query: A question with one measure; for a sum the result is None.
+        pays: The price of its part; None: the price in the options.
     """
     if query.measures[0].kind is Kind.SUM:
         return None
     asked = joint(query, options, budget)
-    question = question_of(
-        asked, course.about(query.span), options, budget, beta_at(options.confidence)
-    )
-    scale = question.scale if question.scale is not None else 1.0
+    course = with_costs(course.about(query.span), query, options, budget)
+    pays = PartPrice.of(price_in(options)) if pays is None else pays
+    question = question_of(asked, course, options, budget, beta_at(options.confidence), pays)
+    scale = min(question.scale if question.scale is not None else 1.0, question.most_scale)
     return float(question.z() * scale * budget.sigma_0 / math.sqrt(question.price))
 
 
 def expected_widths(
     course: Course, query: Query, options: Options, budget: Budget
 ) -> tuple[float, ...]:
-    """Return about how wide the intervals of each measure will be; 0 where nothing is known."""
+    """Return the approximate half-width of each measure's intervals; 0 where it is unknown.
+
+    It is unknown for a statistic such as an average, whose width depends on several measures.
+    """
+    if query.statistics:
+        return (0.0,) * len(query.measures)
     return tuple(
         _expected_width(course, replace(query, measures=(measure,)), options, budget)
         for measure in query.measures
@@ -168,13 +203,45 @@ def expected_widths(
 
 
 def _expected_width(course: Course, query: Query, options: Options, budget: Budget) -> float:
-    sums = _Foreseen(budget, course.about(query.span), None, options)
+    course = with_costs(course.about(query.span), query, options, budget)
+    sums = _Foreseen(budget, course, None)
+    pays = PartPrice.of(price_in(options), answers_in(query))
+    prices = (pays,) * len(asked_parts(query, options))
     try:
-        answer = measured(sums, query, options, beta_at(options.confidence))
+        answer = measured(sums, query, options, prices, beta_at(options.confidence))
     except _UnforeseenError:
         return least_half_width(course, query, options, budget) or 0.0
     low, high = answer.measurements().ends(0)
     return float((high - low).mean()) / 2
+
+
+def expected_part(
+    course: Course, budget: Budget, query: Query, options: Options, asked: Joint, pays: PartPrice
+) -> ExpectedPart | None:
+    """Return the expected numbers of a part if all rows of its table are in it.
+
+    Args:
+        course, budget, options: See `outlook`.
+        query: The question with the part's measures.
+        asked: The part in its joint unit.
+        pays: The price of the part.
+    """
+    sums = _Foreseen(budget, course.about(query.span), None)
+    sums.paying = pays
+    try:
+        parent = sums.parents(query)(asked)
+        found = sums.chosen(asked, parent, options, beta_at(options.confidence))
+    except _UnforeseenError:
+        return None
+    means = [np.abs(part).mean() for part in np.split(found.answer, _ends_of(asked))]
+    between = interval(found.choice, found.answer)
+    half_width = float(np.median((between.high - between.low) / 2))
+    return ExpectedPart(found.choice.missing.scale, float(min(means)), half_width)
+
+
+def _ends_of(asked: Joint) -> list[int]:
+    sizes = [asked.query.groups * part.measure.bins for part in asked.parts]
+    return [int(end) for end in np.cumsum(sizes)[:-1]]
 
 
 class _UnforeseenError(Exception):
@@ -186,16 +253,15 @@ class _Foreseen(WeightedSums):
 
     Args:
         budget, course, rows: See `WeightedSums`.
-        options: Have the price.
     """
 
-    def __init__(self, budget: Budget, course: Course, rows: int | None, options: Options) -> None:
+    def __init__(self, budget: Budget, course: Course, rows: int | None) -> None:
         self.budget, self.rows, self.course = budget, rows, course
-        self._base = price_in(options)
+        self.paying, self.highest = PartPrice.of(PRICE), 0.0
         self._column: ColumnValues | None = None
 
     def column(self, query: Query, pilot: ColumnPilot) -> ColumnValues:
-        """Return what is known of a column's values."""
+        """Return the released distribution of a column's values."""
         asked = self.course.parents.get(pilot.key)
         if asked is None or query.relation.caps:
             raise _UnforeseenError
@@ -204,7 +270,7 @@ class _Foreseen(WeightedSums):
         return self._column
 
     def parents(self, query: Query) -> Callable[[Joint], Parent]:
-        """Return what the parents say of a question."""
+        """Return a function from a question to the parent that its parent pilots yield."""
         if self.course.life is not None:
             raise _UnforeseenError
         parents = {key: self._parent(key) for key in parents_of(query)}
@@ -225,42 +291,51 @@ class _Foreseen(WeightedSums):
         part: float = 1.0,
         risk: Risk | None = None,
     ) -> ReleasedSums:
-        """Choose C from what pilots are expected to show; return the sums that are expected."""
-        question = question_of(asked, self.course, options, self.budget, beta, part)
-        of, rows = ladder(asked.most, question.least_allowance), self._rows(asked.query)
-        norms, measures = parent, asked.query.measures
+        """Choose C from the expected readings of pilots, and return the expected sums."""
+        pays, budget = self.paying, self.budget
+        question = question_of(asked, self.course, options, budget, beta, pays, part)
+        of, measures = ladder(asked.most, question.least_allowance), asked.query.measures
+        norms, rows = parent, parent if _has_parent(asked) else self._rows(asked.query)
         if all(m.kind is Kind.USERS for m in measures):
             norms = _in_groups(rows)
         elif any(m.role and factors(m) for m in measures):
             norms = rows.shift(_SQUARES if len(measures) == 1 else 1)
-        reading = self._read(question.pilots, norms, of)
-        choice = choose(question, reading, self.within(parent, asked.query, question), risk=risk)
-        plan = asked.after(choice.steps / C_STEPS, question.price, self.budget, beta)
+        reading, prior = self._read(question, norms, of), parent
+        if question.pilots and counted_before(asked, self.course, pays) is not None:
+            noise = math.sqrt(RULES.parent) * budget.sigma_0
+            reading, prior = reading.with_another(reading.people, noise, RULES), NO_PARENT
+        choice = choose(question, reading, prior.fade(1 / question.least_allowance), risk=risk)
+        plan = asked.after(choice.steps / C_STEPS, choice.of.price, budget, beta)
         expected = [self._expect(one, asked, rows, parent) for one in asked.parts]
-        return ReleasedSums(plan, asked, choice, np.concatenate(expected), _NOBODY)
+        answer = np.concatenate(expected)
+        if choice.missing.kept is not None:
+            answer = np.maximum(answer - np.median(choice.missing.lost), 0.0)
+        return ReleasedSums(plan, asked, choice, answer, _NOBODY)
 
-    def _read(self, pilots: bool, parent: Parent, of: Ladder) -> Reading:
-        if not pilots or parent.samples is None:
+    def _read(self, question: Question, parent: Parent, of: Ladder) -> Reading:
+        if not question.pilots or parent.samples is None:
             return nothing_read(of)
         people = np.median(parent.samples, axis=0)[:CELLS]
         beyond = people[of.cap + 1 :].sum()
         people = np.where(np.arange(CELLS) <= of.cap, people, 0.0)
         people[of.cap] += beyond
-        sd = np.full(CELLS, self.budget.sigma_0 / math.sqrt(1 / RULES.first + 1 / RULES.second))
+        sd = np.full(CELLS, self.budget.sigma_0 / math.sqrt(sum(question.pilot_prices)))
         return Reading(of, people, sd, min(visible_top(people, sd, RULES), of.cap))
 
     def _rows(self, query: Query) -> Parent:
-        """Return people by their rows in the table."""
+        """Return the parent of users by their number of rows in the table."""
         if not query.relation.stored:
             raise _UnforeseenError
-        parent = self._parent(rows_of(query.relation.stored))
+        parent = self._parent(rows_of(rows_in(query)))
         if parent.samples is None:
             raise _UnforeseenError
         return parent
 
     def _expect(self, one: JointMeasure, asked: Joint, rows: Parent, parent: Parent) -> Floats:
-        """Return a measure's values in joint units, were all rows of the table in the question."""
+        """Return a measure's values in joint units, if all rows of the table are in it."""
         measure, groups = one.measure, asked.query.groups
+        if _has_parent(asked):
+            return np.full(groups, _norms(parent) / groups)
         number = _norms(rows) / groups
         if measure.kind is Kind.USERS:
             assert rows.samples is not None
@@ -272,10 +347,8 @@ class _Foreseen(WeightedSums):
             if factors(measure) == 1:
                 return np.zeros(groups)
             if measure.bounds is not None and measure.bounds[0] < 0:
-                raise _UnforeseenError  # how two values go together
+                raise _UnforeseenError  # the correlation of two values
             return np.full(groups, number * 2.0**_SQUARES)
-        if len(asked.parts) == 1 and parents_of(asked.query):
-            return np.full(groups, _norms(parent) / groups)
         if self._column is None:
             raise _UnforeseenError
         return np.full(groups, number * self._column.centre / one.unit)
@@ -286,18 +359,25 @@ class _Foreseen(WeightedSums):
         if measure.bins == 1 or column is None or not measure.role:
             return np.full(measure.bins, 1 / measure.bins)
         below = np.interp(measure.edges, column.edges, column.below)
-        below[0], below[-1] = 0.0, 1.0  # the nearest bin has what lies outside
+        below[0], below[-1] = 0.0, 1.0  # outer values are in the nearest bin
         return np.diff(below)
 
 
+def _has_parent(asked: Joint) -> bool:
+    """Tell whether a question is a sum with a parent pilot of its own column."""
+    measure = asked.query.measures[0]
+    plain = len(asked.parts) == 1 and measure.kind is Kind.SUM and not measure.role
+    return plain and bool(parents_of(asked.query))
+
+
 def _norms(parent: Parent) -> float:
-    """Return what norms add up to."""
+    """Return the sum of the users' norms."""
     assert parent.samples is not None
     return float(np.median(parent.samples[:, :CELLS] @ np.ldexp(1.0, np.arange(CELLS))))
 
 
 def _in_groups(rows: Parent) -> Parent:
-    """Return people by the root of their rows: who has r rows is in r groups at most."""
+    """Return users by the root of their rows: a user with r rows is in r groups at most."""
     assert rows.samples is not None
     samples = np.zeros_like(rows.samples)
     for cell in range(CELLS):

@@ -1,9 +1,9 @@
-"""A question's measures in one joint unit: public, from the query and what was declared.
+"""A question's measures in one joint unit: public, from the query and declared facts.
 
-One weight serves measures that are made together, so their norms are measured together: r_i² is
-the sum over measures of (‖q_m‖ / u_m)², with u_m the size of the joint unit in the measure's own. A
-unit is one row where rows are counted; that of values about a centre is about their spread, that of
-a sum a part of the greatest value.
+Measures that are released together share one weight, so their norms are combined: r_i² is the sum
+over measures of (‖q_m‖ / u_m)², with u_m the size of the joint unit in the measure's own unit. The
+unit is one row for counts of rows, about the spread for centred values, and a fraction of the
+greatest value for other sums.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.accounting import Budget, Price, sigma_for_scale
+from sparseq.accounting import Budget, Price, sigma_for_price
 from sparseq.accounting._numbers import in_range
 from sparseq.accounting.pilots import CELLS
-from sparseq.sql.plan import Kind, Measure, Noise, Options, Plan, Query, no_public_scale
-from sparseq.stream.release_charges import finer_steps
+from sparseq.question.plan import Kind, Measure, Noise, Options, Plan, Query, no_public_scale
+from sparseq.stream.user_weights import finer_steps
 
 SUM_STEPS = 17
-"""2**17 lattice steps to the greatest value of a sum: 16,384 such rows of a person in one cell."""
+"""2**17 lattice steps per greatest value of a sum: 16,384 such rows of a user in one cell."""
 BELOW = 10
 """The ladder of a sum alone begins 2**10 below its greatest value."""
-_SUM_BITS = 38  # of one person in the sums: 33 million such people fit into 63 bits
-_NOISE_BITS = 43  # of sigma in lattice steps, what the sampler takes
+_SUM_BITS = 38  # of one user in the sums: 33 million such users fit into 63 bits
+_NOISE_BITS = 43  # of sigma in lattice steps, the limit of the sampler
 LEAST_PRICE = 2.0**-10
-"""Of an answer; the most is what lets all parts of a question fit into what people have left."""
-_VALUES = (2.0**-300, 2.0**300)  # of a sum's greatest value
+"""The least price of an answer; at the highest, all parts of a question fit into every account."""
+_VALUES = (2.0**-300, 2.0**300)  # range of a sum's greatest value
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class JointMeasure:
     """One measure of a question.
 
     Attributes:
-        measure: Which.
+        measure: The measure.
         step: Its lattice step, in its own unit, a power of two.
         exponent: The step is 2**exponent joint units.
     """
@@ -66,12 +66,12 @@ class Joint:
     Attributes:
         query: The question.
         parts: Its measures.
-        most: The greatest norm that anybody can have, in joint units; infinite if unknown.
-        by_type: It is bounded by the type of the question.
-        declared: It is bounded by what was declared.
+        most: The greatest norm that a user can have, in joint units; infinite if unknown.
+        by_type: The type of the question bounds the norm.
+        declared: Declared facts bound the norm.
         scale: C in joint units, if it is given.
-        most_scale: The greatest C: beyond, the noise of the least price is not one of the sampler.
-            So no answer is refused for what its pilots released.
+        most_scale: The greatest C for which the sampler can draw the noise of the least price. This
+            limit ensures that no answer is refused because of its pilots' releases.
     """
 
     query: Query
@@ -84,46 +84,47 @@ class Joint:
 
     @property
     def exponents(self) -> list[int]:
-        """Of every measure's lattice step."""
+        """The exponent of every measure's lattice step."""
         return [part.exponent for part in self.parts]
 
     @property
     def signed(self) -> NDArray[np.bool_]:
-        """Tell which coordinates may be negative."""
+        """A mask of the coordinates that may be negative."""
         sizes = [self.query.groups * part.measure.bins for part in self.parts]
         return np.repeat([part.signed for part in self.parts], sizes)
 
     @property
     def reach(self) -> int:
-        """The cell that a person with one row can be in."""
+        """The highest cell that a user with one row can be in."""
         rows = [_row(part) for part in self.parts if part.measure.kind is Kind.SUM]
         known = [one for one in rows if 1 < one < math.inf]
         return math.ceil(math.log2(max(known)) - 1e-9) if known else 0
 
     @property
     def cells(self) -> int:
-        """Coordinates of the largest measure."""
+        """The number of coordinates of the largest measure."""
         return self.query.groups * max(part.measure.bins for part in self.parts)
 
     def before(self, beta: float) -> Plan:
-        """Return the plan of what everybody contributes, before any noise is known."""
+        """Return the plan for the users' contributions, before the noise is chosen."""
         noise = tuple(Noise(1.0, part.step, 1.0, part.step, _FREE) for part in self.parts)
         return Plan(self.query, noise, beta)
 
     def after(self, scale: float, price: float, budget: Budget, beta: float) -> Plan:
         """Return the plan of the weighted answer: its noise, and its finer lattice."""
-        noise = tuple(_noise(part, scale, price, budget) for part in self.parts)
+        many = len(self.parts)
+        noise = tuple(_noise(part, scale, price, many, budget) for part in self.parts)
         return Plan(self.query, noise, beta)
 
     def shifts(self, plan: Plan) -> tuple[int, ...]:
-        """Return by how many bits the answer's lattice is finer, one a measure."""
+        """Return the number of bits by which the answer's lattice is finer, one per measure."""
         return tuple(
             round(math.log2(part.step / noise.granularity))
             for part, noise in zip(self.parts, plan.noise, strict=True)
         )
 
     def prices(self, plan: Plan) -> list[tuple[Price, int]]:
-        """Return the price of each measure, and by how many bits norms are priced more finely."""
+        """Return the price of each measure, and the number of extra bits of its priced norms."""
         return [
             (noise.price, round(math.log2(part.step / noise.norm_step)))
             for part, noise in zip(self.parts, plan.noise, strict=True)
@@ -139,7 +140,7 @@ class Joint:
         )
 
     def in_units(self, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-        """Return joint values by measure, in its own unit, (groups, bins) each."""
+        """Return joint values by measure, each in its own unit, with shape (groups, bins)."""
         sizes = [self.query.groups * part.measure.bins for part in self.parts]
         pieces = np.split(values, np.cumsum(sizes)[:-1])
         return [
@@ -159,11 +160,11 @@ def joint(
 
     Args:
         query: The question.
-        options: A caller's scale, or sigma, stands in where nothing public bounds a sum.
-        budget: The store's.
-        rows: The most that a person has in a stored table, if that was declared.
+        options: A caller's scale or sigma replaces the bound of a sum that has no public bound.
+        budget: The store's budget.
+        rows: The declared maximum of rows per user in a stored table, if any.
         units: By place of a sum, the power of two that is its joint unit; by default its greatest
-            value, or a part of it where it is alone.
+            value, or a fraction of that if all measures are sums.
 
     Raises:
         QueryRefused: A sum has no public scale.
@@ -220,7 +221,7 @@ def _row(part: JointMeasure) -> float:
 
 
 def _scale(parts: Sequence[JointMeasure], options: Options, most: float) -> float | None:
-    """Return a caller's C in joint units; it is of the sums, or else of the counts."""
+    """Return a caller's C in joint units; it applies to the sums, or without sums to the counts."""
     if options.scale is None:
         return None
     sums = [part for part in parts if part.measure.kind is Kind.SUM]
@@ -228,10 +229,10 @@ def _scale(parts: Sequence[JointMeasure], options: Options, most: float) -> floa
     return min(options.scale / (sums or rows or parts)[0].unit, 2.0 ** (CELLS - 1), most)
 
 
-def _noise(part: JointMeasure, scale: float, price: float, budget: Budget) -> Noise:
+def _noise(part: JointMeasure, scale: float, price: float, measures: int, budget: Budget) -> Noise:
     """Return the noise C · sigma_0 / sqrt(p) of a measure, and the lattice of its weighted sums."""
     own = scale * part.unit
-    sigma = sigma_for_scale(own / math.sqrt(price), budget)
+    sigma = sigma_for_price(own, price, measures, budget)
     steps = own / part.step
     bits = min(
         _SUM_BITS - math.ceil(math.log2(steps)),
@@ -242,4 +243,4 @@ def _noise(part: JointMeasure, scale: float, price: float, budget: Budget) -> No
     return Noise(sigma, granularity, own, norm_step, Price.of(sigma, norm_step, budget))
 
 
-_FREE = Price.of(1.0, 1.0, Budget(0.5, 1.0))  # of a lattice without noise: nothing is priced by it
+_FREE = Price.of(1.0, 1.0, Budget(0.5, 1.0))  # for a lattice without noise: it prices nothing

@@ -1,7 +1,7 @@
-"""Statistics that are mechanisms of their own: averages, variances, pairs of values, quantiles.
+"""Statistics with their own mechanisms: averages, variances, pairs of values, quantiles.
 
-Each releases what it is made of, by `WeightedSums`, about a released centre, and reads its estimate
-and its interval off that.
+Each releases its sums about a released centre (`WeightedSums`), and computes its estimate and its
+interval from these.
 """
 
 from __future__ import annotations
@@ -13,25 +13,22 @@ from dataclasses import replace
 import numpy as np
 
 from sparseq.accounting.pilots import CELLS, NO_PARENT, Parent
-from sparseq.accounting.pilots.choice import ColumnValues, upper
-from sparseq.accounting.pilots.pilot_interval import (
+from sparseq.accounting.pilots.averages import (
     AverageScale,
     Ends,
     apart,
     average_about_centre,
     average_of_sums,
     average_risk,
-    covariance,
-    interval,
-    over,
-    quantile,
-    quantile_edges,
-    quantile_risk,
     variance,
 )
-from sparseq.accounting.pilots.posterior import parent_of_squares
-from sparseq.released.outputs import StatisticKey
-from sparseq.sql.plan import (
+from sparseq.accounting.pilots.choice import upper
+from sparseq.accounting.pilots.column_values import ColumnValues
+from sparseq.accounting.pilots.covariances import covariance, over
+from sparseq.accounting.pilots.parent import parent_of_squares
+from sparseq.accounting.pilots.pilot_interval import interval
+from sparseq.accounting.pilots.quantiles import quantile, quantile_edges, quantile_risk
+from sparseq.question.plan import (
     AVERAGE,
     CORRELATION,
     COVARIANCE,
@@ -44,15 +41,16 @@ from sparseq.sql.plan import (
     Query,
     Statistic,
 )
+from sparseq.released.outputs import StatisticKey
 from sparseq.stream.joint_unit import joint
-from sparseq.stream.question import (
-    WeightGroup,
+from sparseq.stream.shared_pilots import (
     binned_anew,
     centred_total,
     column_pilot,
     product_of,
     quantile_pilot,
 )
+from sparseq.stream.weighted_parts import WeightGroup
 from sparseq.stream.weighted_sums import WeightedSums
 
 Found = tuple[list[WeightGroup], dict[StatisticKey, Ends]]
@@ -61,9 +59,9 @@ APART: Mapping[str, tuple[tuple[int, float], ...]] = {
     VARIANCE: ((0, 1 / 4), (1, 1 / 4)),
     PAIR: ((0, 1 / 12), (1, 1 / 12), (2, 1 / 12)),
 }
-"""Of a join, the measures that are read as they are, and each one's part of beta."""
+"""For joins: the measures that are released without a centre, and the fraction of beta of each."""
 MOST_OF_A_PAIR = 0.5
-"""The part of the price that averages and squares have, where they serve a pair of values."""
+"""The fraction of the price for averages and squares that serve a pair of values."""
 
 
 def average(
@@ -74,15 +72,15 @@ def average(
     beta: float,
     part: float = 1.0,
 ) -> Found:
-    """Release the rows and the sum of an average: about a centre, or apart.
+    """Release the rows and the sum of an average: together about a centre, or separately.
 
     Args:
-        sums: What it is released by.
-        query: Of its number and its total.
+        sums: Releases the sums.
+        query: The question with the average's number and total.
         asked_for: The statistic.
-        options: Of the question.
-        beta: Of its interval.
-        part: Of the price.
+        options: The question's options.
+        beta: The chance that its interval misses.
+        part: The fraction of the price.
     """
     which, key = asked_for.places, (AVERAGE, asked_for.places, 0.0)
     number, total = query.measures
@@ -123,11 +121,11 @@ def moments(
     beta: float,
     part: float = 1.0,
 ) -> Found:
-    """Release an average, and apart from it the sum of squares about the column's centre.
+    """Release an average and, separately, the sum of squares about the column's centre.
 
     Args:
         sums, options, beta, part: See `average`.
-        query: Of a number, a total and squares.
+        query: The question with a number, a total and squares.
         asked_for: The statistic.
     """
     number, total, squares = query.measures
@@ -153,7 +151,7 @@ def pair(
 
     Args:
         sums, options, beta: See `average`.
-        query: Of a number, two totals, squares of each, and products.
+        query: The question with a number, two totals, the squares of each, and products.
         asked_for: The statistic.
     """
     places, (_, *totals, _, _, products) = asked_for.places, query.measures
@@ -197,7 +195,7 @@ def _product(
     beta: float,
     parent: Parent = NO_PARENT,
 ) -> tuple[WeightGroup, float]:
-    """Release a sum of products about centres; return it, and what rounding may change of one."""
+    """Release a sum of centred products; return it and the rounding error of one product."""
     asked = replace(query, measures=(product,))
     unit = _unit_of(size)
     whole = joint(asked, options, sums.budget, units={0: unit})
@@ -207,15 +205,15 @@ def _product(
 
 
 def _unit_of(size: float) -> int:
-    """Return log2 of the unit of products of a size: cells for what is far below it, too."""
+    """Return log2 of the unit of products of a size, with cells for products far below it."""
     return math.floor(math.log2(size)) - 3
 
 
 def _squares_parent(sums: WeightedSums, query: Query, centre: float, size: float) -> Parent:
-    """Return what is known of people by their squares about a centre, from what was released of the
-    column's rows by value, and of people by rows; nothing where either was not, or rows came since.
+    """Return the parent of users by their squares about a centre, from two releases: the column's
+    rows by value and the users by rows; NO_PARENT if one is missing or rows arrived since.
 
-    Whoever has many rows has about as many mean squares; who has a row far off has its square.
+    A user with many rows has about as many mean squares; a user with one outlier has its square.
     """
     number, total, _ = query.measures
     pilot = column_pilot(query, total)
@@ -239,11 +237,11 @@ def _squares_parent(sums: WeightedSums, query: Query, centre: float, size: float
 def quantiles(
     sums: WeightedSums, query: Query, asked_for: Statistic, options: Options, beta: float
 ) -> Found:
-    """Release ranks around where the column has its quantiles, or on given edges.
+    """Release ranks near the column's expected quantiles, or on given edges.
 
     Args:
         sums, options, beta: See `average`.
-        query: Of rows by bin.
+        query: The question with rows by bin.
         asked_for: The statistic.
     """
     (measure,) = query.measures
@@ -267,7 +265,7 @@ def quantiles(
 
 
 def _column(sums: WeightedSums, query: Query, total: Measure) -> ColumnValues:
-    """Return what is known of the values of a sum that has bounds."""
+    """Return the released distribution of the values of a sum that has bounds."""
     pilot = column_pilot(query, total)
     assert pilot is not None
     return sums.column(query, pilot)

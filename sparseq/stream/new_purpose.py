@@ -1,10 +1,10 @@
-"""A purpose that comes later: a share of what each person has left for questions moves to it.
+"""A purpose that is added later, and receives a share of every user's budget left for questions.
 
-It is one release of the stream, without noise, as nothing about anybody is in it: everybody is
-charged floor(share · left), a function of the person's own account, and has just that in the new
-part. What a person can spend over all parts is what it was before, so the filters of Algorithm 2
-(Feldman & Zrnic 2021) still add up: see docs/theorems/purposes.md. The charges are in the journal;
-an account of the purpose is read back from them.
+The move is one release of the stream, without noise because it contains nothing about users. Each
+user is charged floor(share · left), a function of the user's own account, and receives exactly that
+in the new part. A user's total over all parts is unchanged, so the filters of Algorithm 2 (Feldman
+& Zrnic 2021) still add up: see docs/theorems/purposes.md. The charges are in the journal; a
+store that opens computes the accounts of the purpose from them.
 """
 
 from __future__ import annotations
@@ -17,30 +17,31 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sparseq.answers.answer import Answer, Facts
 from sparseq.base.cancellation import check
 from sparseq.base.defaults import CONFIDENCE
 from sparseq.base.errors import ParameterError
 from sparseq.ledger.accounts import Index, Ints
 from sparseq.ledger.notes import Fact, Note
-from sparseq.ledger.protocol import Entry, Release
-from sparseq.ledger.purposes import PURPOSES, Pot, Purpose, kept, later
-from sparseq.store.answer import Answer, Facts
+from sparseq.ledger.pots import Pot
+from sparseq.ledger.purposes import PURPOSES, Purpose, kept, later
+from sparseq.ledger.releases import Entry, Release
 from sparseq.stream.budget_part import charges_for, course_after_move, of_purpose
 from sparseq.stream.step import Stream
 
 
 def add_purpose(stream: Stream, asked: Purpose) -> Purpose:
-    """Give a series a part of what everybody has left for questions; durable when it returns.
+    """Give a series a share of every user's remaining budget; it is durable on return.
 
     Args:
-        stream: Of the store.
-        asked: What it is to be; its share is of what people have left.
+        stream: The store's stream.
+        asked: The requested purpose; its share is of the remaining budgets for questions.
 
     Returns:
         The purpose, with its number and level.
 
     Raises:
-        ParameterError: There is one of that name, or nothing is known to be left.
+        ParameterError: A purpose of that name exists, or the remaining budget is unknown.
     """
     with stream.lock:
         stream.flush()
@@ -60,7 +61,7 @@ def add_purpose(stream: Stream, asked: Purpose) -> Purpose:
 
 
 def foreseen(stream: Stream, asked: Purpose) -> Purpose:
-    """Return what a purpose would be if it came now; nothing is done. Raises as `add_purpose`."""
+    """Return the purpose that `add_purpose` would add now, or raise its errors; change nothing."""
     if stream.ledger.lifetimes is not None or stream.accounts.halt:
         raise ParameterError(
             "budgets that end for good can't be parted afterwards",
@@ -95,14 +96,14 @@ def _entry(stream: Stream, purpose: Purpose, users: Index, moved: Ints) -> Entry
 def quiet_release(
     stream: Stream, number: int, words: str, told: Mapping[str, Any], pot: Pot = Pot.QUERIES
 ) -> Release:
-    """Return a release without noise: there are public words in it, and nothing about anybody.
+    """Return a release without noise, which contains public words and nothing about users.
 
     Args:
-        stream: Of the store.
-        number: Of the release.
-        words: What stands in the history.
-        told: What its answer's one row says.
-        pot: What people are charged for it from.
+        stream: The store's stream.
+        number: The number of the release.
+        words: The text for the history.
+        told: The columns of its answer's one row.
+        pot: The pot that is charged for it.
     """
     budget = stream.terms.budget
     facts = Facts(

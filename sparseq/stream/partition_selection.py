@@ -1,18 +1,12 @@
-"""Privately found keys: which values of columns enough people have, from a threshold over noise.
+"""Private partition selection: keys that enough users have, found by a threshold over noise.
 
-A key is a value of one column, or a tuple of values of several; one text stands for each.
+A key is a value of one column, or a tuple of values of several; one text encodes each key.
 
-Each person picks some of their own keys that are not known yet, and gives each the same weight;
-the squares add up to 1. A key whose noised sum of weights is above T is released. Only keys that
-somebody has can be, so the chance that noise alone lifts a person's own weight over T is what the
-person pays into an account of delta, for each picked key as if nobody else had it; the squared norm
-is paid like any other. Whoever can't pay both adds nothing (docs/theorems/found-keys.md).
-
-One comparison of a sparse vector as the mechanism of a step: has a count reached a limit?
-
-Users enter the count once and stay, so a run with Laplace noise of scale b costs a user 1/(2b²) of
-zCDP, in the step that it enters in: docs/theorems/watch.md. That is what a plan of sigma b charges
-for a contribution of 1.
+Each user picks some of the user's own keys that are not known yet, and gives each the same weight;
+the squares add up to 1. A key is released if its noised sum of weights is above T. Only a key that
+some user has can be released. So a user pays delta for each picked key, as if no other user had it:
+the chance that noise lifts the user's own weight above T. The squared norm is charged like any
+other. A user who cannot pay both adds nothing (docs/theorems/found-keys.md).
 """
 
 from __future__ import annotations
@@ -29,33 +23,31 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sparseq.base.errors import ParameterError
-from sparseq.engine.contributions import Contributions, Index, Reduction
+from sparseq.engine.contributions import Contributions
 from sparseq.engine.protocol import USER
+from sparseq.engine.reduction import Index, Reduction
 from sparseq.ledger.accounts import Ints
 from sparseq.ledger.notes import NoteTable
-from sparseq.mechanisms import AboveThreshold, Entropy, LaplaceSparseVector
-from sparseq.sql.catalog import OTHER
-from sparseq.sql.plan import Kind, Measure, Plan, Query, Relation
-
-# -- privately found keys --------------------------------------------------------------------------
+from sparseq.question.catalog import OTHER
+from sparseq.question.plan import Kind, Measure, Query, Relation
 
 DELTAS = NoteTable("found_deltas", {"release": "BIGINT", USER: "INTEGER", "units": "BIGINT"})
-"""Delta that each person paid: private. It is the account."""
+"""The delta that each user paid: private. These rows are the account."""
 UNITS_PER_DELTA = 2**62
 STEPS = 2**16
-"""Of the lattice, to a weight of 1."""
+"""Lattice steps per weight of 1."""
 MOST_KEYS, LONGEST = 256, 256
-"""Keys that a person can pick in one search; characters of a key."""
+"""The most keys that a user can pick in one search, and the most characters of a key."""
 _MARGIN = Fraction(2**40 + 1, 2**40)  # the error of erfc, and of its argument, is far below
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """The limit for a key's noised weight, and its cost to a person: all public.
+    """The limit for a key's noised weight, and its cost to a user: all public.
 
     Attributes:
         steps: T, in steps of the lattice.
-        deltas: What a person pays of delta who picks 0, 1, 2, … keys, in units.
+        deltas: The delta that a user with 0, 1, 2, … picked keys pays, in units.
     """
 
     steps: int
@@ -68,7 +60,7 @@ def units_of_delta(delta: float) -> int:
 
 
 def weight_of(picked: int) -> int:
-    """Return the weight of each of so many keys, in steps: their squares add up to 1 at most.
+    """Return the weight of each picked key, in steps: the squares add up to 1 at most.
 
     >>> weight_of(1), weight_of(4), 3 * weight_of(3) ** 2 <= STEPS**2
     (65536, 32768, True)
@@ -80,8 +72,8 @@ def chance_above(weight: int, threshold: int, sigma: float) -> int:
     """Return the chance that a weight and noise are above a threshold, in units, rounded up.
 
     Args:
-        weight, threshold: In steps.
-        sigma: Of the noise floor(Z + 1/2), Z ~ N(0, sigma²), in steps.
+        weight, threshold: The weight and the threshold, in steps.
+        sigma: Standard deviation for the noise floor(Z + 1/2), Z ~ N(0, sigma²), in steps.
     """
     # above T: floor(Z + 1/2) >= T - w + 1, so Z >= T - w + 1/2
     tail = math.erfc((threshold - weight + 0.5) / (sigma * math.sqrt(2))) / 2
@@ -89,12 +81,12 @@ def chance_above(weight: int, threshold: int, sigma: float) -> int:
 
 
 def threshold_for(sigma: float, most: int, delta: float) -> Threshold:
-    """Return the least threshold at which nobody pays more than delta, whatever they pick.
+    """Return the least threshold at which no user pays more than delta, for any picks.
 
     Args:
-        sigma: Of the noise, in steps.
-        most: Keys that a person can pick.
-        delta: For this search.
+        sigma: Standard deviation of the noise, in steps.
+        most: The most keys that a user can pick.
+        delta: The delta for this search.
 
     Example:
         >>> threshold = threshold_for(10.0 * STEPS, 4, 1e-6)
@@ -117,11 +109,11 @@ def threshold_for(sigma: float, most: int, delta: float) -> Threshold:
 
 @dataclass(frozen=True)
 class Picks:
-    """The keys that each person has picked: private. Row by row, in order of person.
+    """The keys that each user picked: private. One row per pick, in order of user.
 
     Attributes:
-        keys: The texts that stand for them (`FoundColumns`), in the order of their code points.
-        users, places: Who, and which of the keys.
+        keys: The texts that encode the keys (`FoundColumns`), in the order of their code points.
+        users, places: The user of each pick, and the place of its key in `keys`.
     """
 
     keys: tuple[str, ...]
@@ -129,17 +121,17 @@ class Picks:
     places: NDArray[np.int64]
 
     def people(self) -> tuple[Index, NDArray[np.int64]]:
-        """Return who has picked, and how many keys each."""
+        """Return the users with picks, and the number of keys of each."""
         users, counts = np.unique(self.users, return_counts=True)
         return users.astype(np.int32), counts
 
     def only(self, users: Index) -> Picks:
-        """Return the picks of some people."""
+        """Return the picks of some users."""
         some = np.isin(self.users, users)
         return Picks(self.keys, self.users[some], self.places[some])
 
     def contributions(self) -> Contributions:
-        """Return the weights as contributions to a sum for each key, in steps."""
+        """Return the weights as contributions to one sum per key, in steps."""
         users, counts = self.people()
         weights = {int(m): weight_of(int(m)) for m in np.unique(counts)}
         own = np.array([weights[int(m)] for m in counts], np.int64)
@@ -157,11 +149,11 @@ class Picks:
 
 @dataclass(frozen=True)
 class RowCounts:
-    """The number of rows that each person of a range has of each key: private.
+    """The number of rows of each user of a range with each key: private.
 
     Attributes:
-        texts: Stand for the keys.
-        users, places, counts: Who, which of the texts, and how many rows.
+        texts: The texts that encode the keys.
+        users, places, counts: The user, the place of the key in `texts`, and the number of rows.
     """
 
     texts: pa.Array
@@ -171,9 +163,10 @@ class RowCounts:
 
 
 def count_rows(batches: Iterable[pa.RecordBatch]) -> RowCounts:
-    """Return how many rows each person has of each key, of rows of `USER` and one or more values.
+    """Return the number of rows of each user with each key.
 
-    A row that lacks a value, or has one that is too long or the name of the rest, has no key.
+    Each batch has a column `USER` and one or more value columns. A row has no key if one of its
+    values is NULL, too long, or equal to the label of the rest (`OTHER`).
     """
     kind = pa.dictionary(pa.int32(), pa.string())
     keys, users = [pa.array([], kind)], [np.zeros(0, np.int64)]
@@ -191,7 +184,7 @@ def count_rows(batches: Iterable[pa.RecordBatch]) -> RowCounts:
 
 
 def encode_keys(columns: Sequence[pa.Array]) -> pa.Array:
-    """Return the text that stands for each row's key (`FoundColumns`); NULL where it has none.
+    """Return the text that encodes each row's key (`FoundColumns`); NULL where it has none.
 
     Example:
         >>> encode_keys([pa.array(["1:x", None]), pa.array([7, 8])]).to_pylist()
@@ -212,7 +205,7 @@ def _is_text(type: pa.DataType) -> bool:
 
 
 def _value_texts(column: pa.Array) -> pa.Array:
-    """Return values as texts, one text for equal values; NULL where a row is to have no key."""
+    """Return values as texts, one text for equal values; NULL where a row must have no key."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if _is_text(column.type):
@@ -230,18 +223,18 @@ def _value_texts(column: pa.Array) -> pa.Array:
 
 
 def pick_keys(tallies: Sequence[RowCounts], known: Sequence[str], most: int) -> Picks:
-    """Return what each person picks of their own new keys: those with the most of their rows.
+    """Return each user's picks: the user's own new keys with the most of the user's rows.
 
-    Of as many rows, the order is that of the keys' hashes, which is nobody's.
+    Ties are broken by the keys' hashes, which depend on no user.
 
     Args:
-        tallies: Of disjoint ranges of people, ascending.
+        tallies: Row counts of disjoint ranges of users, ascending.
         known: Keys that were found before.
-        most: That a person can pick.
+        most: The most keys that a user can pick.
     """
     texts = pc.unique(pa.chunked_array([t.texts for t in tallies], pa.string()))
     new = texts.filter(pc.invert(pc.is_in(texts, pa.array(known, pa.string()))))
-    listed = new.take(pc.sort_indices(new))  # in UTF-8 as by code points
+    listed = new.take(pc.sort_indices(new))  # UTF-8 sorts like code points
     keys = listed.to_pylist()
     hashes = b"".join(hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest() for key in keys)
     words = np.frombuffer(hashes, ">u8").reshape(-1, 4)
@@ -257,7 +250,7 @@ def pick_keys(tallies: Sequence[RowCounts], known: Sequence[str], most: int) -> 
 
 
 def _of_keys(tallies: Sequence[RowCounts], keys: pa.Array) -> tuple[Index, Ints, Ints]:
-    """Return who has rows of keys, of which, and how many: of all ranges of people."""
+    """Return the users, keys and row counts of all ranges of users."""
     users, places, counts = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)], []
     for tally in tallies:
         at = pc.fill_null(pc.index_in(tally.texts, keys), -1).to_numpy().astype(np.int64)
@@ -269,38 +262,7 @@ def _of_keys(tallies: Sequence[RowCounts], keys: pa.Array) -> tuple[Index, Ints,
 
 
 def search_query(table: str, columns: Sequence[str]) -> Query:
-    """Return what is asked by a search, as the stream knows it: nobody pays more than 1."""
+    """Return a search as a query of the stream; no user's squared norm exceeds 1."""
     one = Measure(Kind.USERS, None, "keys", scale=1.0, step=1 / STEPS)
     said = columns[0] if len(columns) == 1 else f"({', '.join(columns)})"
     return Query(f"keys of {table}.{said}", Relation(f"FROM {table}"), (), (one,), None)
-
-
-# -- one comparison of a sparse vector as the mechanism of a step ----------------------------------
-
-
-@dataclass
-class Comparison:
-    """A `Mechanism` that tells whether so many have entered; it is called once.
-
-    Attributes:
-        limit: In users.
-        noise: z of the run, None if it is still to be drawn. Secret.
-        counted: Who has entered, in lattice steps. Private.
-        fired: What is released.
-    """
-
-    limit: int
-    noise: int | None = None
-    counted: int = 0
-    fired: bool = False
-
-    def __call__(self, plan: Plan, sums: Sequence[Ints], entropy: Entropy) -> list[Ints]:
-        """Add those who enter now, draw z if it is the run's first, compare."""
-        (noise,) = plan.noise
-        one, scale = round(1 / noise.granularity), noise.lattice_sigma
-        design = LaplaceSparseVector(one, scale, scale, entering=True)
-        vector = AboveThreshold(design, self.limit * one, entropy, self.noise)
-        self.counted += int(sums[0][0])
-        self.fired = vector.above(self.counted)
-        self.noise = vector.noise
-        return [np.array([one if self.fired else 0])]

@@ -1,15 +1,15 @@
 """The progress of a stream of weighted answers: public, from the release log alone.
 
-Nothing here looks at an account. `least` is what the poorest person can have left at least, were
-that person wholly in every question so far; `clock` is what such questions have cost at most. Where
-windows of time have accounts, each window that a question's conditions let pass has its own two
-numbers: who is in other windows does not fade.
+This module reads no account. `least` is a lower bound on the remaining budget of a user who
+contributed at full allowance to every question so far; `clock` is the most that these questions can
+have cost. If windows of time have accounts, each window that a question's conditions select has its
+own two numbers, so users with rows in other windows do not fade.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -19,51 +19,76 @@ import numpy as np
 
 from sparseq.accounting.charge import UNITS_PER_NORM
 from sparseq.accounting.pilots import (
-    CELLS,
     NO_PARENT,
     RULES,
     Parent,
     few_people,
     ladder,
     parent_of,
-    visible_top,
 )
+from sparseq.accounting.pilots.chain import Bounds, first_bounds, later_bounds, upper_of
+from sparseq.accounting.pilots.tails import NO_TAILS, Tails, tail_edges
 from sparseq.base.errors import ParameterError
 
 COURSE = "course"
-"""The fact that a ledger keeps it under."""
+"""The name of the fact under which a ledger keeps the course."""
 GROWTH = 0.5
-"""c of the design: by how much tau grows with the clock."""
+"""c of the design: the growth of tau per unit of the clock."""
 _ROUNDED = 1 + 2.0**-10
 _ROOTS = 4 / math.sqrt(UNITS_PER_NORM)
 _LEAST_SHARE = 8192 / UNITS_PER_NORM
 _UNITS = 16 / UNITS_PER_NORM
 _MOST_WINDOWS = 1024
-_COME_AGAIN = 3.0  # who has spent more is in a question more often: by a power from 0 to this
 _UNKNOWN = 2.0**-10
-"""Stands for what is left where nothing is known: fading is sqrt of this over tau."""
+"""Replaces an unknown remainder: the allowance is then the root of this over tau."""
 QUESTION = 1 + 1 / RULES.first + 1 / RULES.second
-"""Cost of a question to a person at full weight, pilots and all."""
+"""Cost of a question to a user at full weight, pilots included."""
 LEAST_TAU = 2.0
-"""Of tau: so that a question with its pilots, at any price, fits into what everybody has left."""
+"""Lower bound of tau: a question with its pilots then fits, at any price, into every account."""
 PARENT_PAYS = 8.0
-"""Most that questions cost before a parent pilot is asked anew after rows have arrived, and
-before it is asked for the first time how people have faded."""
+"""Most that questions cost between the arrival of rows and a repeat of a parent pilot."""
 WEIGHTS = "people of "
-"""Before the name of a table: its people by 1/a."""
-OFTEN = 1.2
-"""That is asked anew each time that the clock has grown by such a factor."""
+"""Prefix to a table's name: a pilot of its users by 1/a."""
+ROWS, SUM = "rows of ", "sum of "
+"""Prefixes to the name of a table and of a column: the subjects of parent pilots."""
+CHAINED = ROWS, SUM
+"""Pilots that are asked again as users fade."""
+
+
+_SPARE = 1.25
+"""A question costs a user at most 1/1.25 of the remainder: room for the rounding of charges and of
+their roots (docs/theorems/windows.md)."""
 
 
 def tau_for(norm_budget: float) -> float:
-    """Return what must be left for full weight: a quarter of the budget, and all parts' price."""
+    """Return the remainder that gives full weight: a quarter of the budget, at least LEAST_TAU."""
     return max(norm_budget / 4, LEAST_TAU)
 
 
-def norm_budget_for(answers: int) -> float:
-    """Return the norm_budget for about so many mixed questions that are answered well.
+def left_for_full_weight(tau: float, price: float) -> float:
+    """Return L(p), the least remaining squared norm of a user with full weight in a question.
 
-    48 for 60 and 72 for 240, as measured (docs/intervals.md), by a power law between and beyond.
+    It is at least 1.25 times the cost of the question with its pilots, p + 5/16. So a user with the
+    allowance a = sqrt(min(1, left / L)) is charged a² (p + 5/16) < left.
+
+    Args:
+        tau: tau_t, for a question of price 1.
+        price: p.
+
+    Example:
+        >>> [left_for_full_weight(12.0, p) for p in (0.25, 0.5, 1.0, 4.0)]
+        [6.0, 6.0, 12.0, 12.0]
+        >>> round(left_for_full_weight(12.0, 16.0), 4)
+        20.3906
+    """
+    return max(tau * max(min(price, 1.0), 0.5), _SPARE * (price + QUESTION - 1))
+
+
+def norm_budget_for(answers: int) -> float:
+    """Return the norm_budget for about `answers` mixed questions with good answers.
+
+    It is 48 for 60 and 72 for 240, as measured (docs/intervals.md), and follows a power law for
+    other numbers.
 
     Example:
         >>> norm_budget_for(60), norm_budget_for(240)
@@ -75,7 +100,7 @@ def norm_budget_for(answers: int) -> float:
 
 
 def planned_price(norm_budget: float) -> float:
-    """Return what all answers that a norm_budget is planned for may cost a person: public.
+    """Return the most that all answers planned for a norm_budget may cost a user: public.
 
     Example:
         >>> planned_price(48.0), planned_price(72.0) / QUESTION
@@ -87,35 +112,39 @@ def planned_price(norm_budget: float) -> float:
 
 @dataclass(frozen=True)
 class Known:
-    """A parent pilot that was released: people per cell, when, and of which rows.
+    """A released parent pilot: users per cell, its time, and the version of its rows.
 
     Attributes:
-        people: By cell.
-        clock, epoch: Of the course then.
-        allowance: a_min then.
+        people: Noised users by cell.
+        clock, epoch: Those of the course at its release.
+        allowance: a_min at its release.
+        bounds: Bounds on the cut of these rows from later repeats; empty: it was not repeated.
+        times: Number of its releases about these rows.
     """
 
     people: tuple[float, ...]
     clock: float
     epoch: int
     allowance: float = 1.0
+    bounds: Bounds = ()
+    times: int = 1
 
 
 Span = tuple[int, int]
-"""The first and the last window of time that a question is about."""
+"""The first and the last window of time of a question."""
 
 
 @dataclass(frozen=True)
 class LifeCourse:
-    """The course of what people have for all windows together: public.
+    """The course of the users' budget for all windows together: public.
 
-    Whoever has n windows in a question pays n² times what one window costs at most, and has for
-    each as if it came to that (`sparseq.ledger.lifetimes`).
+    A user with n windows in a question pays at most n² times the cost of one window, and each
+    window's allowance is computed for that case (`sparseq.ledger.lifetimes`).
 
     Attributes:
-        tau: A window's weight is full until so much is left for it.
-        least: Squared norm that everybody has left at least; below 0: nothing is known.
-        clock: The worst price of all answers so far.
+        tau: A window has full weight until less than this is left for it.
+        least: Squared norm that every user has left at least; below 0: unknown.
+        clock: The sum of the highest possible costs of all answers so far.
 
     Example:
         >>> life = LifeCourse(tau=100.0, least=400.0)
@@ -132,22 +161,22 @@ class LifeCourse:
     clock: float = 0.0
 
     def cautious(self, price: float) -> float:
-        """Return what must be left for one window's full weight."""
-        return (self.tau + GROWTH * self.clock) * max(price, 0.5)
+        """Return the remainder that gives one window full weight."""
+        return left_for_full_weight(self.tau + GROWTH * self.clock, price)
 
     def allowance(self, price: float, windows: int) -> float:
-        """Return the least that life lets a window have, of whoever has so many in a question."""
+        """Return the least allowance of a window of a user with `windows` windows in a question."""
         whole = max(windows, 1) ** 2 * self.cautious(price)
         return math.sqrt(min(1.0, max(self.least, _UNKNOWN) / whole))
 
     def holds(self, windows: int) -> bool:
-        """Tell whether everybody has something left for each of so many windows."""
+        """Tell whether every user has something left for each of `windows` windows."""
         return self.least > max(windows, 1) ** 2 * _LEAST_SHARE
 
     def after(self, worst: float, price: float, windows: int) -> LifeCourse:
-        """Return the course after what costs no window more than `worst` · a².
+        """Return the course after a release that costs no window more than `worst` · a².
 
-        Whoever has n of the windows pays (n a)² worst at most, and (n a)² <= left / cautious. Roots
+        A user with n of the windows pays at most (n a)² worst, and (n a)² <= left / cautious. Roots
         are rounded up, n in each of four parts: docs/theorems/windows.md.
         """
         n = max(windows, 1)
@@ -159,21 +188,27 @@ class LifeCourse:
 
 @dataclass(frozen=True)
 class Course:
-    """Public.
+    """The progress of a stream of weighted answers: public.
 
     Attributes:
-        tau: Of the store: weights are full until so much of the budget is left.
-        least: Squared norm that everybody has left at least, in windows that no question was about
-            alone; below 0: nothing is known.
-        clock: P_t, the worst price of all answers so far about those.
-        answers: How many there were.
-        epoch: How often rows have arrived.
-        parents: Parent pilots, by what they are of.
-        windows: `least` and `clock` of other windows of time.
-        span: What the next answer is about; None: any window.
-        until: What the clock will be in the end; None: there is none. Whoever has enough for all
-            that is to come does not fade.
-        life: What people have for all windows together; None: there is no such cap.
+        tau: The store's tau: weights are full until less than this of the budget is left.
+        least: Squared norm that every user has left at least, in the windows outside `windows`;
+            below 0: unknown.
+        clock: P_t, the sum of the worst prices per a² of all answers so far about those windows.
+        answers: Number of answers so far.
+        epoch: Number of times that rows have arrived.
+        parents: Parent pilots, by name.
+        windows: `least` and `clock` of each window that had a question about a limited span.
+        span: The windows of the next answer; None: any window.
+        until: Total number of answers that the course is for; None: it has no end. A user with
+            enough left for all remaining answers does not fade.
+        regular, once: For a course with an end: the cost per a² of the current answer and of each
+            later one, and the extra cost that occurs once.
+        life: The course of the budget for all windows together; None: there is no such cap.
+        tails: The distribution of faded weights, by table.
+        tables: Tables of the answers so far; "": other rows.
+        owed: The most that the parts of the next answer so far cost a user, before rounding.
+        begun_with: Squared norm that a user who was in no answer has at least; 0: unknown.
 
     Example:
         >>> course = Course(tau=12.0, least=48.0)
@@ -194,7 +229,13 @@ class Course:
     windows: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     span: Span | None = None
     until: float | None = None
+    regular: float = QUESTION
+    once: float = 0.0
     life: LifeCourse | None = None
+    tails: Mapping[str, Tails] = field(default_factory=dict)
+    tables: tuple[str, ...] = ()
+    begun_with: float = 0.0
+    owed: float = 0.0
 
     @classmethod
     def begun(
@@ -203,9 +244,9 @@ class Course:
         """Return the course of a new store.
 
         Args:
-            tau, least: Of whole budgets.
-            share: Of every budget, what is not set aside for something else.
-            lifetime: What everybody has for all windows together, in ledger units.
+            tau, least: Values for whole budgets.
+            share: The part of every budget that is not set aside for something else.
+            lifetime: Every user's budget for all windows together, in ledger units.
 
         Example:
             >>> Course.begun(12.0, 0.3, Fraction(1, 10)).least * 2**24
@@ -217,33 +258,68 @@ class Course:
         if lifetime is not None:
             whole = lifetime / UNITS_PER_NORM
             life = LifeCourse(tau_for(whole), whole)
-        return cls(max(float(tau * share), LEAST_TAU), left, life=life)
+        return cls(max(float(tau * share), LEAST_TAU), left, life=life, begun_with=left)
 
     def cautious(self, price: float) -> float:
-        """Return tau_t · p: who has less left than that is weighted down."""
-        clock = max(clock for _, clock in self._windows_of_next())
-        enough = self.tau + GROWTH * clock
+        """Return L(p): a user with less left is weighted down (`left_for_full_weight`).
+
+        If the course has an end, it is the cost of all remaining answers.
+        """
         if self.until is not None:
-            enough = min(enough, max(self.until - clock, 1.0))  # a tick costs 1 at most
-        return enough * max(price, 0.5)
+            return max(self.until - self.answers, 1.0) * self.regular + self.once
+        clock = max(clock for _, clock in self._windows_of_next())
+        return left_for_full_weight(self.tau + GROWTH * clock, price)
+
+    def most_price(self) -> float:
+        """Return the highest price at which no user has less weight than at the price 1.
+
+        Example:
+            >>> course = Course(tau=12.0, least=48.0)
+            >>> round(course.most_price(), 3), round(replace(course, least=4.0).most_price(), 3)
+            (38.087, 9.287)
+        """
+        return max(self._left_for_one) / _SPARE - (QUESTION - 1)
+
+    def most_of_a_wish(self) -> float:
+        """Return the highest price that a wish may have; a higher price must be given explicitly.
+
+        The question costs at most a third of the least that a user has left, or two thirds of the
+        remainder that gives full weight.
+
+        Example:
+            >>> course = Course(tau=12.0, least=48.0)
+            >>> course.most_of_a_wish(), replace(course, least=4.0).most_of_a_wish()
+            (15.6875, 7.6875)
+        """
+        left, full = self._left_for_one
+        return max(left / 3, full / 1.5) - (QUESTION - 1)
+
+    @property
+    def _left_for_one(self) -> tuple[float, float]:
+        """Squared norm that every user has left for a window at least, and that of full weight."""
+        left, full = self.least_left, self.cautious(1.0)
+        if self.life is None:
+            return left, full
+        each = self.life.least / max(self._many, 1) ** 2
+        return min(left, each), min(full, self.life.cautious(1.0))
 
     def for_life(self, price: float) -> float:
-        """Return the same of what people have for all windows together, for one of them."""
+        """Return the same for one window, from the budget for all windows together."""
         return 1.0 if self.life is None else self.life.cautious(price)
 
     def least_allowance(self, price: float) -> float:
-        """Return a_min: nobody's allowance is smaller, as far as the release log says."""
+        """Return a_min, the lower bound of all allowances that follows from the release log."""
         own = self._allowance(self.least_left, price)
         return own if self.life is None else min(own, self.life.allowance(price, self._many))
 
     @property
     def _many(self) -> int:
-        """Most windows that the next answer is about; of any 0: it is about no people."""
+        """Number of windows in the next answer's span; 0 without a span."""
         return 0 if self.span is None else self.span[1] - self.span[0] + 1
 
     @property
     def least_left(self) -> float:
-        """Squared norm that everybody in the next answer has left at least."""
+        """Squared norm that every user in the next answer has left at least."""
         return min(least for least, _ in self._windows_of_next())
 
     def _allowance(self, least: float, price: float) -> float:
@@ -251,12 +327,12 @@ class Course:
 
     @property
     def sure(self) -> bool:
-        """Nobody can be out: in-or-out answers have not taken what there is."""
+        """No user can be out: every account has something left after in-or-out answers."""
         holds = self.life is None or self.life.holds(self._many)
         return holds and self.about(None).least_left > 0
 
     def about(self, span: Span | None) -> Course:
-        """Return the course of what is about some windows of time, or about any.
+        """Return the course for answers about a span of windows, or about any window.
 
         Example:
             >>> course = Course(tau=12.0, least=48.0).about((3, 4)).after(40.0, 1.0)
@@ -268,54 +344,73 @@ class Course:
         return replace(self, span=span)
 
     def _windows_of_next(self) -> list[tuple[float, float]]:
-        """Return `least` and `clock` of all windows that the next answer is about."""
+        """Return `least` and `clock` of all windows of the next answer."""
         rest = self.least, self.clock
         if self.span is None:
             return [rest, *self.windows.values()]
         first, last = self.span
         return [self.windows.get(w, rest) for w in range(first, last + 1)] or [rest]
 
-    def after(self, worst: float, price: float, whole: float | None = None) -> Course:
-        """Return the course after what costs nobody more than `worst` · a².
+    def after(self, worst: float, price: float) -> Course:
+        """Return the course after a release that costs no user more than `worst` · a².
+
+        The clock grows by `worst` too, independent of the actual charges: the theorem holds for
+        every public clock, because allowances may be any function of the user's own account and of
+        public numbers. A clock that grew by the actual charges would stand still where C = 1/a_min:
+        each question would charge every user a_min², a constant fraction of the remainder, so that
+        a_min would fall like exp(-t).
+
+        Charges of a release are added exactly and rounded up once, for all of its parts. So the
+        allowance for a part is bounded by the remainder without the rounding of the parts before it
+        (`owed`).
 
         Args:
-            worst: For the poorest: under a large scale their a² may be all they pay.
-            price: That allowances were made for.
-            whole: For whoever has not faded, where that is less.
+            worst: The highest cost per a²; under a large scale a user with little left pays less.
+            price: The price for which allowances were computed.
         """
+        dearest = 0.0
 
         def paid(least: float, clock: float) -> tuple[float, float]:
-            a = self._allowance(least, price)
-            passed = worst if whole is None else whole
-            return least - worst * a**2 * _ROUNDED - _UNITS, clock + passed
+            nonlocal dearest
+            a = self._allowance(least + (_ROUNDED - 1) * self.owed, price)
+            dearest = max(dearest, worst * a**2)
+            return least - worst * a**2 * _ROUNDED - _UNITS, clock + worst
 
         if self.span is None:
             windows = {w: paid(*one) for w, one in self.windows.items()}
             least, clock = paid(self.least, self.clock)
-            return replace(self, least=least, clock=clock, windows=windows)
-        first, last = self.span
-        rest = self.least, self.clock
-        mine = {w: paid(*self.windows.get(w, rest)) for w in range(first, last + 1)}
-        life = None if self.life is None else self.life.after(worst, price, self._many)
-        return replace(self, windows={**self.windows, **mine}, life=life)
+            after = replace(self, least=least, clock=clock, windows=windows)
+        else:
+            first, last = self.span
+            rest = self.least, self.clock
+            mine = {w: paid(*self.windows.get(w, rest)) for w in range(first, last + 1)}
+            life = None if self.life is None else self.life.after(worst, price, self._many)
+            after = replace(self, windows={**self.windows, **mine}, life=life)
+        return replace(after, owed=self.owed + dearest)
 
     def after_in_or_out(self, worst: float) -> Course:
-        """Return the course after an answer that costs nobody more than `worst`."""
+        """Return the course after an in-or-out answer that costs no user more than `worst`."""
 
         def paid(least: float) -> float:
             return max(least - worst * _ROUNDED - _UNITS, -1.0)
 
         windows = {w: (paid(least), clock) for w, (least, clock) in self.windows.items()}
-        life = None if self.life is None else replace(self.life, least=-1.0)  # how many, who knows
-        return replace(self, least=paid(self.least), windows=windows, life=life)
+        life = None if self.life is None else replace(self.life, least=-1.0)  # windows unknown
+        tables = tuple(sorted({*self.tables, ""}))  # its table is unknown
+        return replace(self, least=paid(self.least), windows=windows, life=life, tables=tables)
 
     def after_rows(self) -> Course:
         """Return the course after rows have arrived."""
         return replace(self, epoch=self.epoch + 1)
 
+    def after_answer(self, tables: Iterable[str]) -> Course:
+        """Return the course after an answer about some tables, whose parts it already includes."""
+        asked = tuple(sorted({*self.tables, *tables}))
+        return replace(self.about(None), answers=self.answers + 1, tables=asked, owed=0.0)
+
     @property
     def full_answers(self) -> int:
-        """Number of questions left to somebody who is wholly in all, at full weight."""
+        """Number of further questions at full weight for a user who is in all of them."""
         course = self.about(None)
         spare = min(course.least_left - course.cautious(1.0), 1e9)
         return max(math.floor(spare / ((1 + GROWTH) * QUESTION)), 0)
@@ -323,128 +418,171 @@ class Course:
     # -- parents ---------------------------------------------------------------------------------
 
     def wants(self, key: str) -> bool:
-        """Tell whether a parent pilot is to be asked (again)."""
-        asked = self.parents.get(key)
-        clock = self._latest
+        """Tell whether a pilot of all rows must be asked, for the first time or again."""
         if key.startswith(WEIGHTS):
-            faded = self.about(None).least_allowance(1.0) < 1
-            return faded and clock >= (2 * PARENT_PAYS if asked is None else OFTEN * asked.clock)
+            return self._wants_tails(key)
+        asked = self.parents.get(key)
         if asked is None:
             return True
-        return asked.epoch != self.epoch and clock - asked.clock >= PARENT_PAYS
+        if asked.epoch != self.epoch:
+            return self._latest - asked.clock >= PARENT_PAYS
+        chained = self.one_for_all and key.startswith(CHAINED)
+        return chained and self.factor(key) >= 2.0**asked.times
 
-    def with_parent(self, key: str, people: np.typing.NDArray[np.float64]) -> Course:
-        """Return the course with a parent pilot that is released now."""
-        least = self.least_allowance(1.0)
-        asked = Known(tuple(people.tolist()), self._latest, self.epoch, least)
+    def factor(self, key: str) -> float:
+        """Return the factor by which users may have faded since a parent pilot was first asked."""
+        return max(self.parents[key].allowance / self.least_allowance(1.0), 1.0)
+
+    def with_parent(
+        self, key: str, people: np.typing.NDArray[np.float64], allowance: float = 1.0
+    ) -> Course:
+        """Return the course with a pilot of all rows that is released now.
+
+        Args:
+            key, people: Its name, and its released counts.
+            allowance: a_min at its release.
+        """
+        asked = Known(tuple(people.tolist()), self._latest, self.epoch, allowance)
         return replace(self, parents={**self.parents, key: asked})
 
+    def with_parent_again(
+        self, key: str, people: np.typing.NDArray[np.float64], factor: float, sigma_0: float
+    ) -> Course:
+        """Return the course with a parent pilot that is released again, on `chain_edges`.
+
+        Args:
+            key, people: Its name, and its released counts.
+            factor: The value of `factor` at its release.
+            sigma_0: The store's sigma_0.
+        """
+        asked = self.parents[key]
+        bounds, first = asked.bounds, parent_seen(asked.people, sigma_0).samples
+        assert first is not None
+        sd, many = math.sqrt(RULES.parent) * sigma_0, people.tolist()
+        bounds = later_bounds(bounds or first_bounds(first), factor, many, sd)
+        times = math.floor(math.log2(factor) + 1e-9) + 1
+        asked = replace(asked, bounds=bounds, times=times)
+        return replace(self, parents={**self.parents, key: asked})
+
+    def without(self, keys: Collection[str]) -> Course:
+        """Return the course without some pilots, whose releases are not known yet."""
+        kept = {key: one for key, one in self.parents.items() if key not in keys}
+        tails = {key: one for key, one in self.tails.items() if key not in keys}
+        return replace(self, parents=kept, tails=tails)
+
     def parent(self, key: str, sigma_0: float) -> Parent:
-        """Return what a parent pilot says, if there is one of today's rows."""
+        """Return the parent from a pilot of today's rows, or NO_PARENT."""
         asked = self.parents.get(key)
         if asked is None or asked.epoch != self.epoch:
             return NO_PARENT
-        return parent_seen(asked.people, sigma_0)
+        most = upper_of(asked.bounds) if asked.bounds else None
+        return replace(parent_seen(asked.people, sigma_0), most=most)
 
     @property
     def _latest(self) -> float:
-        """The clock of the window that has come furthest."""
+        """The highest clock of all windows."""
         return max(clock for _, clock in self.about(None)._windows_of_next())
 
-    def usual_weight(self, sigma_0: float) -> float | None:
-        """Return for how much people count on average, as it was asked last; None: it was not.
+    # -- users' faded weights --------------------------------------------------------------------
 
-        Whoever has allowance a adds a to the cells about 1/a, so that the cells add up to what
-        people count for, and times their edges to the people.
+    @property
+    def one_for_all(self) -> bool:
+        """Every user has one account with something left, so no user's u_i ever grows."""
+        return self.life is None and not self.windows and self.span is None and self.least > 0
 
-        Example:
-            >>> people = np.zeros(CELLS); people[:2] = 5000, 300
-            >>> course = Course(tau=12.0, least=3.0, clock=64.0)
-            >>> round(course.with_parent("people of t", people).usual_weight(7.0), 2)
-            0.95
+    def _wants_tails(self, key: str) -> bool:
+        if not self.one_for_all:
+            return False
+        tails = self.tails.get(key, NO_TAILS)
+        if tails.due(1 / self.least_allowance(1.0)):
+            return True
+        paid = self.clock - tails.clock >= PARENT_PAYS
+        return bool(tails.bounds) and not self._holds(key, tails) and paid
+
+    def _holds(self, key: str, tails: Tails) -> bool:
+        """Tell whether tails cover all users of the table except some who were in no answer yet.
+
+        A user with rows in another table may have faded before this table had rows of the user.
         """
-        asked = [one for key, one in self.parents.items() if key.startswith(WEIGHTS)]
-        if not asked:
-            return None
-        people = np.array(max(asked, key=lambda one: one.clock).people)
-        sd = np.full(CELLS, math.sqrt(RULES.weights) * sigma_0)
-        seen = people[: visible_top(people, sd, RULES) + 1]
-        number = float(seen @ np.ldexp(1.0, np.arange(len(seen))))
-        return min(max(float(seen.sum()) / number, 0.0), 1.0) if number > 0 else None
+        return tails.epoch == self.epoch or all(WEIGHTS + table == key for table in self.tables)
 
-    def fading(self, key: str, sigma_0: float) -> Parent:
-        """Return how the people of a question have faded: by 1/a, as it was asked last of all.
+    def tail_edges(self) -> np.typing.NDArray[np.float64]:
+        """Return the edges on which a pilot counts a table's users by 1/a now."""
+        return tail_edges(1 / self.least_allowance(1.0), self.newcomer(1.0))
 
-        Since then allowances have fallen with the clock, and by nothing else that is known. Who has
-        spent more was in more questions, and is in the next one more often: how much more so is
-        another guess in each sample.
-        """
-        asked = self.parents.get(key)
-        if asked is None:
-            return NO_PARENT
-        since = math.sqrt(self.cautious(1.0) / (self.tau + GROWTH * asked.clock))
-        whole = _parent(asked.people, math.sqrt(RULES.weights) * sigma_0)
-        faded = whole.stretch(max(since, 1.0))
-        if faded.samples is None:
-            return faded
-        edges = np.ldexp(1.0, np.arange(CELLS))
-        left = np.minimum(self.cautious(1.0) / edges**2 / (4 * self.tau), 1.0)
-        spent = np.maximum(1 - left, 0.02)
-        often = _COME_AGAIN * (np.arange(len(faded.samples)) * 7 % 100 + 0.5) / 100
-        return Parent(faded.samples[:, :CELLS] * spent ** often[:, None])
-
-    def faded(self, key: str, least_allowance: float, sigma_0: float) -> int:
-        """Return by how many cells fading may have moved people up, but for a few.
-
-        It is the last cell of 1/a that stood out when it was asked, and what whoever was wholly in
-        every question since has faded more; at most what whoever was in every question has.
+    def with_tails(
+        self,
+        key: str,
+        edges: np.typing.NDArray[np.float64],
+        people: np.typing.NDArray[np.float64],
+        sd: float,
+    ) -> Course:
+        """Return the course with a pilot of a table's users by 1/a.
 
         Args:
-            key: Of the people by 1/a.
-            least_allowance: a_min of a question.
-            sigma_0: Of the store.
-
-        Example:
-            >>> people = np.zeros(CELLS); people[:2] = 5000, 300
-            >>> course = Course(tau=12.0, least=3.0, clock=64.0)
-            >>> course.faded("", course.least_allowance(1.0), 7.0)
-            2
-            >>> asked = course.with_parent("people of t", people)
-            >>> asked.faded("people of t", course.least_allowance(1.0), 7.0)
-            1
+            key, people: Its name, and its released counts.
+            edges: The value of `tail_edges` at its release.
+            sd: The standard deviation of each cell.
         """
-        most = max(math.log2(1 / least_allowance), 0.0)
-        asked = self.parents.get(key)
-        if asked is not None:
-            sd = np.full(CELLS, math.sqrt(RULES.weights) * sigma_0)
-            top = visible_top(np.array(asked.people), sd, RULES)
-            if top >= 0:
-                most = min(most, top + max(math.log2(asked.allowance / least_allowance), 0.0))
-        return math.ceil(most - 1e-9)
+        tails = self.tails.get(key, NO_TAILS)
+        if not self._holds(key, tails):
+            tails = NO_TAILS
+        found = tails.measured(edges.tolist(), people.tolist(), sd, self.clock, self.epoch)
+        return replace(self, tails={**self.tails, key: found})
+
+    def tails_of(self, key: str) -> Tails:
+        """Return the distribution of a table's faded weights; NO_TAILS if unknown."""
+        tails = self.tails.get(key, NO_TAILS)
+        return tails if self.one_for_all and self._holds(key, tails) else NO_TAILS
+
+    def newcomer(self, price: float) -> float:
+        """Return an upper bound of 1/a for a user who was in no question yet."""
+        return 1 / self._allowance(self.begun_with or self.least, price)
+
+    @property
+    def usual_weight(self) -> float | None:
+        """The average weight of users from the latest pilot; None: there was none.
+
+        A user with allowance a adds a to the cells around 1/a. So the cells add up to the total
+        weight, and the cells times their edges to the number of users.
+        """
+        asked = [one for one in self.tails.values() if one.weight is not None]
+        return max(asked, key=lambda one: one.clock).weight if asked else None
 
     # -- in a ledger -----------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data."""
-        kept = vars(self) | {"parents": {k: vars(one) for k, one in self.parents.items()}}
+        """Return the course as plain data."""
+        parents = {k: vars(one) for k, one in self.parents.items()}
+        tails = {k: one.to_dict() for k, one in self.tails.items()}
         life = None if self.life is None else vars(self.life)
+        kept = vars(self) | {"parents": parents, "tails": tails, "tables": list(self.tables)}
         return kept | {"windows": list(self.windows.items()), "span": None, "life": life}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Course:
-        """Return what `to_dict` made."""
+        """Return the course from the result of `to_dict`, also of an older version."""
         parents = {
-            key: Known(**{**one, "people": tuple(one["people"])})
+            key: Known(**{**one, **_tuples(one)})
             for key, one in data["parents"].items()
+            if not key.startswith(WEIGHTS)
         }
         windows = {int(w): tuple(one) for w, one in data.get("windows", ())}
         life = None if data.get("life") is None else LifeCourse(**data["life"])
-        return cls(**{**data, "parents": parents, "windows": windows, "life": life})
+        tails = {key: Tails.from_dict(one) for key, one in data.get("tails", {}).items()}
+        tables = tuple(data.get("tables", ("",) if data["answers"] else ()))
+        read = {"parents": parents, "windows": windows, "life": life, "tails": tails}
+        return cls(**{**data, **read, "tables": tables})
+
+
+def _tuples(known: Mapping[str, Any]) -> dict[str, Any]:
+    bounds = tuple((most, sd) for most, sd in known.get("bounds", ()))
+    return {"people": tuple(known["people"]), "bounds": bounds}
 
 
 @lru_cache(maxsize=64)
 def parent_seen(people: tuple[float, ...], sigma_0: float) -> Parent:
-    """Return what a parent pilot says of all rows, be they of many people or of few."""
+    """Return the parent that a pilot of all rows yields, for many users or for few."""
     parent = _parent(people, sigma_0)
     if parent.samples is not None:
         return parent

@@ -4,10 +4,12 @@ engine = ClosedForm(family("logistic"), users, features, target, bound=1.0)
 gradient = noised_gradient(con, engine, params, label="step 1", clip=1.0)
 """
 
-from sparseq.training.closed_form import ClosedForm, ModelFamily, family
+from sparseq.base.former_names import former_attribute
+from sparseq.training.closed_form import ClosedForm
 from sparseq.training.descent import PrivateGD, TrainingResult, TrainingStep
-from sparseq.training.features import Feature, Target, engine_for, features_of, target_of
+from sparseq.training.features import Feature, Target, features_of, target_of
 from sparseq.training.model import Model, load_model
+from sparseq.training.model_families import ModelFamily, family
 from sparseq.training.protocol import (
     GradientEngine,
     Sampling,
@@ -16,8 +18,7 @@ from sparseq.training.protocol import (
     upper_norms,
 )
 from sparseq.training.query import noised_gradient
-from sparseq.training.sgd.descent import PrivateSGD, SgdResult
-from sparseq.training.sgd.promise import SpendLess, SpendMore
+from sparseq.training.store_rows import engine_for
 
 __all__ = [
     "ClosedForm",
@@ -26,11 +27,7 @@ __all__ = [
     "Model",
     "ModelFamily",
     "PrivateGD",
-    "PrivateSGD",
     "Sampling",
-    "SgdResult",
-    "SpendLess",
-    "SpendMore",
     "Target",
     "TrainingResult",
     "TrainingStep",
@@ -44,3 +41,5 @@ __all__ = [
     "target_of",
     "upper_norms",
 ]
+
+__getattr__ = former_attribute(__name__)

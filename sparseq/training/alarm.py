@@ -1,15 +1,15 @@
-"""Are still enough people active? A sparse vector, asked after every step, that stops a run.
+"""An alarm for runs with few active people: a sparse vector after every step, which stops a run.
 
 Feldman & Zrnic (2021), section 5: "if one only wants to ensure that the size of the active set
-exceeds a fixed threshold, one can use the sparse vector technique". The count is of those whose
-account has run out in the run; each enters it once, for good, at a step that its own gradients and
-past releases decide. So each pays 1/(2b²) of zCDP when it enters, and whoever stays active pays
-nothing, however often it is asked (docs/theorems/watch.md).
+exceeds a fixed threshold, one can use the sparse vector technique". The count includes the users
+whose account has run out in the run; each enters it once and for good, at a step that follows from
+the user's own gradients and past releases. So each user is charged 1/(2b²) of zCDP on entry, and a
+user who stays active is charged nothing, whatever the number of steps (docs/theorems/watch.md).
 
-The noise is no Gaussian. Only a store that claims zCDP alone may ask: one with a watch.
+The noise is not Gaussian. Only a store that claims zCDP alone may use it: a store with a watch.
 
-z, the count and who is in it are private: z and the count stand in `ledger.stop`, written with the
-release that they belong to; who is in it is who paid. A restart neither draws z again nor shows it.
+z, the count and its members are private: z and the count are in `ledger.stop`, written with their
+    release; the members are the users who were charged. A restart does not draw z again.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ import numpy as np
 
 from sparseq.accounting.charge import round_up
 from sparseq.base.errors import ParameterError
-from sparseq.engine.contributions import Contributions, Index, Reduction
+from sparseq.engine.contributions import Contributions
+from sparseq.engine.reduction import Index, Reduction
 from sparseq.ledger.notes import NoteRows, NoteTable
+from sparseq.question.plan import Kind, Measure, Options, Plan, Query, Relation
 from sparseq.released.outputs import OutputColumn, Outputs
-from sparseq.sql.plan import Kind, Measure, Options, Plan, Query, Relation
 from sparseq.store.store import Store
-from sparseq.stream.draft import Participation
-from sparseq.stream.partition_selection import Comparison
+from sparseq.stream.comparison import Comparison
+from sparseq.stream.participation import Participation
 from sparseq.training.query import step_request
 from sparseq.training.training_cost import Spending
 
@@ -43,15 +44,15 @@ class FewActive:
     """One run of the sparse vector.
 
     Attributes:
-        spending: Of the training run.
-        run: Its name.
-        label: Begins what stands in the history.
-        users: Who could be in the count: the engine's, ascending.
-        threshold: The share of people below which it says so.
-        people: How many there are, public.
-        cost: What it costs whoever enters, as a share of the training run.
-        comparisons: How many there will be at most; the stated ± is of all of them.
-        active: Who of some users can still pay. Private.
+        spending: Accounts of the training run.
+        run: Name of the run.
+        label: Prefix of its texts in the history.
+        users: Users who could be in the count: the engine's, ascending.
+        threshold: Share of people below which the alarm fires.
+        people: Number of people, public.
+        cost: Charge to a user who enters, as a share of the training run.
+        comparisons: Largest number of comparisons; the stated error covers all comparisons.
+        active: Mask of the users able to pay. Private.
     """
 
     spending: Spending
@@ -67,7 +68,7 @@ class FewActive:
 
     def __post_init__(self) -> None:
         check_zcdp(self.spending.store)
-        self._entered = np.zeros(self.spending.store.stream.people, np.bool_)
+        self._entered = np.zeros(self.spending.store.stream.people.inside(), np.bool_)
 
     @property
     def limit(self) -> int:
@@ -75,7 +76,7 @@ class FewActive:
         return max(math.floor((1 - Fraction(self.threshold)) * Fraction(self.people)) + 1, 1)
 
     def fired(self, step: int) -> bool:
-        """Compare after a step of the training run, or read it back."""
+        """Compare after a step of the training run, or read the comparison from the journal."""
         store, before = self.spending.store, self._state()
         compare = Comparison(self.limit, *before)
 
@@ -99,7 +100,7 @@ class FewActive:
         return bool(row["few"])
 
     def _entering(self, plan: Plan) -> Contributions:
-        """Return a 1 of everybody who has run out and is not in the count, and can pay for it."""
+        """Return a 1 for each user without budget who is not counted yet, and can pay for it."""
         one = round(1 / plan.noise[0].granularity)
         price = int(round_up(plan.noise[0].price.charge(np.array([one**2])))[0])
         out = self.users[~self._entered[self.users]]
@@ -133,7 +134,7 @@ def check_zcdp(store: Store) -> None:
     """Refuse a store that claims more than zCDP.
 
     Raises:
-        ParameterError: It has promised what holds for Gaussian noise alone.
+        ParameterError: Its promise holds for Gaussian noise alone.
     """
     if store.guarantee.gaussian:
         raise ParameterError(

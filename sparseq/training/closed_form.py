@@ -1,191 +1,57 @@
 """Gradients of generalised linear models in closed form, exactly summed.
 
-A record's gradient is r ⊗ (x, 1), r being mean minus target at the record's linear predictors, and
-its norm |r| · |(x, 1)|: no gradient is ever written out. A user with several records has one
-gradient, the sum of theirs (the user's loss is the sum of the records' losses).
+A record's gradient is r ⊗ (x, 1), where r is mean minus target at the record's linear predictors,
+and its norm |r| · |(x, 1)|: no gradient is ever written out. A user with several records has one
+gradient, their sum (the user's loss is the sum of the records' losses).
 
-**Why the sum is exact**, and what a user adds to it depends on nobody else (points 1 and 2 of
-`sparseq.training.protocol`). Features are integers, in steps. Parameters are rounded to integers
-(a public thing to do with public numbers), few enough bits that |x| · |params| summed over a row
-stays below 2**53: linear predictors are then exact sums of integers, whatever order BLAS adds
-them up in, and so the same wherever the row lies. Residuals are made from them one by one. The
-weighted residual is rounded towards 0 to an integer k, and the user's vector is *defined* as
-k ⊗ x, in steps of (the lattice's step / feature step) · feature step: products of integers again,
-which BLAS adds up exactly while the sum of |k| · |x| over the rows that it is given stays below
-2**53. Rows are split until it does, and parts are added up as int64. (The compiled loop splits by
-64: a user whose squared norm is NORM_LIMIT or more counts for nothing, so that no coordinate of
-the others' vectors is beyond 2**47.) It does all of this in one pass over the rows where it can:
-see `ClosedForm.clipped`.
+**Why the sum is exact**, and a user's part of it depends on nobody else (points 1 and 2 of
+`sparseq.training.protocol`). Features are integers, in steps. Parameters, which are public, are
+rounded to integers with so few bits that |x| · |params| summed over a row stays below 2**53: linear
+predictors are then exact sums of integers, in whatever order BLAS adds them up, and so do not
+depend on the place of the row. Residuals are computed from them one by one. The weighted residual
+is rounded towards 0 to an integer k, and the user's vector is *defined* as k ⊗ x, in steps of (the
+lattice's step / feature step) · feature step: products of integers again, which BLAS adds up
+exactly while the sum of |k| · |x| over its rows stays below 2**53. Rows are split until it does,
+and parts are added up as int64. (The compiled loop splits by 64: a user whose squared norm is
+NORM_LIMIT or more contributes nothing, so that no coordinate of the others' vectors exceeds 2**47.)
+It does all of this in one pass over the rows if it can: see `ClosedForm.clipped`.
 
-Where a user has several records, the residuals are rounded to integers in units of the user's
-own largest, the user's sum is exact for the same reason, and its weighted coordinates are rounded
-towards 0. The squares of such sums go beyond 2**53, so that adding them up rounds: that is done in
-an order which the user's own vector decides (`exact.fixed_row_squares`). Else what one user is
-charged could change by a unit when another one leaves, and with it whether the store has room.
-
-Generalised linear models whose gradients have a closed form: (residual) ⊗ (x, 1).
-
-Everything here works element by element on arrays (outputs, records), so that what a record gives
-does not depend on which records are beside it.
+For a user with several records, the residuals are rounded to integers in units of the user's own
+largest residual, the user's sum is exact for the same reason, and its weighted coordinates are
+rounded towards 0. The squares of such sums exceed 2**53, so that adding them up rounds: that is
+done in an order which depends on the user's own vector only (`exact_sums.fixed_row_squares`).
+Otherwise one user's charge could change by a unit when another user leaves, and with it whether the
+store has room.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse, special
+from scipy import sparse
 
-from sparseq.base.errors import ParameterError
-from sparseq.compiled.numbers import sigmoid
-from sparseq.engine.contributions import NORM_LIMIT, Index, Ints
-from sparseq.sql.plan import DENSE_NORM_STEPS
-from sparseq.training.identity import code_of
-from sparseq.training.protocol import Floats, Pull, WeightedSum, saturate
-from sparseq.training.records import (
+from sparseq.compiled.logistic import sigmoid
+from sparseq.engine.reduction import NORM_LIMIT, Index, Ints
+from sparseq.question.plan import DENSE_NORM_STEPS
+from sparseq.training.exact_sums import (
     Matrix,
-    RecordBatch,
-    Records,
     by_loop,
     clipped_sums,
     dots,
     exact_sums,
     fixed_row_squares,
-    records,
     weighted_sums,
 )
+from sparseq.training.identity import code_of
+from sparseq.training.model_families import ModelFamily, identity
+from sparseq.training.protocol import Floats, Pull, WeightedSum, saturate
+from sparseq.training.records import RecordBatch, Records, records
 
-# -- generalised linear models whose gradients have a closed form: (residual) ⊗ (x, 1) -------------
-
-
-@dataclass(frozen=True)
-class ModelFamily:
-    """A generalised linear model.
-
-    Attributes:
-        name: As the command line has it.
-        outputs: Linear predictors a record: 1, or one a class.
-        inverse_link: From linear predictors to the mean of the target; may overwrite its argument.
-        valid: Whether a target is one that the model is about.
-        expand: Targets as (outputs, records).
-        loss: Of each record, from predictors and targets.
-    """
-
-    name: str
-    outputs: int
-    inverse_link: Callable[[Floats], Floats]
-    valid: Callable[[Floats], NDArray[np.bool_]]
-    expand: Callable[[Floats], Floats]
-    loss: Callable[[Floats, Floats], Floats]
-
-    def residual(self, predictors: Floats, targets: Floats) -> Floats:
-        """Return the loss's derivative by each linear predictor: mean minus target."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            residual = self.inverse_link(predictors)
-            residual -= targets
-        return residual
-
-    def correct(self, predictors: Floats, targets: Floats) -> NDArray[np.bool_]:
-        """Tell for which records the model's choice is right.
-
-        Raises:
-            ParameterError: The model does not choose.
-        """
-        if self.name == "logistic":
-            return np.asarray((predictors[0] > 0) == (targets[0] > 0.5))
-        if self.name == "softmax":
-            return np.asarray(np.argmax(predictors, axis=0) == np.argmax(targets, axis=0))
-        raise ParameterError(f"a {self.name} model has no accuracy", "it predicts numbers")
-
-
-def family(name: str, classes: int = 2) -> ModelFamily:
-    """Return the model of that name; `classes` is for softmax.
-
-    Raises:
-        ParameterError: There is none of that name, or there are too few classes.
-
-    Example:
-        >>> logistic = family("logistic")
-        >>> logistic.residual(np.array([[0.0, 0.0]]), np.array([[0.0, 1.0]])).tolist()
-        [[0.5, -0.5]]
-    """
-    if name == "logistic":
-        return ModelFamily(name, 1, sigmoid, lambda y: (y == 0) | (y == 1), _row, _logistic_loss)
-    if name == "linear":
-        return ModelFamily(
-            name, 1, identity, np.isfinite, _row, lambda z, y: (z[0] - y[0]) ** 2 / 2
-        )
-    if name == "poisson":
-        return ModelFamily(
-            name,
-            1,
-            lambda z: np.exp(z, out=z),
-            lambda y: (y >= 0) & np.isfinite(y),
-            _row,
-            _poisson_loss,
-        )
-    if name == "softmax":
-        if classes < 2:
-            raise ParameterError(f"classes is {classes}; softmax chooses among 2 or more")
-        known = np.arange(classes, dtype=np.float64)
-        return ModelFamily(
-            name,
-            classes,
-            _softmax,
-            lambda y: np.isin(y, known),
-            lambda y: (y == known[:, None]).astype(np.float64),
-            _softmax_loss,
-        )
-    raise ParameterError(f"there is no model {name!r}", "logistic, linear, softmax or poisson")
-
-
-def identity(z: Floats) -> Floats:
-    """Return z: the mean of a linear model."""
-    return z
-
-
-def _row(y: Floats) -> Floats:
-    return np.asarray(y, np.float64)[None, :]
-
-
-def _logistic_loss(z: Floats, y: Floats) -> Floats:
-    return np.asarray(np.logaddexp(0.0, np.where(y[0] > 0.5, -z[0], z[0])))
-
-
-def _poisson_loss(z: Floats, y: Floats) -> Floats:
-    """Return half the deviance: at least 0, and 0 where the mean is the target."""
-    return np.asarray(np.exp(z[0]) - y[0] * z[0] + special.xlogy(y[0], y[0]) - y[0])
-
-
-def _exponentials(z: Floats) -> tuple[Floats, Floats]:
-    """Return exp(z - max) and its sum over the outputs, one output after the other."""
-    largest = z.max(axis=0)
-    powers = np.exp(z - largest)
-    total = powers[0].copy()
-    for one in powers[1:]:
-        total += one
-    return powers, total
-
-
-def _softmax(z: Floats) -> Floats:
-    powers, total = _exponentials(z)
-    powers /= total
-    return powers
-
-
-def _softmax_loss(z: Floats, y: Floats) -> Floats:
-    _, total = _exponentials(z)
-    return np.asarray(np.log(total) + z.max(axis=0) - (z * y).sum(axis=0))
-
-
-# -- gradients of generalised linear models in closed form, exactly summed -------------------------
-
-_SQUARED_UNIT = 1 / DENSE_NORM_STEPS**2  # of squared lattice steps
-_HUGE = 2.0**500  # a gradient beyond this is as good as not finite
+_SQUARED_UNIT = 1 / DENSE_NORM_STEPS**2  # in squared lattice steps
+_HUGE = 2.0**500  # larger gradients are treated as not finite
 
 
 class ClosedForm:
@@ -196,7 +62,7 @@ class ClosedForm:
         users, features, target, bound: See `records`.
 
     Example:
-        >>> from sparseq.training.closed_form import family
+        >>> from sparseq.training.model_families import family
         >>> x, y = np.array([[1.0, 0.5], [0.0, 1.0]]), np.array([0.0, 1.0])
         >>> engine = ClosedForm(family("logistic"), np.arange(2), x, y, bound=1.0)
         >>> (batch,) = engine.batches()
@@ -217,11 +83,11 @@ class ClosedForm:
 
     @property
     def coordinates(self) -> int:
-        """outputs · (features + 1): weights and intercept, one output after the other."""
+        """outputs · (features + 1): weights and intercept, one output after another."""
         return self.family.outputs * self.records.width
 
     def facts(self) -> dict[str, str]:
-        """Return what a run depends on besides the data: public (see `Identity`)."""
+        """Return the public facts that a run depends on besides the data (see `Identity`)."""
         family, lattice = self.family, self.records
         return {
             "model": f"{family.name} of {family.outputs} outputs",
@@ -250,9 +116,9 @@ class ClosedForm:
     def clipped(
         self, params: Floats, batch: RecordBatch, limits: Floats | float, step: float
     ) -> WeightedSum | None:
-        """Return the sum in one pass, where the compiled loops know how: see the protocol.
+        """Return the sum in one pass, if the compiled loops can do it: see the protocol.
 
-        A record that counts for nothing is all 0, and so is its norm, whatever its residual.
+        A record that does not count is all 0, and so is its norm, whatever its residual.
         """
         link = self.family.inverse_link
         known = link in (identity, sigmoid) and self.family.outputs == 1
@@ -347,7 +213,7 @@ def _upwards(terms: int) -> float:
 
 
 def _several_each(residual: Floats, batch: RecordBatch, records: Records) -> tuple[Floats, Pull]:
-    """Users with several records: their sums are written out, as integers in units of their own."""
+    """Users with several records: their sums are explicit integers, in each user's unit."""
     assert batch.runs is not None
     first, lengths = batch.runs.first, batch.runs.stop - batch.runs.first
     residual[~np.isfinite(residual)] = 0.0
@@ -373,7 +239,7 @@ def _several_each(residual: Floats, batch: RecordBatch, records: Records) -> tup
         if over.any():
             weighted = [_scale(g, (~over).astype(np.float64)) for g in weighted]
         ones = np.ones((1, len(norms)))
-        limit = 2.0**48  # of what is below NORM_LIMIT
+        limit = 2.0**48  # a bound for vectors below NORM_LIMIT
         return WeightedSum(
             saturate(squares), np.concatenate([exact_sums(ones, g, limit) for g in weighted])
         )

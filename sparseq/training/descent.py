@@ -1,14 +1,14 @@
 """Private gradient descent with individual accounts: Algorithm 3 of Feldman & Zrnic (2021).
 
 Every step is a query of the store's stream: the sum of everybody's clipped gradients, noised. For
-the first `steps` steps nobody can run out; from then on people whose gradients were large do, and
-training goes on with the others, up to `most` steps. Whether that helps is itself asked, privately:
-now and then the noised training accuracy, for which everybody's part is kept back. Later parameters
-take the place of earlier ones where they are better by more than the noise explains.
+the first `steps` steps nobody can run out; from then on people with large gradients do, and
+training continues with the others, up to `most` steps. Private questions check whether that helps:
+at some steps the run asks for the noised training accuracy, for which a part of each budget is kept
+back. Later parameters replace earlier ones if they are better by more than the noise explains.
 
-Everything that is not a step is public arithmetic on what the steps released. So a run that was
-killed is simply started again with its name: the steps in the journal are read back, free and
-without new noise, and the next one goes on from there.
+Everything except the steps is public arithmetic on their releases. So a killed run is started again
+under its name: the recorded steps are read from the journal, free and without new noise, and the
+next step continues from there.
 """
 
 from __future__ import annotations
@@ -21,22 +21,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparseq.answers.answer import Answer
 from sparseq.base.errors import ParameterError
 from sparseq.compiled import COLD, compiled
-from sparseq.engine.contributions import Index
-from sparseq.ledger.purposes import Pot
-from sparseq.store.answer import Answer
+from sparseq.engine.reduction import Index
+from sparseq.ledger.pots import Pot
 from sparseq.store.store import Store
+from sparseq.training.accountant import checked_clip
 from sparseq.training.alarm import FewActive, check_zcdp
 from sparseq.training.identity import FIRST, Identity, digest_of, identity_of
-from sparseq.training.protocol import Floats, GradientEngine, Numbers, everybody
+from sparseq.training.protocol import Floats, GradientEngine
 from sparseq.training.query import ask_dense, gradient_of, step_request
-from sparseq.training.training_cost import Spending, checked_clip, run_kappa
+from sparseq.training.training_cost import Spending, run_kappa
+from sparseq.training.user_numbers import Numbers, everybody
 
 COUNT_COST = 0.01
 """Cost of counting users, as a share of the run."""
 EXHAUSTED = 0.01
-"""Whoever can't pay for this share of a full gradient counts as no longer active."""
+"""A user who can't pay for this share of a full gradient counts as no longer active."""
 MARGIN = 2.0
 """Standard deviations by which a noised accuracy must beat another one."""
 
@@ -46,13 +48,13 @@ class TrainingStep:
     """The public facts of one step, for logs and progress bars.
 
     Attributes:
-        step: From 1.
-        sigma: Of the noise on the sum of gradients.
-        norm: Of the noised mean gradient: mostly noise, in the end.
-        worst_case: Share of the run's budget that somebody with full gradients has spent.
-        accuracy, loss: Noised training accuracy, or mean loss, where it was asked for.
-        active: Noised share of people who could still pay, where it was asked for.
-        validation: What the caller's own function says, on public data.
+        step: Number of the step, from 1.
+        sigma: Standard deviation of the noise on the sum of gradients.
+        norm: Norm of the noised mean gradient: mostly noise towards the end.
+        worst_case: Share of the run's budget that a user with full gradients has spent.
+        accuracy, loss: Noised training accuracy, or mean loss, if the step asked for it.
+        active: Noised share of people able to pay, if the step asked for it.
+        validation: Result of the caller's own function, on public data.
     """
 
     step: int
@@ -67,18 +69,19 @@ class TrainingStep:
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """The result of a run. All of it is public, made from releases.
+    """The result of a run, computed from releases: public.
 
     Attributes:
-        params: The parameters taken.
-        taken: After which step.
+        params: The chosen parameters.
+        taken: The step after which they were chosen.
         plain: The parameters after `steps` steps, when nobody can have run out yet.
-        log: What is public about every step.
-        kappa: Of the run.
-        stopped: Why.
-        check_error: 95 % ± of every noised accuracy or loss, of the noise alone; 0: none was asked.
+        log: Public facts of every step.
+        kappa: kappa of the run.
+        stopped: Reason of the end.
+        check_error: 95 % half-width of every noised accuracy or loss, from the noise alone; 0:
+            no check was asked.
         seeded: The noise came from a seed: not private.
-        gaussian: All of it was Gaussian, so that the run is mu-GDP too (see `Budget`).
+        gaussian: All noise was Gaussian, so that the run is mu-GDP too (see `Budget`).
     """
 
     params: Floats
@@ -93,10 +96,10 @@ class TrainingResult:
 
 
 def check_descent(how: Any) -> None:
-    """Check what every kind of descent is told: steps, clip, rate, momentum, averaging, people.
+    """Check the settings of every kind of descent: steps, clip, rate, momentum, averaging, people.
 
     Raises:
-        ParameterError: A number makes no sense.
+        ParameterError: A number is out of its range.
     """
     if how.steps < 1 or how.last < how.steps:
         raise ParameterError(
@@ -118,24 +121,25 @@ class PrivateGD:
     """Full-batch gradient descent with momentum, clipped, noised, with individual filtering.
 
     Attributes:
-        steps: k: at full norm, everybody can take part in so many; this sets the noise.
-        most: Steps at most; by default `steps`, which is private GD without filtering.
+        steps: k: number of steps in which every user can take part at full norm; sets the noise.
+        most: Largest number of steps; by default `steps`, which is private GD without filtering.
         clip: C.
         rate: Learning rate, of the mean gradient: a number, or a function of the step from 1.
         momentum: In [0, 1).
         averaging: In [0, 1): weight of the past in an exponential mean of the parameters.
         decay: Weight decay.
-        people: About how many users there are, if that is public; None: it is asked, noised.
-        checks: How often training accuracy is asked after `steps`, at equal distances to `most`.
-        check_cost: What one such question costs, as a share of the run.
-        loss: Checks ask the mean loss instead, each user's clipped at this; 0: accuracy.
-        patience: Stop after so many checks in a row that were no better; 0: never.
-        least_active: Stop when the noised share of people who could still pay for a tenth of a
-            full gradient is below this; 0: never asked.
-        stop_active: Stop when a sparse vector, asked after every step from `steps` on, says that
-            fewer than this share can still pay as much; 0: never asked. Whoever has run out pays
-            for it, once. For stores with a watch, which claim zCDP only.
-        stop_cost: What that costs them, as a share of the run.
+        people: Approximate number of users, if that is public; None: a noised question asks for it.
+        checks: Number of questions for training accuracy after `steps`, at equal distances.
+        check_cost: Cost of one such question, as a share of the run.
+        loss: Checks ask for the mean loss instead, each user's clipped at this; 0: accuracy.
+        patience: Stop after this number of checks in a row without improvement; 0: never.
+        least_active: Stop if the noised share of people who can still pay for a tenth of a full
+            gradient is below this; 0: never asked.
+        stop_active: Stop if a sparse vector, asked after every step from `steps` on, reports that
+            less than this share of people can still pay for a tenth of a full gradient; 0: never
+            asked. A user without budget pays for it, once. For stores with a watch, which claim
+            zCDP only.
+        stop_cost: Charge to such a user, as a share of the run.
 
     Example:
         >>> import sparseq, pyarrow as pa
@@ -168,7 +172,7 @@ class PrivateGD:
     def __post_init__(self) -> None:
         check_descent(self)
         if not 0 <= self.loss < math.inf:
-            raise ParameterError(f"loss is {self.loss!r}; it is what a user's loss is clipped at")
+            raise ParameterError(f"loss is {self.loss!r}; it is the clip of a user's loss")
         if not 0 <= self.stop_active < 1 or not 0 < self.stop_cost < 1:
             raise ParameterError(
                 f"stop_active is {self.stop_active!r} at {self.stop_cost!r}", "they are shares"
@@ -185,7 +189,7 @@ class PrivateGD:
 
     @property
     def last(self) -> int:
-        """Kmax: the most steps."""
+        """Kmax: the largest number of steps."""
         return self.steps if self.most is None else self.most
 
     @property
@@ -196,7 +200,7 @@ class PrivateGD:
         return (COUNT_COST if self.people is None else 0.0) + self.checks * a_check + alarm
 
     def check_steps(self) -> list[int]:
-        """Return after which steps training accuracy is asked."""
+        """Return the steps after which the run asks for training accuracy."""
         if self.checks < 2:
             return [self.last] * self.checks
         return sorted({round(s) for s in np.linspace(self.steps, self.last, self.checks)})
@@ -216,24 +220,25 @@ class PrivateGD:
         validate: Callable[[Floats], float] | None = None,
         watch: Callable[[TrainingStep], None] = lambda _: None,
     ) -> TrainingResult:
-        """Train; or go on where a run of that name stopped.
+        """Train, or continue a run of that name.
 
         Args:
-            store: Whose accounts pay.
-            engine: The model and its data; with `checks`, one that has `right`, or `losses`.
-            run: A name, unique in the store: it is what a run is found again by.
-            about: What is trained, public; stands in the history.
-            depends: What else the run depends on, public, by name: the table, and how its columns
-                are encoded. The settings, the start, and the engine's own facts are known.
-            epsilon, delta: Of the run by itself, at most the store's; by default all it has.
-            pot: What it is paid from.
+            store: Store whose accounts pay.
+            engine: The model and its data; with `checks`, it must have `right`, or `losses`.
+            run: A name, unique in the store, by which the run is found again.
+            about: Public description of the model, for the history.
+            depends: Other public facts that the run depends on, by name: the table, and the
+                encoding of its columns. The settings, the start, and the engine's own facts are
+                added.
+            epsilon, delta: Guarantee of the run alone, at most the store's, which is the default.
+            pot: Pot that pays.
             start: Parameters to start from, public; 0 by default.
-            validate: Something to show of the parameters, computed on public data.
-            watch: Told of every step.
+            validate: A function of the parameters to show, computed on public data.
+            watch: Called with every step.
 
         Raises:
-            ParameterError: A number makes no sense, or the run wants more than the store has.
-            QueryRefused: There is a run of that name that is another one; it says what differs.
+            ParameterError: A number is out of its range, or the run needs more than the store has.
+            QueryRefused: Another run has that name; the message lists the differences.
         """
         first = np.zeros(engine.coordinates) if start is None else np.asarray(start, np.float64)
         if first.shape != (engine.coordinates,):
@@ -241,8 +246,8 @@ class PrivateGD:
         if self.stop_active:
             check_zcdp(store)
         kappa = run_kappa(store, pot, epsilon, delta, gaussian=not self.stop_active)
-        if store.stream.people * self.last >= COLD:
-            compiled()  # loaded once, and worth it for as many rows in all
+        if store.stream.people.inside() * self.last >= COLD:
+            compiled()  # loaded once, and worth it for this number of rows
         identity = identity_of(
             run, engine, {"description": about}, depends or {}, self._facts(first, kappa)
         )
@@ -253,7 +258,7 @@ class PrivateGD:
         )
 
     def _facts(self, start: Floats, kappa: float) -> dict[str, Any]:
-        """Return what the run depends on of what is said here: public."""
+        """Return the public facts that the run depends on: settings and start."""
         settings = asdict(self)
         if callable(self.rate):
             settings["rate"] = [self.rate(t + 1) for t in range(self.last)]
@@ -262,7 +267,7 @@ class PrivateGD:
 
 @dataclass
 class _Run:
-    """The state of one run: parameters and what was said about them."""
+    """The state of one run: parameters and the log of its steps."""
 
     how: PrivateGD
     spending: Spending
@@ -273,17 +278,17 @@ class _Run:
     watch: Callable[[TrainingStep], None]
     seeded: bool = False
     log: list[TrainingStep] = field(default_factory=list)
-    kept_back: float = 0.0  # share of the run, for questions still to be asked
+    kept_back: float = 0.0  # share of the run, for later questions
 
     def go(self, params: Floats) -> TrainingResult:
-        """Descend, check, stop: public arithmetic on what is released."""
+        """Descend, check, stop: public arithmetic on released numbers."""
         how, checks = self.how, self.how.check_steps()
         self.kept_back = how.questions
         sigma = self.spending.sigma(how.clip, (1 - how.questions) / how.steps)
         people = how.people or self._people()
         velocity, mean = np.zeros_like(params), np.zeros_like(params)
         shown = plain = params
-        noise = self.spending.sigma(1.0, how.check_cost) / people * (how.loss or 1.0)  # of a check
+        noise = self.spending.sigma(1.0, how.check_cost) / people * (how.loss or 1.0)  # per check
         alarm = self._alarm(people) if how.stop_active else None
         best, taken, chosen, worse, stopped = -np.inf, 0, params, 0, "all steps are done"
         for t in range(1, how.last + 1):
@@ -296,7 +301,7 @@ class _Run:
             plain = shown if t == how.steps else plain
             accuracy = loss = active = None
             if t in checks:
-                if how.least_active > 0:  # first: whoever is wrong pays nothing for the next
+                if how.least_active > 0:  # first, as the accuracy charges only correct users
                     active = self._active(t) / people
                 if how.loss:
                     loss = self._loss(shown, t) / people
@@ -346,13 +351,13 @@ class _Run:
         self.log.append(TrainingStep(t, sigma, norm, worst, accuracy, active, validation, loss))
         self.watch(self.log[-1])
 
-    # Questions: each a query of the stream, with the run's name and its place as request id
+    # Questions: each is a query of the stream, with the run's name and a key as request id
 
     def _gradient(self, params: Floats, t: int, sigma: float) -> Floats:
         return gradient_of(self._ask(self.engine, params, f"{t}", self.how.clip, sigma))
 
     def _people(self) -> float:
-        """Return about how many users there are, at least 1."""
+        """Return the approximate number of users, at least 1."""
         number = self._number(everybody(self.engine), np.zeros(0), "people", COUNT_COST)
         return max(number, 1.0)
 
@@ -366,8 +371,8 @@ class _Run:
         return limit * self._number(numbers, params, f"{t} loss", self.how.check_cost)
 
     def _active(self, t: int) -> float:
-        """Return about how many could still pay for a tenth of a full gradient."""
-        before = self.kept_back  # what this very question costs included
+        """Return the approximate number of users able to pay for a tenth of a full gradient."""
+        before = self.kept_back  # including the cost of this question
         numbers = Numbers(
             self.engine, lambda _, batch: self._can_pay(batch.users, before).astype(np.float64)
         )
@@ -394,7 +399,7 @@ class _Run:
         )
 
     def _number(self, numbers: Numbers, params: Floats, what: str, cost: float) -> float:
-        """Ask a question that its share has been kept back for."""
+        """Ask a question whose share has been kept back."""
         self.kept_back = max(self.kept_back - cost, 0.0)
         answer = self._ask(numbers, params, what, 1.0, self.spending.sigma(1.0, cost))
         return float(gradient_of(answer)[0])

@@ -1,12 +1,12 @@
-"""Columns of a store become features, by public facts alone: declared bounds, declared keys.
+"""Features from columns of a store, by public facts alone: declared bounds, declared keys.
 
-    age      a number with declared bounds, scaled to [-1, 1]; what is outside goes to the edge
-    age/8    the same number, cut into 8 equal ranges between its bounds: 8 features of 0 or 1
+    age      a number with declared bounds, scaled to [-1, 1]; a value outside goes to the edge
+    age/8    the same number, in 8 equal ranges between its bounds: 8 features of 0 or 1
     sex      a column with declared keys: a feature of 0 or 1 for each key
     late     a boolean: 0 or 1
 
-A missing value, and one that is none of the keys, has 0 in all its features. How wide the features
-are, and what each means, is public and never depends on a row.
+A missing value, and a value that is not a declared key, has 0 in all its features. The number of
+features and their meaning are public and never depend on a row.
 """
 
 from __future__ import annotations
@@ -19,17 +19,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from scipy import sparse
 
 from sparseq.base.errors import DataError, ParameterError, QueryRefused
-from sparseq.engine.contributions import as_arrow
-from sparseq.engine.protocol import USER
-from sparseq.sql.catalog import Column, Table
-from sparseq.store.store import Store
-from sparseq.training.closed_form import ClosedForm, family
+from sparseq.engine.contribution_tables import as_arrow
+from sparseq.question.catalog import Column, Table
 from sparseq.training.protocol import Floats
-
-# -- columns of a store become features ------------------------------------------------------------
 
 NUMBERS = ("FLOAT", "DOUBLE", "DECIMAL")
 MAX_RANGES = 1000
@@ -40,10 +34,10 @@ class Feature:
     """One column as features.
 
     Attributes:
-        column: Its name.
-        bounds: Of a number.
-        ranges: How many equal ranges a number is cut into; 0: it is not.
-        keys: Of a column with public values.
+        column: Name of the column.
+        bounds: Bounds of a number.
+        ranges: Number of equal ranges of a number; 0: the number itself.
+        keys: Public values of a column with keys.
     """
 
     column: str
@@ -86,13 +80,13 @@ class Feature:
 
 @dataclass(frozen=True)
 class Target:
-    """The target that is to be predicted.
+    """The target to predict.
 
     Attributes:
-        column: Its name.
-        value: The target is whether the column is this; None: the column itself.
+        column: Name of the column.
+        value: The target is whether the column has this value; None: the column itself.
         keys: Classes of a softmax model.
-        bounds: Of a number that is scaled to [-1, 1].
+        bounds: Bounds of a number that is scaled to [-1, 1].
     """
 
     column: str
@@ -101,7 +95,7 @@ class Target:
     bounds: tuple[float, float] | None = None
 
     def encode(self, values: pa.Array) -> Floats:
-        """Return (rows,): numbers, 0 or 1, or classes from 0; NaN where there is none."""
+        """Return (rows,): numbers, 0 or 1, or classes from 0; NaN for a missing target."""
         if self.keys is not None:
             place = _position(values, self.keys).astype(np.float64)
             return np.where(place < 0, np.nan, place)
@@ -117,17 +111,17 @@ class Target:
 
     @property
     def scaling(self) -> tuple[float, float]:
-        """Middle and half-width of the bounds: 0 and 1 where there are none."""
+        """Middle and half-width of the bounds: 0 and 1 without bounds."""
         low, high = self.bounds or (-1.0, 1.0)
         return (low + high) / 2, (high - low) / 2
 
 
 def features_of(table: Table, asked: Iterable[str], target: str) -> tuple[Feature, ...]:
-    """Return the features that were asked for, by name or `name/ranges`.
+    """Return the requested features, given by name or `name/ranges`.
 
     Raises:
-        QueryRefused: A column isn't there, or nothing public says what its values are.
-        ParameterError: Something is named twice, or in a form that isn't one.
+        QueryRefused: There is no such column, or no public fact limits its values.
+        ParameterError: A feature is named twice, or its form is not known.
     """
     found: list[Feature] = []
     for text in asked:
@@ -149,7 +143,7 @@ def features_of(table: Table, asked: Iterable[str], target: str) -> tuple[Featur
 
 def _feature(table: Table, column: Column, ranges: int) -> Feature:
     if column.name == table.user:
-        raise QueryRefused(f"{column.name} says whom a row is about; it can't be a feature")
+        raise QueryRefused(f"{column.name} names the user of each row; it can't be a feature")
     if column.keys is not None and not ranges:
         return Feature(column.name, keys=column.keys)
     if column.type == "BOOLEAN" and not ranges:
@@ -165,11 +159,11 @@ def _feature(table: Table, column: Column, ranges: int) -> Feature:
 
 
 def encoded(features: Sequence[Feature], table: Any) -> Floats:
-    """Return (rows, inputs): the features' columns of a table, as a model has them.
+    """Return (rows, inputs): the features' columns of a table, in the model's order.
 
     Args:
         features: In the model's order.
-        table: Arrow, or what makes it.
+        table: An Arrow table, or an object that converts to one.
 
     Raises:
         DataError: A column is missing.
@@ -182,19 +176,19 @@ def encoded(features: Sequence[Feature], table: Any) -> Floats:
 
 
 def target_of(table: Table, text: str, model: str) -> Target:
-    """Return the target that was asked for: `name`, or `name=value` where that is yes or no.
+    """Return the requested target: `name`, or `name=value` for yes or no.
 
-    For a network, `name` is a class where it has keys, yes or no where it is a boolean, and else a
+    For a network, `name` is a class if it has keys, yes or no if it is a boolean, and otherwise a
     number.
 
     Raises:
         QueryRefused: There is no such column, or it does not fit the model.
-        ParameterError: The value is none that the column can have.
+        ParameterError: The column can't have this value.
     """
     name, equals, value = text.partition("=")
     column = table.column(name.strip())
     if column.name == table.user:
-        raise QueryRefused(f"{column.name} says whom a row is about; it can't be the target")
+        raise QueryRefused(f"{column.name} names the user of each row; it can't be the target")
     if equals:
         if model in ("linear", "softmax", "poisson"):
             raise ParameterError(f"{text!r} is yes or no; use --model logistic")
@@ -204,7 +198,7 @@ def target_of(table: Table, text: str, model: str) -> Target:
         if column.keys is None:
             raise QueryRefused(
                 f"the classes of {column.name} are not public",
-                f"ask the curator to declare keys: create --keys {column.name}=a,b,c",
+                f"ask the curator to declare keys: create --keys {table.id_of(column)}=a,b,c",
             )
         return Target(column.name, keys=column.keys)
     if network and column.type == "BOOLEAN":
@@ -217,7 +211,7 @@ def target_of(table: Table, text: str, model: str) -> Target:
 
 
 def _value(column: Column, text: str) -> Any:
-    """Return the value that a text names: public, as the caller wrote it."""
+    """Return the value of a text: public, as the caller wrote it."""
     if column.keys is not None:
         for key in column.keys:
             if str(key) == text:
@@ -239,7 +233,7 @@ def _is_number(column: Column) -> bool:
 
 
 def _position(values: pa.Array, keys: Sequence[Any]) -> NDArray[np.int64]:
-    """Return each value's place in the keys, -1 for none."""
+    """Return each value's index in the keys, -1 for other values."""
     try:
         known = pa.array(list(keys), type=values.type)
     except (pa.ArrowException, TypeError, ValueError):
@@ -255,60 +249,3 @@ def _numbers(values: pa.Array) -> Floats:
 
 def _one_hot(places: NDArray[Any], size: int) -> Floats:
     return np.asarray(places[:, None] == np.arange(size), np.float64)
-
-
-# -- an engine over a store's own rows, read as Arrow record batches -------------------------------
-
-SPARSE_FROM = 256
-"""With so many features, rows are kept as CSR."""
-
-
-def engine_for(
-    store: Store, table: Table, features: Sequence[Feature], target: Target, model: str
-) -> ClosedForm:
-    """Return a closed-form engine over a store's private table.
-
-    Args:
-        store: With the rows.
-        table: Of its catalogue.
-        features, target: Public facts of their encoding.
-        model: logistic, linear, softmax or poisson.
-
-    Raises:
-        ParameterError: There is no such model.
-    """
-    users, x, y = rows_of(store, table, features, target)
-    classes = len(target.keys) if target.keys is not None else 2
-    return ClosedForm(family(model, classes), users, x, y, bound=1.0)
-
-
-def rows_of(
-    store: Store, table: Table, features: Sequence[Feature], target: Target
-) -> tuple[Any, Any, Any]:
-    """Return users, features (rows, width) and targets of a private table, in order of user."""
-    columns = [*dict.fromkeys([*(f.column for f in features), target.column])]
-
-    def blocks_of(batches: Iterable[pa.RecordBatch]) -> list[tuple[Any, Any, Any]]:
-        return [encoded_batch(batch, features, target) for batch in batches]
-
-    with store.stream.held():
-        parts = store.stream.engine.by_people(table, columns, blocks_of, store.stream.people)
-        blocks = [block for part in parts for block in part]
-    users = np.concatenate([np.zeros(0, np.int32), *(users for users, _, _ in blocks)])
-    y = np.concatenate([np.zeros(0), *(y for _, _, y in blocks)])
-    width = sum(len(f.names) for f in features)
-    if width >= SPARSE_FROM:
-        empty = sparse.csr_array((0, width))
-        return users, sparse.vstack([empty, *(block for _, block, _ in blocks)], format="csr"), y
-    return users, np.concatenate([np.zeros((0, width)), *(block for _, block, _ in blocks)]), y
-
-
-def encoded_batch(
-    batch: pa.RecordBatch, features: Sequence[Feature], target: Target
-) -> tuple[Any, Any, Any]:
-    """Return users, features (rows, width) and targets of one record batch."""
-    parts = [feature.encode(batch.column(feature.column)) for feature in features]
-    x: Any = np.hstack(parts)
-    if x.shape[1] >= SPARSE_FROM:
-        x = sparse.csr_array(x)
-    return batch.column(USER).to_numpy(), x, target.encode(batch.column(target.column))

@@ -1,11 +1,11 @@
-"""The identity of a training run: all that its result depends on; its name stands for one run.
+"""The identity of a training run: all facts that its result depends on, under one name.
 
-A run is found again by its name: its steps are read back from the journal, free. So a name must not
-be given twice, and what the run depends on is written down with its first release: the settings,
-where it starts, the table with the encoding of its columns (declared bounds and keys with it), and
-the code of the model and of its loss. All of it is public. Asked again with anything else, the run
-is refused with what differs. The history's texts have a digest of the same facts, so that a step
-can't be read back by another run even where the record is missing.
+A run is found by its name, and its recorded steps are read from the journal, free. So no name may
+be used for two runs, and the facts that the run depends on are written with its first release: the
+settings, the start, the table with the encoding of its columns (including declared bounds and
+keys), and the code of the model and of its loss. All these facts are public. A run of the same name
+with other facts is refused, and the error lists the differences. The history's texts have a digest
+of the same facts, so that another run cannot read a step back even if the record is missing.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from sparseq.training.query import step_request
 
 Facts = dict[str, str]
 FIRST = ("people", "1")
-"""Questions that a run begins with: the second alone, or both."""
-_LONGEST = 60  # characters of a fact that an error shows
+"""First questions of a run: the second alone, or both."""
+_LONGEST = 60  # characters of a fact in an error
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Identity:
 
     @property
     def digest(self) -> str:
-        """64 bits that stand for the facts."""
+        """64 bits that identify the facts."""
         text = json.dumps(sorted(self.facts.items()))
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
@@ -52,7 +52,7 @@ class Identity:
         return f"train/{self.run}"
 
     def differences(self, begun: Mapping[str, str]) -> list[str]:
-        """Return in words what differs from the facts of the run that was begun."""
+        """Return the differences from the facts of the run that was begun, as texts."""
         both = {name: (begun.get(name), self.facts.get(name)) for name in {**begun, **self.facts}}
         return [
             f"{name} {_shortly(was)}, not {_shortly(now)}"
@@ -61,10 +61,10 @@ class Identity:
         ]
 
     def check(self, store: Store) -> None:
-        """Refuse a run of this name that was begun as another one.
+        """Refuse a run of this name that was begun with other facts.
 
         Raises:
-            QueryRefused: There is one; the message says what differs.
+            QueryRefused: The name is in use; the message lists the differences.
         """
         with store.stream.held():
             begun = store.stream.ledger.fact(self._key)
@@ -74,33 +74,33 @@ class Identity:
             return None
         raise QueryRefused(
             f"the run {self.run!r} was begun with {'; '.join(differ)}",
-            "give this one a name of its own (--run NAME), or repeat what that one was begun with",
+            "give this run another name (--run NAME), or repeat the facts of the run of that name",
         )
 
     def _check_unwritten(self, store: Store) -> None:
         if store.releases_of(step_request(self.run, what) for what in FIRST):
             raise QueryRefused(
                 f"there is a run {self.run!r} of an earlier version of sparseq, which did not "
-                "write down what it depends on",
-                "its releases stay in the history; give this run a name of its own (--run NAME)",
+                "record the facts that it depends on",
+                "its releases stay in the history; give this run another name (--run NAME)",
             )
 
     def written(self) -> list[Fact]:
-        """Return what is written with the run's first release."""
+        """Return the facts to write with the run's first release."""
         return [Fact(self._key, dict(self.facts))]
 
 
 def identity_of(run: str, engine: Any, *facts: Mapping[str, Any]) -> Identity:
-    """Return a run's identity: given facts, and those of the engine, where it tells any."""
+    """Return a run's identity: the given facts, and those of the engine, if it has any."""
     own = engine.facts() if hasattr(engine, "facts") else {"engine": type(engine).__qualname__}
     every = {name: value for some in (*facts, own) for name, value in some.items()}
     return Identity(run, {name: str(value) for name, value in every.items()})
 
 
 def code_of(*things: Any) -> str:
-    """Return a digest of the code of functions and classes, as far as Python can show it.
+    """Return a digest of the code of functions and classes, if Python can show it.
 
-    What they call in other files is not followed; of sparseq's own it is their names.
+    Code in other files that they call is not included; for sparseq's own code it is their names.
 
     >>> code_of(len) == code_of(len), code_of(code_of) == code_of(identity_of)
     (True, False)
@@ -109,7 +109,7 @@ def code_of(*things: Any) -> str:
 
 
 def digest_of(*texts: str | bytes) -> str:
-    """Return 64 bits that stand for texts, in their order."""
+    """Return 64 bits that identify texts, in their order."""
     whole = hashlib.sha256()
     for text in texts:
         data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")

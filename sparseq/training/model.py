@@ -1,4 +1,4 @@
-"""A trained model: public coefficients, what they mean, and the guarantee that they come with."""
+"""A trained model: public coefficients, their meaning, and their guarantee."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from sparseq.base.errors import DataError
-from sparseq.training.closed_form import family
 from sparseq.training.descent import TrainingResult
 from sparseq.training.features import Feature, Target, encoded
+from sparseq.training.model_families import family
 from sparseq.training.protocol import Floats
 
 FORMAT = 1
@@ -25,10 +25,10 @@ class Model:
 
     Attributes:
         name: logistic, linear, softmax or poisson.
-        target, features: As encoded.
+        target, features: Target and features with their encoding.
         params: float64 (outputs, features + 1), the intercept last.
-        kappa: What the run cost at most, zCDP; mu is sqrt(2 kappa) if `gaussian`.
-        run, steps: The run's name, and after how many of its steps this is.
+        kappa: Largest cost of the run, zCDP; mu is sqrt(2 kappa) if `gaussian`.
+        run, steps: Name of the run, and the number of its steps up to this model.
         seeded: The noise came from a seed: not private.
         gaussian: The run's noise was all Gaussian.
     """
@@ -68,10 +68,10 @@ class Model:
         )
 
     def predict(self, table: Any) -> Floats:
-        """Return the model's mean for each row: a number, or a probability a class.
+        """Return the model's mean for each row: a number, or one probability per class.
 
         Args:
-            table: Arrow, or what makes it, with the features' columns.
+            table: An Arrow table, or an object that converts to one, with the features' columns.
 
         Raises:
             DataError: A column is missing.
@@ -112,7 +112,7 @@ class Model:
         return json.dumps(self.to_dict(), indent=2, default=str)
 
     def save_npz(self, file: Any) -> None:
-        """Write coefficients, intercept and, as JSON, all the rest to a NumPy archive."""
+        """Write coefficients, intercept and, as JSON, all other facts to a NumPy archive."""
         np.savez(
             file,
             coefficients=self.params[:, :-1],
@@ -125,7 +125,7 @@ class Model:
         """Return the model that `to_dict` described.
 
         Raises:
-            DataError: It is none.
+            DataError: The data describe no model.
         """
         try:
             if data["format"] != FORMAT:
@@ -159,7 +159,7 @@ def load_model(path: str | Path) -> Model:
     """Return the model in a file that `sparseq train` wrote: JSON or npz.
 
     Raises:
-        DataError: It can't be read, or is no model.
+        DataError: It can't be read, or is not a model.
     """
     path = Path(path)
     try:

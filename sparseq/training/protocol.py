@@ -5,16 +5,16 @@ gives it in two halves,
 
     norms, pull = engine.query(params, batch)
 
-and who accounts comes in between: it sees the norms and says how much of each user's gradient is
-to be counted, min(norm, C, sqrt(left)) / norm (Feldman & Zrnic 2021, Algorithm 3), a number in
-[0, 1]. `pull(weights, step)` gives the weighted sum and, for every user, the squared norm of what
-the sum has of that user.
+and the accountant works in between: from the norms it decides how much of each user's gradient
+counts, min(norm, C, sqrt(left)) / norm (Feldman & Zrnic 2021, Algorithm 3), a number in [0, 1].
+`pull(weights, step)` gives the weighted sum and, for every user, the squared norm of the user's
+part of the sum.
 
 **What an engine promises** (the theorem is in docs/theorems/dense-queries.md):
 
-1. *A function of one user's data.* What the sum has of a user, an integer vector v_i in lattice
+1. *A function of one user's data.* A user's part of the sum, an integer vector v_i in lattice
    steps, and the user's squared norm depend on that user's records, on `params` and on public
-   facts: not on who else is in the batch, nor on the user's place in it, not by one bit.
+   facts: not by one bit on the other users in the batch, nor on the user's place in it.
 2. *An exact sum.* `sums` is the sum of all v_i in integers.
 3. *Never too low.* `squares` is at least ||v_i||², in units of `DENSE_NORM_STEPS`² steps².
 4. *Nothing from nothing.* A gradient that is not finite is left out before it is weighted (0 times
@@ -23,8 +23,8 @@ the sum has of that user.
 With these, a step is an integer query like any other, and `Store.step` prices, gates, sums, noises
 and commits it. The norms decide weights only: an error in them costs accuracy, never privacy.
 
-An engine whose arithmetic can't keep 1 and 2 must bound what rounding lets one user do to `sums`
-and add that bound to the norm that it squares; `charged_squares` takes it as `slack`.
+An engine whose arithmetic can't keep 1 and 2 must bound the change that rounding lets one user make
+to `sums`, and add that bound to the norm that it squares; `charged_squares` takes it as `slack`.
 """
 
 from __future__ import annotations
@@ -36,10 +36,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.engine.contributions import NORM_LIMIT, Index, Ints
-from sparseq.sql.plan import DENSE_NORM_STEPS
-
-# -- the protocol of dense queries: norms first, then the weighted sum -----------------------------
+from sparseq.engine.reduction import NORM_LIMIT, Index, Ints
+from sparseq.question.plan import DENSE_NORM_STEPS
 
 Floats = NDArray[np.float64]
 
@@ -49,7 +47,7 @@ class WeightedSum:
     """The weighted sum of one batch.
 
     Attributes:
-        squares: int64, one a user of the batch: squared norms in units of (DENSE_NORM_STEPS
+        squares: int64, one per user of the batch: squared norms in units of (DENSE_NORM_STEPS
             lattice steps)², rounded up; saturated at NORM_LIMIT.
         sums: int64 (d,), in lattice steps.
     """
@@ -59,7 +57,7 @@ class WeightedSum:
 
 
 Pull = Callable[[Floats, float], WeightedSum]
-"""Weights, one a user of the batch, and the lattice step (a power of two), to the sum."""
+"""From weights, one per user of the batch, and the lattice step (a power of two), to the sum."""
 
 
 class Batch(Protocol):
@@ -72,15 +70,15 @@ class Batch(Protocol):
 
 
 class GradientEngine(Protocol):
-    """The gradients of a model's loss, one vector a user."""
+    """The gradients of a model's loss, one vector per user."""
 
     @property
     def coordinates(self) -> int:
-        """d, how many parameters there are."""
+        """d, the number of parameters."""
         ...
 
     def batches(self) -> Iterable[Any]:
-        """Return all users' records in batches; no user is in two of them."""
+        """Return all users' records in batches; no user is in two batches."""
         ...
 
     def query(self, params: Floats, batch: Any) -> tuple[Floats, Pull]:
@@ -94,17 +92,17 @@ class GradientEngine(Protocol):
 
 
 Clipped = Callable[[Floats, Any, Floats | float, float], WeightedSum | None]
-"""A function of some engines, `clipped(params, batch, limits, step)`: query and pull at
-once, for an engine that would rather go over its records a single time. Limits, one a user or one
-for all, are known before norms are. It returns what the two would, to the bit, at the weights that
-`accountant.weights` makes of limits and norms; or None: they shall do it."""
+"""A function of some engines, `clipped(params, batch, limits, step)`: query and pull in one pass
+over the records. Limits, one per user or one for all, are known before norms are. It returns the
+same bits as the two, at the weights that `accountant.weights` computes from limits and norms; or
+None: then the caller uses the two."""
 
 
 class Sampling(GradientEngine, Protocol):
     """An engine that can be asked about some of its users only, as private SGD does.
 
-    Where rounding lets a user with a weight of 0 do something to `sums`, a user who is not drawn
-    must not be there at all: such an engine needs this, and a `slack` for the largest batch.
+    If rounding lets a user with a weight of 0 change `sums`, a user who is not drawn must be
+    absent: such an engine needs this, and a `slack` for the largest batch.
     """
 
     def of(self, users: Index) -> Iterable[Any]:
@@ -118,7 +116,7 @@ def upper_norms(squares: NDArray[Any], terms: int) -> Floats:
     Args:
         squares: float32 or float64: sums of `terms` squares a user, each square and each addition
             rounded to nearest in the array's type, in any order.
-        terms: How many squares were added up: at most 2**20 for float32, 2**48 for float64.
+        terms: Number of squares in a sum: at most 2**20 for float32, 2**48 for float64.
 
     Proof. Let u be the unit roundoff, 2**-24 or 2**-53, and t the smallest subnormal. A square is
     computed as x² (1 + e) - f with |e| <= u and 0 <= |f| <= t/2 (underflow), and a sum of floats
@@ -147,17 +145,17 @@ def upper_norms(squares: NDArray[Any], terms: int) -> Floats:
 
 
 def charged_squares(norms: Floats, step: float, slack: float = 0.0) -> Ints:
-    """Return squares as `WeightedSum` has them, of norms that are not below the truth.
+    """Return the squares of a `WeightedSum`, from norms that are not below the truth.
 
     Args:
-        norms: Of what the sum has of each user, in the gradient's unit.
+        norms: Norm of each user's part of the sum, in the gradient's unit.
         step: The lattice step.
-        slack: What rounding adds to a user's influence at most, in the gradient's unit; also of
+        slack: The most that rounding adds to a user's influence, in the gradient's unit; also for
             users whose norm is 0.
 
     Proof. Division by a power of two is exact (or overflows to infinity, and saturates). The sum
     and the square are within a relative 4 · 2**-53, which 1 + 2**-50 outweighs; ceil only adds,
-    and where the square underflows it is 1, the least that anything costs.
+    and if the square underflows it is 1, the least possible charge.
 
     Example:
         >>> charged_squares(np.array([0.0, 3.0]), 2.0**-16).tolist()
@@ -171,64 +169,8 @@ def charged_squares(norms: Floats, step: float, slack: float = 0.0) -> Ints:
 
 
 def saturate(squares: Floats) -> Ints:
-    """Return ceil, as int64; infinity, NaN and whatever is too large become NORM_LIMIT."""
+    """Return ceil, as int64; infinity, NaN and numbers that are too large become NORM_LIMIT."""
     if squares.max(initial=0.0) < NORM_LIMIT:
         return np.ceil(squares).astype(np.int64)
     fits = squares < NORM_LIMIT
     return np.where(fits, np.ceil(np.where(fits, squares, 0.0)), float(NORM_LIMIT)).astype(np.int64)
-
-
-# -- one number a user as a dense query ------------------------------------------------------------
-
-_UPWARDS = 1 + 2.0**-48
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """An engine whose vectors have one coordinate, in [0, 1].
-
-    Attributes:
-        engine: Whose batches it takes.
-        value: Each user's number at the parameters, from that user's data alone.
-    """
-
-    engine: GradientEngine
-    value: Callable[[Floats, Any], Floats]
-
-    @property
-    def failed_users(self) -> set[int]:
-        """Return the other engine's."""
-        return getattr(self.engine, "failed_users", set())
-
-    @property
-    def coordinates(self) -> int:
-        """1."""
-        return 1
-
-    def batches(self) -> Iterable[Any]:
-        """Return the other engine's batches."""
-        return self.engine.batches()
-
-    def query(self, params: Floats, batch: Any) -> tuple[Floats, Pull]:
-        """Return the numbers, which are their own norms, and the pull: see the protocol.
-
-        A number times its weight is rounded towards 0 to an integer in lattice steps, and charged
-        as such: its square in float64 is within 2**-53, as is the scaling by a power of two.
-        """
-        with np.errstate(invalid="ignore"):
-            values = np.clip(np.nan_to_num(self.value(params, batch), nan=0.0), 0.0, 1.0)
-
-        def pull(weights: Floats, step: float) -> WeightedSum:
-            integers = np.trunc(values * weights / step)
-            units = integers / DENSE_NORM_STEPS
-            return WeightedSum(
-                saturate(units * units * _UPWARDS),
-                np.array([int(integers.astype(np.int64).sum())], np.int64),
-            )
-
-        return values, pull
-
-
-def everybody(engine: GradientEngine) -> Numbers:
-    """Return the engine that counts users."""
-    return Numbers(engine, lambda _, batch: np.ones(len(batch.users)))

@@ -8,26 +8,28 @@ from typing import Any
 
 import numpy as np
 
+from sparseq.answers.answer import Answer
 from sparseq.base.errors import DataError, ParameterError
-from sparseq.engine.contributions import Contributions, Index, Ints, Reduction
-from sparseq.ledger.notes import Asker, CuratorLine, Note, RequestId
-from sparseq.ledger.purposes import Pot
+from sparseq.engine.contributions import Contributions
+from sparseq.engine.reduction import Index, Ints, Reduction
+from sparseq.ledger.notes import CuratorLine, Note
+from sparseq.ledger.pots import Pot
+from sparseq.ledger.request_id import Asker, RequestId
+from sparseq.question.plan import Cell, Domain, Kind, Measure, Options, Plan, Query, Relation
 from sparseq.released.outputs import OutputColumn, Outputs, measure
-from sparseq.sql.plan import Cell, Domain, Kind, Measure, Options, Plan, Query, Relation
-from sparseq.store.answer import Answer
 from sparseq.store.store import Store
-from sparseq.stream.draft import Participation
+from sparseq.stream.participation import Participation
+from sparseq.training.accountant import Accountant, checked_clip, clipped
 from sparseq.training.protocol import Floats, GradientEngine
-from sparseq.training.training_cost import Accountant, checked_clip, clipped
 
 MOST_NAMED = 100
-"""People whom one line of the curator's log names."""
+"""Largest number of people that one line of the curator's log names."""
 LEAST_SIGMA = 0.25
-"""Of sigma / C: with less noise a full gradient would cost more than 8 of kappa."""
+"""Least sigma / C: with less noise a full gradient would cost more than 8 of kappa."""
 
 
 def gradient_query(coordinates: int, label: str, clip: float) -> Query:
-    """Return the query that a step of training asks; `label` stands for it in the history."""
+    """Return the query of a training step; `label` is its text in the history."""
     if coordinates < 1 or not label.strip():
         raise ParameterError("a query has a label, and at least one coordinate")
     domain = Domain("coordinate", tuple(range(coordinates)), Cell("coordinate"))
@@ -43,13 +45,13 @@ def gradient_query(coordinates: int, label: str, clip: float) -> Query:
 
 @dataclass
 class Gradients:
-    """The clipped gradients of everybody at some parameters, ready for a plan's lattice.
+    """The clipped gradients of all users at some parameters, ready for a plan's lattice.
 
     Attributes:
         engine: Computes them.
         params: Public: from earlier releases.
         clip: C.
-        left: What users can still spend, in ledger units.
+        left: Remaining budgets of users, in ledger units.
     """
 
     engine: GradientEngine
@@ -59,7 +61,7 @@ class Gradients:
     _limits: list[Floats | float] = field(default_factory=list, init=False)
 
     def contributions(self, plan: Plan) -> Contributions:
-        """Return what every user contributes to a plan with one dense measure."""
+        """Return every user's contribution to a plan with one dense measure."""
         (noise,) = plan.noise
         if noise.sigma < LEAST_SIGMA * self.clip:
             raise ParameterError(
@@ -72,7 +74,7 @@ class Gradients:
         sums = np.zeros(self.engine.coordinates, np.int64)
         self._limits.clear()
         for batch in self.engine.batches():
-            with np.errstate(all="ignore"):  # a warning would tell of somebody's record
+            with np.errstate(all="ignore"):  # a warning would reveal someone's record
                 limits = accountant.limits(batch.users)
                 pulled = clipped(self.engine, self.params, batch, limits, noise.granularity)
             self._limits.append(limits)
@@ -90,7 +92,7 @@ class Gradients:
         )
 
     def _of(self, only: Index, step: float) -> Ints:
-        """Return the sum over some users: what is taken out again if they can't pay."""
+        """Return the sum over some users, to subtract if they can't pay."""
         total = np.zeros(self.engine.coordinates, np.int64)
         for batch, limits in zip(self.engine.batches(), self._limits, strict=True):
             asked = np.isin(batch.users, only)
@@ -120,21 +122,20 @@ def noised_gradient(
 ) -> Floats:
     """Answer one gradient query: the noised sum of everybody's clipped gradients.
 
-    It is one step of the store's stream, paid from the accounts that SQL is paid from.
+    It is one step of the store's stream, paid from the same accounts as SQL.
 
     Args:
-        store: Whose accounts pay.
+        store: Store whose accounts pay.
         engine: Computes the gradients; its users are the store's.
-        params: Where, float64 (d,), public.
-        label: What is asked, public.
+        params: Parameters at which gradients are computed, float64 (d,), public.
+        label: Public text of the query.
         clip: C.
         sigma: Standard deviation of the noise; C · sigma_0 by default.
-        request_id: Asked again with the same id, the answer is the recorded one: nothing is
+        request_id: With the id of an earlier request, the answer is the recorded one: nothing is
             computed and nothing is charged.
-        pot: What it is paid from.
-
+        pot: Pot that pays.
     Raises:
-        ParameterError: clip or sigma makes no sense.
+        ParameterError: clip or sigma is out of its range.
         QueryRefused: The id belongs to another query.
     """
     left = store.stream.pots[pot].left
@@ -153,16 +154,16 @@ def ask_dense(
     pot: Pot,
     gated: Callable[[Participation], Sequence[Note]] = lambda _: (),
 ) -> Answer:
-    """Ask one dense query; `left` says what users may spend on it, at most what they have."""
+    """Ask one dense query; `left` returns what users may spend on it, at most their budget."""
     gradients = Gradients(engine, params, checked_clip(clip), left)
     known = set(getattr(engine, "failed_users", ()))
     if any(
-        len(b.users) and not 0 <= b.users[0] <= b.users[-1] < store.stream.people
+        len(b.users) and not 0 <= b.users[0] <= b.users[-1] < store.stream.people.inside()
         for b in engine.batches()
     ):
         raise DataError(
             "some records are by users who have no account",
-            "users are the store's own numbers for them, from 0",
+            "users are the store's own indices for them, from 0",
         )
     return store.step(
         gradient_query(engine.coordinates, label, clip),
@@ -177,7 +178,7 @@ def ask_dense(
 def _failures(
     store: Store, engine: GradientEngine, known: set[int], label: str
 ) -> list[CuratorLine]:
-    """Return what the curator's log is told of people on whose records the model failed."""
+    """Return the line of the curator's log about people on whose records the model failed."""
     users = sorted(set(getattr(engine, "failed_users", ())) - known)
     if not users:
         return []
@@ -190,7 +191,7 @@ def _failures(
 
 
 def step_request(run: str, what: str) -> RequestId:
-    """Return what a question of a training run is called in the journal."""
+    """Return the id in the journal of a question of a training run."""
     return RequestId.of(Asker.TRAIN, run, what)
 
 

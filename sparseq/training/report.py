@@ -1,4 +1,4 @@
-"""Exact facts about a training run, for the curator only: who was active when, who spent what.
+"""Exact facts about a training run, for the curator only: active users by step, and spending.
 
 Figure 1 of Feldman & Zrnic (2021) for a run in a store's journal. Nothing here is noised and
 nothing is charged: never show it to an analyst.
@@ -22,16 +22,16 @@ from sparseq.training.training_cost import Spending
 
 @dataclass(frozen=True)
 class Report:
-    """Private.
+    """Exact facts about one run. Private.
 
     Attributes:
-        active: After each step, how many people can still pay for more than a hundredth of a full
-            gradient.
-        spent: What each person has spent in the run, as a share of what the run may spend.
+        active: After each step, the number of people able to pay for more than a hundredth of
+            a full gradient.
+        spent: Spending of each person in the run, as a share of the run's budget.
         steps: k, until which nobody can run out.
-        checks: (step, noised training accuracy or loss) where it was asked; this much is public.
-        checked: Which of the two.
-        check_error: 95 % ± of each, of the noise alone.
+        checks: (step, noised training accuracy or loss) of the checks; these are public.
+        checked: Kind of the checks.
+        check_error: 95 % half-width of each, from the noise alone.
     """
 
     active: NDArray[np.int64]
@@ -60,7 +60,7 @@ def report_of(store: Store, how: PrivateGD, run: str, trained: TrainingResult) -
     if step_request(run, "1") not in ids:
         raise StoreError(f"there is no run {run!r}", "`sparseq history` lists the releases")
     spending = Spending(store, trained.kappa)
-    everybody = np.arange(store.stream.people, dtype=np.int32)
+    everybody = np.arange(store.stream.people.for_curator(), dtype=np.int32)
     full = (1 - how.questions) / how.steps
     active, kept_back = [], how.checks * how.check_cost * (2 if how.least_active > 0 else 1)
     kept_back += how.stop_cost if how.stop_active else 0.0

@@ -23,17 +23,16 @@ import pytest
 import sparseq.accounting
 import sparseq.mechanisms
 import sparseq.papers
-from sparseq.accounting import Budget, Price, charge, gdp, rdp, zcdp
+from sparseq.accounting import Budget, Price, charge, filters, gdp, rdp, zcdp
 from sparseq.accounting import accuracy as acc
+from sparseq.accounting import odometers as odo
 from sparseq.accounting.strategies import Strategy
 from sparseq.base.errors import ParameterError
 from sparseq.mechanisms import entropy, gaussian, laplace, quantile, randomized_response
 from sparseq.mechanisms import sparse_vector as sv
 from sparseq.mechanisms import toeplitz_counter as toeplitz
 from sparseq.mechanisms import tree_counter as tree
-from sparseq.papers import filters
-from sparseq.papers import odometers as odo
-from sparseq.papers import sgd_account as sgd
+from sparseq.networks import sgd_account as sgd
 
 NAN, INF = math.nan, math.inf
 NUMBER = (NAN, INF, -1.5, "1", None)
@@ -74,8 +73,12 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, tuple[Any, tuple[Any, ...]]
     ),
     "budget.Budget.from_epsilon_delta": (
         Budget.from_epsilon_delta,
-        {"epsilon": (1.0, (*NUMBER, 0.0, 1e9)), "delta": (1e-6, DELTA),
-         "norm_budget": (9.0, POSITIVE), "keys_delta": (1e-8, (*NUMBER, 1e-6))},
+        {
+            "epsilon": (1.0, (*NUMBER, 0.0, 1e9)),
+            "delta": (1e-6, DELTA),
+            "norm_budget": (9.0, POSITIVE),
+            "keys_delta": (1e-8, (*NUMBER, 1e-6)),
+        },
     ),
     "budget.Budget.epsilon": (Budget(0.5, 9).epsilon, {"delta": (1e-6, DELTA)}),
     "budget.Budget.epsilon_zcdp": (Budget(0.5, 9).epsilon_zcdp, {"delta": (1e-6, DELTA)}),
@@ -84,35 +87,52 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, tuple[Any, tuple[Any, ...]]
         {"scale": (1.0, POSITIVE), "sigma": (3.0, (NAN, INF, -1.5, 0.0, "1"))},
     ),
     "budget.Budget.worst_case_sigma": (
-        Budget(0.5, 9).worst_case_sigma, {"queries": (3, COUNT), "scale": (1.0, POSITIVE)}
+        Budget(0.5, 9).worst_case_sigma,
+        {"queries": (3, COUNT), "scale": (1.0, POSITIVE)},
     ),
     "charge.Price.of": (
         partial(Price.of, budget=Budget(0.5, 9)),
         {"sigma": (3.0, POSITIVE), "granularity": (1.0, (*POSITIVE, 3.0))},
     ),
     "charge.Price.charge": (
-        Price.of(3.0, 1.0, Budget(0.5, 9)).charge, {"squared_norms": (norms, (np.ones(2),))}
+        Price.of(3.0, 1.0, Budget(0.5, 9)).charge,
+        {"squared_norms": (norms, (np.ones(2),))},
     ),
     "charge.Price.charge_one": (
-        Price.of(3.0, 1.0, Budget(0.5, 9)).charge_one, {"squared_norm": (4, WHOLE)}
+        Price.of(3.0, 1.0, Budget(0.5, 9)).charge_one,
+        {"squared_norm": (4, WHOLE)},
     ),
     "charge.sigma_for_scale": (
-        partial(charge.sigma_for_scale, budget=Budget(0.5, 9)), {"scale": (1.0, POSITIVE)}
+        partial(charge.sigma_for_scale, budget=Budget(0.5, 9)),
+        {"scale": (1.0, POSITIVE)},
+    ),
+    "charge.sigma_for_price": (
+        partial(charge.sigma_for_price, budget=Budget(0.5, 9)),
+        {"scale": (1.0, POSITIVE), "price": (2.0, POSITIVE), "measures": (1, COUNT)},
     ),
     "charge.budget_units": (charge.budget_units, {"norm_budget": (1.5, (*NUMBER, 1e9))}),
     "charge.round_up": (charge.round_up, {"charges": (norms, (np.ones(2), ints([1, -1])))}),
     "charge.add_charges": (
-        charge.add_charges, {"charges": (norms, (np.ones(2),)), "more": (norms, (np.ones(2),))}
+        charge.add_charges,
+        {"charges": (norms, (np.ones(2),)), "more": (norms, (np.ones(2),))},
     ),
     "accuracy.corollary_bound": (
         acc.corollary_bound,
-        {"sigma": (1.0, POSITIVE), "coordinates": (2, COUNT), "beta": (0.05, (*DELTA,)),
-         "lattice_step": (1.0, NUMBER)},
+        {
+            "sigma": (1.0, POSITIVE),
+            "coordinates": (2, COUNT),
+            "beta": (0.05, (*DELTA,)),
+            "lattice_step": (1.0, NUMBER),
+        },
     ),
     "accuracy.simultaneous_bound": (
         acc.simultaneous_bound,
-        {"sigma": (1.0, POSITIVE), "coordinates": (2, COUNT), "beta": (0.05, (*DELTA,)),
-         "lattice_step": (1.0, NUMBER)},
+        {
+            "sigma": (1.0, POSITIVE),
+            "coordinates": (2, COUNT),
+            "beta": (0.05, (*DELTA,)),
+            "lattice_step": (1.0, NUMBER),
+        },
     ),
     "accuracy.comparison_bound": (
         acc.comparison_bound,
@@ -120,8 +140,12 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, tuple[Any, tuple[Any, ...]]
     ),
     "accuracy.sigma_for_accuracy": (
         acc.sigma_for_accuracy,
-        {"accuracy": (9.0, (*POSITIVE, 0.25)), "coordinates": (2, COUNT), "beta": (0.05, DELTA),
-         "lattice_step": (1.0, (*NUMBER, 50.0))},
+        {
+            "accuracy": (9.0, (*POSITIVE, 0.25)),
+            "coordinates": (2, COUNT),
+            "beta": (0.05, DELTA),
+            "lattice_step": (1.0, (*NUMBER, 50.0)),
+        },
     ),
     "gdp.delta": (gdp.delta, {"epsilon": (1.0, NUMBER), "mu": (1.0, POSITIVE)}),
     "gdp.epsilon": (gdp.epsilon, {"delta": (1e-6, DELTA), "mu": (1.0, (*POSITIVE, 1e200))}),
@@ -135,12 +159,14 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, tuple[Any, tuple[Any, ...]]
     "zcdp.epsilon": (zcdp.epsilon, {"delta": (1e-6, DELTA), "rho": (1.0, (*POSITIVE, 1e308))}),
     "zcdp.rho": (zcdp.rho, {"epsilon": (1.0, (*NUMBER, 1e308)), "delta": (1e-6, DELTA)}),
     "zcdp.epsilon_simple": (
-        zcdp.epsilon_simple, {"delta": (1e-6, DELTA), "rho": (1.0, (*POSITIVE, 1e308))}
+        zcdp.epsilon_simple,
+        {"delta": (1e-6, DELTA), "rho": (1.0, (*POSITIVE, 1e308))},
     ),
     "rdp.gaussian": (rdp.gaussian, {"sigma": (1.0, POSITIVE), "orders": (2.0, ORDER)}),
     "rdp.laplace": (rdp.laplace, {"scale": (1.0, POSITIVE), "orders": (2.0, ORDER)}),
     "rdp.randomized_response": (
-        rdp.randomized_response, {"p": (0.75, (*POSITIVE, 1.0, 1.5)), "orders": (2.0, ORDER)}
+        rdp.randomized_response,
+        {"p": (0.75, (*POSITIVE, 1.0, 1.5)), "orders": (2.0, ORDER)},
     ),
     "rdp.pure": (rdp.pure, {"epsilon": (1.0, NUMBER), "orders": (2.0, ORDER)}),
     "rdp.subsampled_gaussian": (
@@ -153,60 +179,85 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, tuple[Any, tuple[Any, ...]]
     ),
     "rdp.repeat": (
         lambda curve, times: rdp.repeat(curve, times)(np.array([2.0])),
-        {"curve": (partial(rdp.gaussian, 1.0), (lambda a: -a, lambda a: a[:0])),
-         "times": (2, WHOLE)},
+        {
+            "curve": (partial(rdp.gaussian, 1.0), (lambda a: -a, lambda a: a[:0])),
+            "times": (2, WHOLE),
+        },
     ),
     "rdp.evaluate": (
         rdp.evaluate,
-        {"curve": (partial(rdp.gaussian, 1.0), (lambda a: -a, lambda a: a * NAN)),
-         "orders": (2.0, ORDER)},
+        {
+            "curve": (partial(rdp.gaussian, 1.0), (lambda a: -a, lambda a: a * NAN)),
+            "orders": (2.0, ORDER),
+        },
     ),
     "rdp.epsilon": (
         rdp.epsilon,
-        {"rdp": ([1.0, 2.0], ANY_CURVE), "orders": (two_orders, ([2.0, 1.0], [2.0, NAN])),
-         "delta": (1e-6, DELTA)},
+        {
+            "rdp": ([1.0, 2.0], ANY_CURVE),
+            "orders": (two_orders, ([2.0, 1.0], [2.0, NAN])),
+            "delta": (1e-6, DELTA),
+        },
     ),
     "rdp.epsilons": (
         rdp.epsilons,
-        {"rdp": ([[1.0, 2.0]], ([[1.0, NAN]], [[1.0, -1.5]], [[1.0]])),
-         "orders": (two_orders, ([2.0, 1.0], [2.0, NAN])), "delta": (1e-6, DELTA)},
+        {
+            "rdp": ([[1.0, 2.0]], ([[1.0, NAN]], [[1.0, -1.5]], [[1.0]])),
+            "orders": (two_orders, ([2.0, 1.0], [2.0, NAN])),
+            "delta": (1e-6, DELTA),
+        },
     ),
     "rdp.epsilon_mironov": (
         rdp.epsilon_mironov,
-        {"rdp": ([1.0, 2.0], ANY_CURVE), "orders": (two_orders, ([2.0, 1.0], [2.0, INF])),
-         "delta": (1e-6, DELTA)},
+        {
+            "rdp": ([1.0, 2.0], ANY_CURVE),
+            "orders": (two_orders, ([2.0, 1.0], [2.0, INF])),
+            "delta": (1e-6, DELTA),
+        },
     ),
     "rdp.delta": (
         rdp.delta,
-        {"rdp": ([1.0, 2.0], ANY_CURVE), "orders": (two_orders, ([2.0, 1.0], [2.0, INF])),
-         "epsilon": (1.0, NUMBER)},
+        {
+            "rdp": ([1.0, 2.0], ANY_CURVE),
+            "orders": (two_orders, ([2.0, 1.0], [2.0, INF])),
+            "epsilon": (1.0, NUMBER),
+        },
     ),
     "rdp.checked_orders": (rdp.checked_orders, {"orders": (2.0, ORDER)}),
     "rdp.checked_rdp": (
-        rdp.checked_rdp, {"rdp": ([1.0, 2.0], ANY_CURVE), "shape": ((2,), ((3,),))}
+        rdp.checked_rdp,
+        {"rdp": ([1.0, 2.0], ANY_CURVE), "shape": ((2,), ((3,),))},
     ),
     "filters.ZcdpRule": (filters.ZcdpRule, {"rho": (1.0, POSITIVE)}),
     "filters.ZcdpRule.for_target": (
-        filters.ZcdpRule.for_target, {"epsilon": (1.0, NUMBER), "delta": (1e-6, DELTA)}
+        filters.ZcdpRule.for_target,
+        {"epsilon": (1.0, NUMBER), "delta": (1e-6, DELTA)},
     ),
     "filters.GdpRule": (filters.GdpRule, {"mu": (1.0, POSITIVE)}),
     "filters.GdpRule.for_target": (
-        filters.GdpRule.for_target, {"epsilon": (1.0, NUMBER), "delta": (1e-6, DELTA)}
+        filters.GdpRule.for_target,
+        {"epsilon": (1.0, NUMBER), "delta": (1e-6, DELTA)},
     ),
     "filters.RdpRule": (filters.RdpRule, {"order": (2.0, ORDER), "rho": (1.0, POSITIVE)}),
     "filters.RdpRule.for_target": (
         filters.RdpRule.for_target,
-        {"epsilon": (1.0, (*POSITIVE, 1e-6)), "delta": (1e-6, DELTA),
-         "order": (30.0, (NAN, INF, 1.0, 0.5, "1"))},
+        {
+            "epsilon": (1.0, (*POSITIVE, 1e-6)),
+            "delta": (1e-6, DELTA),
+            "order": (30.0, (NAN, INF, 1.0, 0.5, "1")),
+        },
     ),
     "filters.PureDpRule": (
-        filters.PureDpRule, {"epsilon_budget": (1.0, POSITIVE), "delta_budget": (1e-6, DELTA)}
+        filters.PureDpRule,
+        {"epsilon_budget": (1.0, POSITIVE), "delta_budget": (1e-6, DELTA)},
     ),
     "filters.RogersRule": (
-        filters.RogersRule, {"epsilon_budget": (1.0, POSITIVE), "delta_budget": (1e-6, DELTA)}
+        filters.RogersRule,
+        {"epsilon_budget": (1.0, POSITIVE), "delta_budget": (1e-6, DELTA)},
     ),
     "filters.ApproxZcdpRule": (
-        filters.ApproxZcdpRule, {"rho": (1.0, POSITIVE), "delta_budget": (1e-6, DELTA)}
+        filters.ApproxZcdpRule,
+        {"rho": (1.0, POSITIVE), "delta_budget": (1e-6, DELTA)},
     ),
     "filters.ApproxZcdpRule.for_target": (
         filters.ApproxZcdpRule.for_target,
@@ -214,8 +265,10 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, tuple[Any, tuple[Any, ...]]
     ),
     "filters.RdpOrdersRule": (
         filters.RdpOrdersRule,
-        {"orders": (two_orders, ((1.0, 2.0), (2.0, NAN), (2.0,))),
-         "rhos": ((1.0, 2.0), ((1.0, NAN), (1.0, 0.0), (1.0, INF), (1.0,)))},
+        {
+            "orders": (two_orders, ((1.0, 2.0), (2.0, NAN), (2.0,))),
+            "rhos": ((1.0, 2.0), ((1.0, NAN), (1.0, 0.0), (1.0, INF), (1.0,))),
+        },
     ),
     "filters.RdpOrdersRule.for_target": (
         filters.RdpOrdersRule.for_target,
@@ -223,32 +276,40 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, tuple[Any, tuple[Any, ...]]
     ),
     "filters.RenyiCurveRule": (
         filters.RenyiCurveRule,
-        {"orders": (two_orders, ((1.0, 2.0), (2.0, NAN), (2.0,))),
-         "rhos": ((1.0, 2.0), ((1.0, NAN), (1.0, 0.0), (1.0, INF), (1.0,)))},
+        {
+            "orders": (two_orders, ((1.0, 2.0), (2.0, NAN), (2.0,))),
+            "rhos": ((1.0, 2.0), ((1.0, NAN), (1.0, 0.0), (1.0, INF), (1.0,))),
+        },
     ),
     "filters.RenyiCurveRule.for_target": (
         filters.RenyiCurveRule.for_target,
-        target | {"orders": ((20.0, 40.0), ((1.0, 20.0), (20.0, NAN), (1.5, 2.0))),
-                  "weights": ((0.5, 0.5), ((0.5, NAN), (0.5, -1.5), (0.9, 0.9), (1.0,)))},
+        target
+        | {
+            "orders": ((20.0, 40.0), ((1.0, 20.0), (20.0, NAN), (1.5, 2.0))),
+            "weights": ((0.5, 0.5), ((0.5, NAN), (0.5, -1.5), (0.9, 0.9), (1.0,))),
+        },
     ),
     "filters.Filter.would_admit": (lambda rho: one_filter().would_admit(rho), rho_filter),
     "filters.Filter.admit": (lambda rho: one_filter().admit(rho), rho_filter),
     "filters.IndividualFilter": (
         partial(filters.IndividualFilter, filters.ZcdpRule(1.0)),
-        {"users": (2, WHOLE),
-         "shares": (np.array([0.5, 1.0]), (*CHARGES, np.array([0.5, 1.5])))},
+        {"users": (2, WHOLE), "shares": (np.array([0.5, 1.0]), (*CHARGES, np.array([0.5, 1.5])))},
     ),
     "filters.IndividualFilter.would_admit": (
-        lambda step: zcdp_filter().would_admit(step), {"step": (np.array([0.1, 0.2]), CHARGES)}
+        lambda step: zcdp_filter().would_admit(step),
+        {"step": (np.array([0.1, 0.2]), CHARGES)},
     ),
     "filters.IndividualFilter.admit": (
-        lambda step: zcdp_filter().admit(step), {"step": (np.array([0.1, 0.2]), CHARGES)}
+        lambda step: zcdp_filter().admit(step),
+        {"step": (np.array([0.1, 0.2]), CHARGES)},
     ),
     "filters.capacity": (
-        lambda step: filters.capacity(filters.ZcdpRule(1.0), step), {"step": (0.1, POSITIVE)}
+        lambda step: filters.capacity(filters.ZcdpRule(1.0), step),
+        {"step": (0.1, POSITIVE)},
     ),
     "filters.compare": (
-        filters.compare, target | {"sigma": (50.0, POSITIVE), "query_epsilon": (0.1, POSITIVE)}
+        filters.compare,
+        target | {"sigma": (50.0, POSITIVE), "query_epsilon": (0.1, POSITIVE)},
     ),
     "odometers.IndividualOdometer": (
         odo.IndividualOdometer,
@@ -256,16 +317,22 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, tuple[Any, tuple[Any, ...]]
     ),
     "odometers.IndividualOdometer.step": (
         lambda rho, users: individual().step(rho, users),
-        {"rho": (np.array([0.1, 0.2]), CHARGES),
-         "users": (ints([1, 0]), (ints([0, 2]), ints([0, -1]), ints([0, 0]), ints([0])))},
+        {
+            "rho": (np.array([0.1, 0.2]), CHARGES),
+            "users": (ints([1, 0]), (ints([0, 2]), ints([0, -1]), ints([0, 0]), ints([0]))),
+        },
     ),
     "odometers.IndividualOdometer.epsilons": (
-        lambda delta: individual().epsilons(delta), {"delta": (1e-6, DELTA)}
+        lambda delta: individual().epsilons(delta),
+        {"delta": (1e-6, DELTA)},
     ),
     "odometers.LecuyerOdometer": (
         odo.LecuyerOdometer,
-        {"delta": (1e-6, DELTA), "orders": (two_orders, ((1.0, 2.0), (2.0, NAN), (2.0, 2.0))),
-         "start": (0.25, (*POSITIVE, 1e9))},
+        {
+            "delta": (1e-6, DELTA),
+            "orders": (two_orders, ((1.0, 2.0), (2.0, NAN), (2.0, 2.0))),
+            "start": (0.25, (*POSITIVE, 1e9)),
+        },
     ),
     "odometers.LecuyerOdometer.step": (
         lambda rdp_values, times: lecuyer().step(rdp_values, times),
@@ -274,22 +341,30 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, tuple[Any, tuple[Any, ...]]
     "odometers.dyadic_orders": (odo.dyadic_orders, {"users": (10, (*COUNT, 1))}),
     "sgd_account.TrajectoryAccount": (
         partial(sgd.TrajectoryAccount),
-        {"examples": (2, COUNT), "rate": (0.01, SHARE), "noise": (1.0, POSITIVE),
-         "clip": (1.0, POSITIVE), "levels": (2, (*COUNT, 2**20)),
-         "orders": (two_orders, ((1.0, 2.0), (2.0, NAN), ((2.0,),)))},
+        {
+            "examples": (2, COUNT),
+            "rate": (0.01, SHARE),
+            "noise": (1.0, POSITIVE),
+            "clip": (1.0, POSITIVE),
+            "levels": (2, (*COUNT, 2**20)),
+            "orders": (two_orders, ((1.0, 2.0), (2.0, NAN), ((2.0,),))),
+        },
     ),
     "sgd_account.TrajectoryAccount.refresh": (
-        lambda norms: account().refresh(norms), {"norms": (np.array([0.1, 0.2]), CHARGES)}
+        lambda norms: account().refresh(norms),
+        {"norms": (np.array([0.1, 0.2]), CHARGES)},
     ),
     "sgd_account.TrajectoryAccount.step": (
         lambda times: account().step(times),
         {"times": (3, COUNT)},
     ),
     "sgd_account.TrajectoryAccount.epsilons": (
-        lambda delta: account().epsilons(delta), {"delta": (1e-6, DELTA)}
+        lambda delta: account().epsilons(delta),
+        {"delta": (1e-6, DELTA)},
     ),
     "sgd_account.TrajectoryAccount.worst_case": (
-        lambda delta: account().worst_case(delta), {"delta": (1e-6, DELTA)}
+        lambda delta: account().worst_case(delta),
+        {"delta": (1e-6, DELTA)},
     ),
     "entropy.SeededEntropy": (entropy.SeededEntropy, {"seed": (1, WHOLE)}),
     "entropy.for_release": (entropy.for_release, {"seed": (1, WHOLE), "release": (1, WHOLE)}),
@@ -316,11 +391,14 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, tuple[Any, tuple[Any, ...]]
     "laplace.exp_minus": (laplace.exp_minus, {"x": (Fraction(1), (NAN, -1)), "bits": (40, COUNT)}),
     "quantile.Quantiles": (
         quantile.Quantiles,
-        {"edges": ([1.0, 2.0], ([1.0, NAN], [1.0, INF], [2.0, 1.0], [])),
-         "sigma": (10.0, POSITIVE)},
+        {
+            "edges": ([1.0, 2.0], ([1.0, NAN], [1.0, INF], [2.0, 1.0], [])),
+            "sigma": (10.0, POSITIVE),
+        },
     ),
     "quantile.Quantiles.norms": (
-        quantiles.norms, {"bins": (ints([0, 2]), (ints([3]), ints([-2]), np.array([0.5])))}
+        quantiles.norms,
+        {"bins": (ints([0, 2]), (ints([3]), ints([-2]), np.array([0.5])))},
     ),
     "quantile.Quantiles.release": (
         partial(quantiles.release, entropy=entropy.SeededEntropy(1)),
@@ -330,8 +408,10 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, tuple[Any, tuple[Any, ...]]
     "quantile.Ranks.quantile": (quantile.Ranks(quantiles, (1, 2, 3)).quantile, {"q": (0.5, SHARE)}),
     "randomized_response.RandomizedResponse": (
         randomized_response.RandomizedResponse,
-        {"ratio": (Fraction(3), (NAN, INF, -1, 0, 0.5, "1", None, Fraction(1, 2))),
-         "categories": (2, (*COUNT, 1))},
+        {
+            "ratio": (Fraction(3), (NAN, INF, -1, 0, 0.5, "1", None, Fraction(1, 2))),
+            "categories": (2, (*COUNT, 1)),
+        },
     ),
     "randomized_response.RandomizedResponse.of_epsilon": (
         randomized_response.RandomizedResponse.of_epsilon,
@@ -347,10 +427,12 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, tuple[Any, tuple[Any, ...]]
         {"answers": (ints([0, 1]), (ints([2]), ints([-1]), np.array([0.5]), np.array([NAN])))},
     ),
     "randomized_response.RandomizedResponse.variance": (
-        response.variance, {"users": (9, WHOLE), "of_category": (3, (*WHOLE, 10))}
+        response.variance,
+        {"users": (9, WHOLE), "of_category": (3, (*WHOLE, 10))},
     ),
     "randomized_response.RandomizedResponse.bound": (
-        response.bound, {"users": (9, COUNT), "beta": (0.05, BETA)}
+        response.bound,
+        {"users": (9, COUNT), "beta": (0.05, BETA)},
     ),
     "randomized_response.uniform_below": (
         partial(randomized_response.uniform_below, entropy=entropy.SeededEntropy(1)),
@@ -358,26 +440,39 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, tuple[Any, tuple[Any, ...]]
     ),
     "sparse_vector.LaplaceSparseVector": (
         sv.LaplaceSparseVector,
-        {"sensitivity": (2, WHOLE), "threshold_scale": (20.0, POSITIVE),
-         "query_scale": (40.0, POSITIVE), "positives": (1, COUNT)},
+        {
+            "sensitivity": (2, WHOLE),
+            "threshold_scale": (20.0, POSITIVE),
+            "query_scale": (40.0, POSITIVE),
+            "positives": (1, COUNT),
+        },
     ),
     "sparse_vector.LaplaceSparseVector.rdp": (laplace_design.rdp, {"order": (2.0, ORDER)}),
     "sparse_vector.LaplaceSparseVector.for_user": (
-        laplace_design.for_user, {"largest": (1, (*WHOLE, 3))}
+        laplace_design.for_user,
+        {"largest": (1, (*WHOLE, 3))},
     ),
     "sparse_vector.LaplaceSparseVector.margin": (
-        laplace_design.margin, {"beta": (0.05, BETA), "queries": (9, COUNT)}
+        laplace_design.margin,
+        {"beta": (0.05, BETA), "queries": (9, COUNT)},
     ),
     "sparse_vector.GaussianSparseVector": (
         sv.GaussianSparseVector,
-        {"sensitivity": (2, WHOLE), "threshold_sigma": (20.0, POSITIVE),
-         "query_sigma": (40.0, POSITIVE), "queries": (8, COUNT), "positives": (1, COUNT)},
+        {
+            "sensitivity": (2, WHOLE),
+            "threshold_sigma": (20.0, POSITIVE),
+            "query_sigma": (40.0, POSITIVE),
+            "queries": (8, COUNT),
+            "positives": (1, COUNT),
+        },
     ),
     "sparse_vector.GaussianSparseVector.rdp": (
-        gaussian_design.rdp, {"order": (2.0, (*ORDER, 2000.0))}
+        gaussian_design.rdp,
+        {"order": (2.0, (*ORDER, 2000.0))},
     ),
     "sparse_vector.GaussianSparseVector.for_user": (
-        gaussian_design.for_user, {"largest": (1, (*WHOLE, 3))}
+        gaussian_design.for_user,
+        {"largest": (1, (*WHOLE, 3))},
     ),
     "sparse_vector.GaussianSparseVector.margin": (gaussian_design.margin, {"beta": (0.05, DELTA)}),
     "sparse_vector.AboveThreshold": (
@@ -411,14 +506,16 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, tuple[Any, tuple[Any, ...]]
     ),
     "tree_counter.TreeCounter.variance": (counter().variance, {"tick": (3, (*COUNT, 9))}),
     "tree_counter.TreeCounter.bound": (
-        counter().bound, {"beta": (0.05, DELTA), "tick": (3, (NAN, INF, -1, 0, 1.5, "1", 9))}
+        counter().bound,
+        {"beta": (0.05, DELTA), "tick": (3, (NAN, INF, -1, 0, 1.5, "1", 9))},
     ),
     "toeplitz_counter.coefficients": (toeplitz.coefficients, {"horizon": (8, COUNT)}),
     "toeplitz_counter.column_norms": (toeplitz.column_norms, {"horizon": (8, COUNT)}),
     "toeplitz_counter.decoder": (toeplitz.decoder, {"horizon": (8, COUNT)}),
     "toeplitz_counter.spread": (toeplitz.spread, {"tick": (8, COUNT)}),
     "toeplitz_counter.prefix": (
-        toeplitz.prefix, {"rows": (np.ones((1, 1)), (np.ones((9, 1)),)), "horizon": (8, COUNT)}
+        toeplitz.prefix,
+        {"rows": (np.ones((1, 1)), (np.ones((9, 1)),)), "horizon": (8, COUNT)},
     ),
     "toeplitz_counter.ToeplitzCounter": (
         toeplitz.ToeplitzCounter,
@@ -433,13 +530,14 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, tuple[Any, tuple[Any, ...]]
         {"row": (ints([3]), (np.array([1.5]), ints([1, 2]), np.array([NAN])))},
     ),
     "toeplitz_counter.ToeplitzCounter.variance": (
-        toeplitz.ToeplitzCounter(8, 2.0).variance, {"tick": (3, (*COUNT, 9))}
+        toeplitz.ToeplitzCounter(8, 2.0).variance,
+        {"tick": (3, (*COUNT, 9))},
     ),
     "toeplitz_counter.ToeplitzCounter.bound": (
         toeplitz.ToeplitzCounter(8, 2.0).bound,
         {"beta": (0.05, DELTA), "tick": (3, (NAN, INF, -1, 0, 1.5, "1", 9))},
     ),
-}  # fmt: skip
+}
 
 RULES = (
     filters.ZcdpRule(1.0),
@@ -459,19 +557,29 @@ CALLS |= {
 NOT_NUMBERS = {"self", "cls", "entropy", "budget", "rule", "design", "state", "step", "part"}
 CHECKED_ELSEWHERE = {
     # made by the library alone, from numbers that were checked
-    "pilots", "pilots.Parent", "charge.Price", "filters.FilterComparison", "quantile.Ranks",
+    "pilots",
+    "pilots.Parent",
+    "pilots.Reading",
+    "charge.Price",
+    "filters.FilterComparison",
+    "quantile.Ranks",
     # texts and taps: test_what_is_no_strategy_is_refused; the rest is of numbers of a series
-    "strategies", "strategies.Strategy",
+    "strategies",
+    "strategies.Strategy",
     # no number goes in, or every number is fine: NaN has no bin
-    "filters.Filter", "entropy.OSEntropy", "entropy.Entropy", "entropy.SYSTEM_ENTROPY",
+    "filters.Filter",
+    "entropy.OSEntropy",
+    "entropy.Entropy",
+    "entropy.SYSTEM_ENTROPY",
     "quantile.Quantiles.place",
     # the interface of rules, called by filters with numbers that `read` has checked
     "filters.Rule",
     # users' own rows: refused as ticks are
-    "tree_counter.squared_norms(users)", "tree_counter.squared_norms(values)",
+    "tree_counter.squared_norms(users)",
+    "tree_counter.squared_norms(values)",
     # an operating system's or a seed's bytes
     "sparse_vector.Design",
-}  # fmt: skip
+}
 RULES_INTERFACE = {"fits", "charges", "read", "nothing", "threshold_noise", "query_noise"}
 
 
@@ -529,6 +637,7 @@ def public_modules() -> Iterator[tuple[str, ModuleType]]:
         for found in pkgutil.iter_modules(package.__path__):
             if not found.name.startswith("_") and found.name not in ABOUT_STORES:
                 yield found.name, importlib.import_module(f"{package.__name__}.{found.name}")
+    yield "sgd_account", sgd
 
 
 ABOUT_STORES = {"analyses", "lipschitz", "local"}
@@ -567,10 +676,26 @@ def test_every_number_of_the_public_interface_is_in_the_table() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "nan", "1,nan", "1,inf", "1,-2", "0.5,0.1", "news:2", "news:nan", "news:0.1,0",
-     "news:0.1,1.5", "fractional:2", "window:0", "window:x", "sqrt:1000", "1,," , "news:1,2,3,4",
-     "1" + ",0.1" * 200],
-)  # fmt: skip
+    [
+        "",
+        "nan",
+        "1,nan",
+        "1,inf",
+        "1,-2",
+        "0.5,0.1",
+        "news:2",
+        "news:nan",
+        "news:0.1,0",
+        "news:0.1,1.5",
+        "fractional:2",
+        "window:0",
+        "window:x",
+        "sqrt:1000",
+        "1,,",
+        "news:1,2,3,4",
+        "1" + ",0.1" * 200,
+    ],
+)
 def test_what_is_no_strategy_is_refused(text: str) -> None:
     with pytest.raises(ParameterError):
         Strategy.of(text)

@@ -22,7 +22,7 @@ from sparseq.accounting.pilots import (
 from sparseq.accounting.pilots.choice import Question, choose
 from sparseq.accounting.pilots.pilot_interval import IntervalKind, interval
 from sparseq.accounting.pilots.posterior import posterior
-from sparseq.stream.release_charges import PILOT_BITS, hats, weights
+from sparseq.stream.user_weights import PILOT_BITS, hats, weights
 
 SIGMA_0 = math.sqrt(48.0)
 STEP = 1 << PILOT_BITS
@@ -56,9 +56,13 @@ def read(
 
 
 def one_answer(
-    x: np.ndarray, g: np.random.Generator, most: float = math.inf, a: np.ndarray | None = None,
-    a_min: float = 1.0, **more: object,
-) -> tuple[float, float, float, IntervalKind]:  # fmt: skip
+    x: np.ndarray,
+    g: np.random.Generator,
+    most: float = math.inf,
+    a: np.ndarray | None = None,
+    a_min: float = 1.0,
+    **more: object,
+) -> tuple[float, float, float, IntervalKind]:
     """Value, low and high of the sum over people with the values x >= 0, and its kind."""
     a = np.ones(len(x)) if a is None else a
     seen = read(x, a, most, a_min, g)
@@ -165,8 +169,9 @@ def test_what_a_parent_saw_above_a_gap_may_hide_in_a_question() -> None:
     alone = parent_of(people, SIGMA_0, ladder(math.inf, 1.0), RULES)
     people[10] = 100.0
     both = parent_of(people, SIGMA_0, ladder(math.inf, 1.0), RULES)
-    seen = Reading(ladder(math.inf, 1.0), np.where(np.arange(CELLS) == 0, 500.0, 0.0),
-                   np.full(CELLS, 20.0), 0)  # fmt: skip
+    seen = Reading(
+        ladder(math.inf, 1.0), np.where(np.arange(CELLS) == 0, 500.0, 0.0), np.full(CELLS, 20.0), 0
+    )
     highs = [
         interval(choose(asked(), seen, parent), np.array([500.0])).high[0]
         for parent in (both, NO_PARENT, alone)

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from sampled import one_in
 
 from sparseq.accounting import gdp, rdp, zcdp
-from sparseq.base.errors import ParameterError
-from sparseq.papers.filters import (
+from sparseq.accounting.filters import (
     ApproxZcdpRule,
     GdpRule,
     PureDpRule,
@@ -30,6 +29,7 @@ from sparseq.papers.filters import (
     capacity,
     compare,
 )
+from sparseq.base.errors import ParameterError
 
 TARGETS = list(itertools.product([0.01, 0.1, 1.0, 4.0, 16.0, 50.0], [1e-12, 1e-6, 1e-3, 0.1]))
 few = settings(deterministic, max_examples=40)

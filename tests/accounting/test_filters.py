@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from sampled import one_in
 
 from sparseq.accounting import rdp
-from sparseq.base.errors import ParameterError
-from sparseq.papers.filters import (
+from sparseq.accounting.filters import (
     ApproxZcdpRule,
     Filter,
     GdpRule,
@@ -29,7 +28,8 @@ from sparseq.papers.filters import (
     ZcdpRule,
     capacity,
 )
-from sparseq.papers.filters._filter import square_up
+from sparseq.accounting.filters._fixed_point import square_up
+from sparseq.base.errors import ParameterError
 
 CURVE = (2.0, 8.0, 32.0)
 SHAPE = np.array([1.0, 1.5, 3.0])

@@ -10,7 +10,7 @@ from exact_formulas import deterministic
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparseq.accounting._numbers import boundary, round_down, sqrt_up
+from sparseq.accounting._safe_floats import boundary, round_down, sqrt_up
 
 positive = st.floats(sys.float_info.min, 1e300)
 

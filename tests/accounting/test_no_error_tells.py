@@ -16,21 +16,19 @@ from hypothesis import strategies as st
 from test_cut import asked
 
 from sparseq.accounting.pilots import CELLS, RULES, Reading, ladder, parent_of, visible_top
-from sparseq.accounting.pilots.choice import choose, column_of, value_edges
-from sparseq.accounting.pilots.pilot_interval import (
+from sparseq.accounting.pilots.averages import (
     AverageScale,
     apart,
     average_about_centre,
     average_of_sums,
     average_risk,
-    covariance,
-    interval,
-    over,
-    quantile,
-    quantile_edges,
-    quantile_risk,
     variance,
 )
+from sparseq.accounting.pilots.choice import choose
+from sparseq.accounting.pilots.column_values import column_of, value_edges
+from sparseq.accounting.pilots.covariances import covariance, over
+from sparseq.accounting.pilots.pilot_interval import interval
+from sparseq.accounting.pilots.quantiles import quantile, quantile_edges, quantile_risk
 
 size = st.sampled_from([0.0, -1.0, 1e-9, 3.0, 40.0, 1e4, 1e9, -1e9, 2.0**40])
 cells = st.lists(size, min_size=CELLS, max_size=CELLS).map(np.array)
@@ -41,11 +39,17 @@ bounds = st.sampled_from(
 
 
 released = given(
-    people=cells, above=cells, sd=noise,
-    of=st.sampled_from([(math.inf, 1.0), (3.5, 0.2), (1e3, 1e-3)]), d=st.sampled_from([1, 2, 12]),
-    signed=st.booleans(), declared=st.booleans(), ends=bounds, scale=size,
+    people=cells,
+    above=cells,
+    sd=noise,
+    of=st.sampled_from([(math.inf, 1.0), (3.5, 0.2), (1e3, 1e-3)]),
+    d=st.sampled_from([1, 2, 12]),
+    signed=st.booleans(),
+    declared=st.booleans(),
+    ends=bounds,
+    scale=size,
     seed=st.integers(0, 2**32),
-)  # fmt: skip
+)
 few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -63,17 +67,29 @@ def test_nothing_of_many_that_were_released_leads_to_an_error(**drawn: Any) -> N
 
 
 def check_no_error(
-    people: np.ndarray, above: np.ndarray, sd: float, of: tuple[float, float], d: int,
-    signed: bool, declared: bool, ends: tuple[float, float], scale: float, seed: int,
-) -> None:  # fmt: skip
+    people: np.ndarray,
+    above: np.ndarray,
+    sd: float,
+    of: tuple[float, float],
+    d: int,
+    signed: bool,
+    declared: bool,
+    ends: tuple[float, float],
+    scale: float,
+    seed: int,
+) -> None:
     rungs, g = ladder(*of), np.random.default_rng(seed)
     spreads = np.full(CELLS, 4 * sd)
     seen = Reading(rungs, people, spreads, min(visible_top(people, spreads, RULES), rungs.cap))
     parent = parent_of(above, sd, ladder(math.inf, 1.0), RULES).shift(int(g.integers(-8, 9)))
     question = asked(
-        d, signed=np.full(d, signed), sigma_0=sd, declared=declared, least_allowance=of[1],
+        d,
+        signed=np.full(d, signed),
+        sigma_0=sd,
+        declared=declared,
+        least_allowance=of[1],
         reach=int(g.integers(0, 40)),
-    )  # fmt: skip
+    )
     answer = scale * g.normal(1, 2, d)
     choice = choose(question, seen, parent)
     found = interval(choice, answer)

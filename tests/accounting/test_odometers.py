@@ -16,9 +16,9 @@ from exact_formulas import deterministic
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparseq.accounting import _rdp_integers as rdp_integers
 from sparseq.accounting import rdp
-from sparseq.base.errors import ParameterError
-from sparseq.papers.odometers import (
+from sparseq.accounting.odometers import (
     CODE_ORDERS,
     CODE_START,
     ODOMETER_ORDERS,
@@ -29,6 +29,7 @@ from sparseq.papers.odometers import (
     LecuyerOdometer,
     dyadic_orders,
 )
+from sparseq.base.errors import ParameterError
 
 UNIT = Fraction(1, 2**40)
 BATCH_RATE, EPOCH = 512 / 50_000, 98  # steps: 50,000 / 512, rounded up
@@ -160,9 +161,15 @@ def test_individual_state_survives_the_disk_exactly(cut):
 def test_a_refused_step_changes_nothing():
     odometer = IndividualOdometer(2, 2.0, 0.5)
     before = odometer.state()
-    for rho, users in [([0.1, -1.0], None), ([0.1], None), ([0.1, 0.1], np.array([0, 2])),
-                       ([0.1, 0.1], np.array([1, 1])), ([0.1, np.nan], np.array([0, 1])),
-                       ([0.1], np.array([0.5])), ([math.inf, 0.0], None)]:  # fmt: skip
+    for rho, users in [
+        ([0.1, -1.0], None),
+        ([0.1], None),
+        ([0.1, 0.1], np.array([0, 2])),
+        ([0.1, 0.1], np.array([1, 1])),
+        ([0.1, np.nan], np.array([0, 1])),
+        ([0.1], np.array([0.5])),
+        ([math.inf, 0.0], None),
+    ]:
         with pytest.raises(ParameterError):
             odometer.step(rho, users)
     assert all(np.array_equal(v, odometer.state()[k]) for k, v in before.items())
@@ -387,19 +394,19 @@ def test_the_defaults_are_the_tightest_of_those_in_the_docs():
 @deterministic
 @given(st.floats(0.0, 1e308))
 def test_units_are_rounded_up_and_back_up(nats):
-    units = rdp.units_up(np.array([nats]))
+    units = rdp_integers.units_up(np.array([nats]))
     exact = math.ceil(Fraction(nats) / UNIT)
-    assert units[0] == min(exact, rdp.NO_BOUND)
-    back = rdp.nats_up(units)[0]
-    assert back == math.inf if exact >= rdp.NO_BOUND else Fraction(back) >= exact * UNIT
+    assert units[0] == min(exact, rdp_integers.NO_BOUND)
+    back = rdp_integers.nats_up(units)[0]
+    assert back == math.inf if exact >= rdp_integers.NO_BOUND else Fraction(back) >= exact * UNIT
     assert back == math.inf or Fraction(back) <= exact * UNIT * (1 + Fraction(1, 2**52))
 
 
 @deterministic
 @given(st.integers(0, 2**62), st.integers(1, 2**62))
 def test_products_saturate(units, factor):
-    product = rdp.times(np.array([units]), factor)[0]
-    assert product == min(units * factor, rdp.NO_BOUND)
+    product = rdp_integers.times(np.array([units]), factor)[0]
+    assert product == min(units * factor, rdp_integers.NO_BOUND)
 
 
 BAD = [-1.5, math.nan, math.inf, "1", None, True]
@@ -447,9 +454,14 @@ def test_a_curve_that_does_not_fit_is_refused_and_changes_nothing(curve):
 
 @pytest.mark.parametrize(
     ("name", "values"),
-    [("fill", [0, -1]), ("fill", [0, 2**62]), ("blocks", [0, 1]), ("blocks", [1]),
-     ("blocks", [1.5, 1.0])],
-)  # fmt: skip
+    [
+        ("fill", [0, -1]),
+        ("fill", [0, 2**62]),
+        ("blocks", [0, 1]),
+        ("blocks", [1]),
+        ("blocks", [1.5, 1.0]),
+    ],
+)
 def test_a_damaged_state_is_refused(name, values):
     state = IndividualOdometer(2, 2.0, 0.5).state() | {name: np.array(values)}
     with pytest.raises(ParameterError, match=f"saved {name}"):

@@ -141,10 +141,12 @@ def sampled_binomially(q, sigma, order):
     with mpmath.workdps(60):
         q, s = mpf(q), mpf(sigma)
         total = sum(
-            mpmath.binomial(order, k) * (1 - q) ** (order - k) * q**k
+            mpmath.binomial(order, k)
+            * (1 - q) ** (order - k)
+            * q**k
             * mpmath.exp(mpf(k * (k - 1)) / (2 * s * s))
             for k in range(int(order) + 1)
-        )  # fmt: skip
+        )
         return float(mpmath.log(total) / (order - 1))
 
 

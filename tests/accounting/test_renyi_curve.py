@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 from sparseq.accounting import rdp
-from sparseq.papers.filters import Filter, RenyiCurveRule
-from sparseq.papers.odometers import TEXT_ORDERS
+from sparseq.accounting.filters import Filter, RenyiCurveRule
+from sparseq.accounting.odometers import TEXT_ORDERS
 
 few = settings(deterministic, max_examples=40)
 

@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from sparseq.accounting import _rdp_integers as rdp_integers
 from sparseq.accounting import rdp
 from sparseq.base.errors import ParameterError
-from sparseq.papers.sgd_account import SGD_ORDERS, TrajectoryAccount
+from sparseq.networks.sgd_account import SGD_ORDERS, TrajectoryAccount
 
 fewer = settings(deterministic, max_examples=30)
 ORDERS = np.array([2.0, 4.0, 8.0, 16.0, 32.0])
@@ -177,8 +178,8 @@ def test_the_table_is_made_once_and_a_step_only_counts(monkeypatch):
     monkeypatch.setattr(rdp, "subsampled_gaussian", lambda *a: calls.append(1) or curve_of(*a))
     ours = account(10_000, levels=50)
     gathered = []
-    times = rdp.times
-    monkeypatch.setattr(rdp, "times", lambda *a: gathered.append(1) or times(*a))
+    times = rdp_integers.times
+    monkeypatch.setattr(rdp_integers, "times", lambda *a: gathered.append(1) or times(*a))
     for values in np.random.default_rng(1).random((6, 10_000)):
         ours.refresh(values)
         for _ in range(100):
@@ -226,10 +227,15 @@ def test_norms_that_do_not_fit_are_refused_and_change_nothing(bad):
 
 @pytest.mark.parametrize(
     ("name", "change"),
-    [("spent", lambda a: -a), ("spent", lambda a: a[:-1]), ("level", lambda a: a + 100),
-     ("spent", lambda a: a.astype(float)), ("counters", lambda a: a - [0, 10, 0, 0]),
-     ("counters", lambda a: a - [0, 0, -10, 0])],
-)  # fmt: skip
+    [
+        ("spent", lambda a: -a),
+        ("spent", lambda a: a[:-1]),
+        ("level", lambda a: a + 100),
+        ("spent", lambda a: a.astype(float)),
+        ("counters", lambda a: a - [0, 10, 0, 0]),
+        ("counters", lambda a: a - [0, 0, -10, 0]),
+    ],
+)
 def test_a_damaged_state_is_refused(name, change):
     state = after([(np.full(4, 0.5), 3)]).state()
     with pytest.raises(ParameterError, match="damaged"):

@@ -11,30 +11,20 @@ import pytest
 from numpy.typing import NDArray
 from test_cut import asked, read
 
-from sparseq.accounting.pilots.choice import (
-    Choice,
-    ColumnValues,
-    Risk,
-    choose,
-    column_of,
-    upper,
-    value_edges,
-)
-from sparseq.accounting.pilots.pilot_interval import (
+from sparseq.accounting.pilots.averages import (
     AverageScale,
     apart,
     average_about_centre,
     average_of_sums,
     average_risk,
-    covariance,
-    interval,
-    over,
-    quantile,
-    quantile_edges,
-    quantile_risk,
     variance,
 )
-from sparseq.stream.release_charges import weights
+from sparseq.accounting.pilots.choice import Choice, Risk, choose, upper
+from sparseq.accounting.pilots.column_values import ColumnValues, column_of, value_edges
+from sparseq.accounting.pilots.covariances import covariance, over
+from sparseq.accounting.pilots.pilot_interval import interval
+from sparseq.accounting.pilots.quantiles import quantile, quantile_edges, quantile_risk
+from sparseq.stream.user_weights import weights
 
 Floats = NDArray[np.float64]
 SIGMA_0 = math.sqrt(48.0)
@@ -262,9 +252,10 @@ def pairs(seed: int, groups: int, slope: float) -> tuple[tuple[Floats, ...], ...
     exact = [np.cov(r.value[r.group == k], other[r.group == k], bias=True) for k in range(groups)]
     c, x_, y_ = (np.array([m[at] for m in exact]) for at in ((0, 1), (0, 0), (1, 1)))
     return (
-        (*together, c), (*over(together, spreads, 0.5, 1.0), c / np.sqrt(x_ * y_)),
+        (*together, c),
+        (*over(together, spreads, 0.5, 1.0), c / np.sqrt(x_ * y_)),
         (*over(together, spreads[:1], 1.0), c / x_),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(

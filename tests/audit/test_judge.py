@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.judge.check import RULES, UNITS, History, findings, repeated
+from checks.judge.check import RULES, UNITS, History, findings, repeated
 
 COUNT, SUM = "SELECT count(*) AS n FROM t", "SELECT sum(x) AS s FROM t"
 PARTS = {
@@ -25,20 +25,40 @@ Facts = dict[str, Any]
 
 
 def asked(at: float, op: int, sql: str, request: str | None = None, name: str = "ada") -> Facts:
-    return {"at": at, "what": "ask", "op": op, "name": name, "sql": sql, "parts": PARTS[sql],
-            "request": request, "fresh": False}  # fmt: skip
+    return {
+        "at": at,
+        "what": "ask",
+        "op": op,
+        "name": name,
+        "sql": sql,
+        "parts": PARTS[sql],
+        "request": request,
+        "fresh": False,
+    }
 
 
 def answer(at: float, op: int, release: int | None, row: Facts, repeat: bool = False) -> Facts:
-    return {"at": at, "what": "answer", "op": op, "release": release, "rows": [row],
-            "repeat": repeat, "follows": False}  # fmt: skip
+    return {
+        "at": at,
+        "what": "answer",
+        "op": op,
+        "release": release,
+        "rows": [row],
+        "repeat": repeat,
+        "follows": False,
+    }
 
 
 def paid(person: str, rows: int, *units: float) -> Facts:
     charges = [{"release": n, "units": int(u * UNITS)} for n, u in enumerate(units, 1) if u]
     spent = sum(charge["units"] for charge in charges)
-    return {"person": person, "rows": rows, "budget": 100 * UNITS, "spent": spent,
-            "charges": charges}  # fmt: skip
+    return {
+        "person": person,
+        "rows": rows,
+        "budget": 100 * UNITS,
+        "spent": spent,
+        "charges": charges,
+    }
 
 
 def released(number: int, sql: str, row: Facts, request: str | None = None) -> Facts:
@@ -53,10 +73,14 @@ def released(number: int, sql: str, row: Facts, request: str | None = None) -> F
 
 
 HISTORY: list[Facts] = [
-    {"at": 0, "what": "promise", "kappa": 0.5, "norm_budget": 100.0,
-     "quotas": {"ben": 1}},
-    {"at": 0, "what": "bring", "op": 1, "rows": [[1, 0.5], [1, 2.5], [2, 1.0]],
-     "columns": {"who": "BIGINT", "x": "DOUBLE"}},
+    {"at": 0, "what": "promise", "kappa": 0.5, "norm_budget": 100.0, "quotas": {"ben": 1}},
+    {
+        "at": 0,
+        "what": "bring",
+        "op": 1,
+        "rows": [[1, 0.5], [1, 2.5], [2, 1.0]],
+        "columns": {"who": "BIGINT", "x": "DOUBLE"},
+    },
     {"at": 1, "what": "brought", "op": 1},
     asked(2, 2, COUNT),
     asked(2.5, 3, SUM, "client/ben/1", "ben"),
@@ -75,7 +99,7 @@ HISTORY: list[Facts] = [
     {"at": 13, "what": "refusal", "op": 8, "why": "quota"},
     asked(14, 9, COUNT),
     answer(15, 9, 3, {"n": -2}, repeat=True),
-]  # fmt: skip
+]
 """A count, a sum whose answer was lost and is read back, rows, and the count of all."""
 EXPORT: Facts = {
     "budget": {"kappa": 0.5, "norm_budget": 100.0, "losses": [], "weighted": None},
@@ -272,7 +296,7 @@ def test_the_judge_knows_no_module_of_sparseq(tmp_path: Path) -> None:
     (tmp_path / "export").write_text(json.dumps(bad))
     program = (
         "import runpy, sys; sys.modules['sparseq'] = None; "
-        "runpy.run_module('benchmarks.judge', run_name='__main__')"
+        "runpy.run_module('checks.judge', run_name='__main__')"
     )
     command = [sys.executable, "-c", program, "check", tmp_path / "history", tmp_path / "export"]
     root = Path(__file__).parents[2]
@@ -289,8 +313,8 @@ def test_a_real_life_fits(tmp_path: Path, lake: bool) -> None:
     pytest.importorskip("psycopg")
     if lake:
         pytest.importorskip("deltalake")
-    from benchmarks.judge.check import judged
-    from benchmarks.judge.workload import Life
+    from checks.judge.check import judged
+    from checks.judge.workload import Life
 
     assert judged(*Life(tmp_path, seed=3, lake=lake).live()) == []
 
@@ -301,7 +325,7 @@ def test_planted_faults_are_found(tmp_path: Path) -> None:
     pytest.importorskip("uvicorn")
     pytest.importorskip("psycopg")
     pytest.importorskip("deltalake")
-    from benchmarks.judge.planted import FAULTS, found_in
+    from checks.judge.planted import FAULTS, found_in
 
     for number, fault in enumerate(FAULTS):
         (tmp_path / str(number)).mkdir()

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from benchmarks.audit.comparison import UNITS
-from benchmarks.audit.seams import Ints, Step, Tape, Watching
+from checks.audit.comparison import UNITS
+from checks.audit.seams import Ints, Step, Tape, Watching
 from sparseq.accounting import Budget
 from sparseq.mechanisms import rounded_gaussian
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sampled import one_in
 
-from benchmarks.audit.search import search
+from checks.audit.search import search
 from sparseq.pgwire.selects import Selects
 
 LONG, SHORT = 110, 388
@@ -26,7 +26,9 @@ def test_neighbours_get_the_same_bytes_until_something_tells(
     async def telling(selects: Selects, text: str) -> Any:
         if text == "TABLE t":
             store = selects._service._thread.store
-            selects._state.notice(f"{store.backend.count_rows(store.catalog.table('t'))} rows")
+            selects._state.notice(
+                f"{store.backend.count_rows(store.catalog.table('t')).inside()} rows"
+            )
         return await told(selects, text)
 
     monkeypatch.setattr(Selects, "table", telling)

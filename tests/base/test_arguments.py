@@ -13,9 +13,9 @@ import pytest
 from sampled import one_in
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
+from checks.stores import IN_OR_OUT
+from sparseq.accounting.filters._compare import compare
 from sparseq.base.errors import ParameterError
-from sparseq.papers.filters._compare import compare
 
 ROWS = pa.table({"who": [1, 2]})
 USES: list[Callable[[sparseq.Store, str], object]] = [
@@ -39,7 +39,7 @@ def con(tmp_path: Path) -> sparseq.Store:
 def test_a_path_that_no_file_has(
     con: sparseq.Store, use: Callable[[sparseq.Store, str], object], path: str
 ) -> None:
-    with pytest.raises(ParameterError, match=r"bytes; the most is|no path has"):
+    with pytest.raises(ParameterError, match=r"bytes; the limit is|contain such"):
         use(con, path)
 
 

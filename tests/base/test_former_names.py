@@ -8,7 +8,7 @@ from importlib import import_module
 
 import pytest
 
-from sparseq.base.import_names import FORMER
+from sparseq.base.former_names import FORMER
 
 
 @pytest.mark.parametrize("name", FORMER)
@@ -22,12 +22,14 @@ def test_a_former_name_is_the_module_and_says_so(name: str) -> None:
 
 def test_a_script_of_the_version_before_runs() -> None:
     script = (
-        "from sparseq.monitor import Ticks\nfrom sparseq.accounting import filters\n"
+        "from sparseq.monitor import Ticks\nfrom sparseq.papers import filters\n"
         "from sparseq.errors import QueryRefused\nimport sparseq.curator\n"
         "print(Ticks.__module__, filters.__name__, QueryRefused.__name__)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout == "sparseq.series.ticks sparseq.papers.filters QueryRefused\n", done.stderr
+    assert done.stdout == "sparseq.series.ticks sparseq.accounting.filters QueryRefused\n", (
+        done.stderr
+    )
 
 
 def test_there_is_no_such_module_otherwise() -> None:

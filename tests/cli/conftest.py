@@ -1,4 +1,4 @@
-"""A small store with seeded noise, and a way to run commands on it."""
+"""A small store with seeded noise, for commands."""
 
 from __future__ import annotations
 
@@ -8,26 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
-
-from sparseq.cli.app import sparseq
+from command_runs import output
 
 GOLDEN = Path(__file__).parent / "golden"
 PAGES = ("home", "cart", "pay")
-
-
-def run(*args: str | Path, input: str | None = None) -> Result:
-    """Run a command in this process; `result.exception` is never anything but SystemExit."""
-    result = CliRunner().invoke(sparseq, list(map(str, args)), input=input, prog_name="sparseq")
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
-
-
-def output(*args: str | Path, input: str | None = None) -> str:
-    """Run a command that succeeds; return what it wrote to standard output."""
-    result = run(*args, input=input)
-    assert result.exit_code == 0, result.stderr
-    return result.stdout
 
 
 @pytest.fixture(scope="session")
@@ -45,11 +29,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "orders.csv").write_text("\n".join(orders) + "\n")
     (folder / "pages.csv").write_text("page,section\nhome,top\ncart,shop\npay,shop\n")
     output(
-        "create", folder / "web.sparseq", f"visits={folder / 'visits.csv'}",
-        f"orders={folder / 'orders.csv'}", "--user", "who", "--public",
-        f"pages={folder / 'pages.csv'}", "--keys", "page=home,cart,pay",
-        "--bounds", "seconds=0..90", "--for", "questions,in-or-out,counts=400", "--seed", "7",
-    )  # fmt: skip
+        "create",
+        folder / "web.sparseq",
+        f"visits={folder / 'visits.csv'}",
+        f"orders={folder / 'orders.csv'}",
+        "--user",
+        "who",
+        "--public",
+        f"pages={folder / 'pages.csv'}",
+        "--keys",
+        "page=home,cart,pay",
+        "--bounds",
+        "seconds=0..90",
+        "--for",
+        "questions,in-or-out,counts=400",
+        "--seed",
+        "7",
+    )
     return folder
 
 

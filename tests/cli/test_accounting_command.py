@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_runs import output, run
 
-from conftest import output, run
-from sparseq.accounting import Budget, gdp, rdp, zcdp
-from sparseq.papers import filters
-from sparseq.papers.odometers import CODE_ORDERS, LecuyerOdometer
+from sparseq.accounting import Budget, filters, gdp, rdp, zcdp
+from sparseq.accounting.odometers import CODE_ORDERS, LecuyerOdometer
 
 TRAINING = ("--noise", "1", "--batch", "512", "--examples", "50000", "--epochs", "20")
 
@@ -33,12 +32,14 @@ def facts(*args: str) -> dict[str, Any]:
         ("convert_epsilon", ("convert", "--epsilon", "2", "--delta", "1e-9")),
         ("odometer", ("odometer", *TRAINING)),
         ("curve", ("curve",)),
-        ("curve_sampled", ("curve", "--sampled", "0.01", "1", "--gaussian", "1",
-                           "--orders", "1.5", "64")),
+        (
+            "curve_sampled",
+            ("curve", "--sampled", "0.01", "1", "--gaussian", "1", "--orders", "1.5", "64"),
+        ),
         ("compare", ("compare",)),
         ("compare_finer", ("compare", "--epsilon", "2", "--delta", "1e-9", "--sigma", "50")),
     ],
-)  # fmt: skip
+)
 def test_text(name: str, args: tuple[str, ...], golden: Callable[[str, str], None]) -> None:
     golden(f"accounting_{name}", output("accounting", *args))
 
@@ -160,23 +161,43 @@ def test_odometer_refuses_bad_numbers(change: tuple[str, ...], words: str) -> No
 
 def test_curves_are_those_of_the_library() -> None:
     found = facts(
-        "curve", "--gaussian", "2", "--laplace", "1.5", "--response", "0.75", "--pure", "0.5",
-        "--sampled", "0.02", "0.9", "--orders", "2", "32",
-    )  # fmt: skip
+        "curve",
+        "--gaussian",
+        "2",
+        "--laplace",
+        "1.5",
+        "--response",
+        "0.75",
+        "--pure",
+        "0.5",
+        "--sampled",
+        "0.02",
+        "0.9",
+        "--orders",
+        "2",
+        "32",
+    )
     orders = found["orders"]
     assert (orders[0], orders[-1]) == (2.0, pytest.approx(32.0))
     expected = [
-        rdp.gaussian(2.0, orders), rdp.laplace(1.5, orders), rdp.randomized_response(0.75, orders),
-        rdp.pure(0.5, orders), rdp.subsampled_gaussian(0.02, 0.9, orders),
-    ]  # fmt: skip
+        rdp.gaussian(2.0, orders),
+        rdp.laplace(1.5, orders),
+        rdp.randomized_response(0.75, orders),
+        rdp.pure(0.5, orders),
+        rdp.subsampled_gaussian(0.02, 0.9, orders),
+    ]
     for one, values in zip(found["curves"], expected, strict=True):
         assert one["rdp"] == values.tolist()
         assert one["epsilon_rdp"] == rdp.epsilon(values, orders, 1e-6)
 
 
 def test_a_flat_or_vanishing_curve_can_be_drawn() -> None:
-    for args in (("--response", "0.5"), ("--pure", "0"), ("--gaussian", "1e200"),
-                 ("--gaussian", "1", "--orders", "2", "2.0001")):  # fmt: skip
+    for args in (
+        ("--response", "0.5"),
+        ("--pure", "0"),
+        ("--gaussian", "1e200"),
+        ("--gaussian", "1", "--orders", "2", "2.0001"),
+    ):
         assert "mechanism" in output("accounting", "curve", *args)
 
 

@@ -8,10 +8,10 @@ import json
 from pathlib import Path
 
 import pytest
+from command_runs import output, run
 
 import sparseq
-from conftest import output, run
-from sparseq.ledger._duckdb.notes import CuratorLog
+from sparseq.ledger._duckdb.curator_log import CuratorLog
 
 NOTES = [
     ("ingest", "3 values of u7 did not fit"),
@@ -66,8 +66,11 @@ def test_a_store_where_nothing_was_noted_says_so(store: Path) -> None:
 
 
 def test_no_analyst_is_told(noted: Path) -> None:
-    for line in (["history", noted, "--format", "json"], ["budget", noted],
-                 ["sql", noted, "SELECT count(*) FROM visits"]):  # fmt: skip
+    for line in (
+        ["history", noted, "--format", "json"],
+        ["budget", noted],
+        ["sql", noted, "SELECT count(*) FROM visits"],
+    ):
         assert "u7" not in output(*line)
     for table in ("curator_log", "main.curator_log"):
         result = run("sql", noted, f"SELECT count(*) FROM {table}")

@@ -10,10 +10,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from command_runs import output, run
 
-from conftest import output, run
 from sparseq.cli import demo
-from sparseq.cli.demo import Findings, Results, closing_lines, find_data, fresh_folder, true_buyers
+from sparseq.cli.demo import Results, closing_lines, find_data, fresh_folder
+from sparseq.cli.demo_analyst import Findings, true_buyers
 
 DATA = Path(__file__).parent.parent.parent / "data" / "cdnow.parquet"
 

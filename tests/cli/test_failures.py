@@ -13,9 +13,9 @@ from pathlib import Path
 
 import click
 import pytest
+from command_runs import output, run
 from sampled import one_in
 
-from conftest import output, run
 from sparseq import connect
 from sparseq.base.errors import SparseqError, StoreInUse
 from sparseq.cli import budget as budget_module

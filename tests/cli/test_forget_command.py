@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-
-from conftest import output, run
+from command_runs import output, run
 
 
 def facts(store: Path, who: str) -> dict[str, object]:

@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
+from command_runs import output, run
 
 import sparseq
-from conftest import output, run
 
 COUNT = "SELECT count(*) AS n FROM visits"
 DATA = Path(__file__).parent.parent / "data"

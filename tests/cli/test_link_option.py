@@ -12,13 +12,13 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
+from command_runs import output, run
 from sql.shop import exact
 
 import sparseq
-from conftest import output, run
 from sparseq.cli import create as command
 from sparseq.load.databases import DuckTable, SqliteTable
-from sparseq.sql.catalog import KeyLink
+from sparseq.question.catalog import KeyLink
 
 TABLES = {
     "region": "r_regionkey INTEGER PRIMARY KEY, r_name TEXT",
@@ -72,8 +72,12 @@ def rows() -> dict[str, list[tuple[Any, ...]]]:
         "partsupp": [(k, (k + more) % 10) for k in range(40) for more in (0, 3)],
         "customer": [(k, rng.randrange(9), rng.choice(["AUTO", "FOOD"])) for k in range(60)],
         "orders": [
-            (k, rng.randrange(60), f"199{rng.randrange(2, 8)}-0{rng.randrange(1, 10)}-11",
-             rng.randrange(100))
+            (
+                k,
+                rng.randrange(60),
+                f"199{rng.randrange(2, 8)}-0{rng.randrange(1, 10)}-11",
+                rng.randrange(100),
+            )
             for k in range(200)
         ],
         "lineitem": [
@@ -81,7 +85,7 @@ def rows() -> dict[str, list[tuple[Any, ...]]]:
             for k in range(180)
             for n in range(rng.randrange(1, 6))
         ],
-    }  # fmt: skip
+    }
 
 
 @pytest.fixture(scope="module")
@@ -165,17 +169,23 @@ def test_a_public_table_that_leads_to_people_is_refused(shop: Path, tmp_path: Pa
     more = ["--user=c_custkey", f"--link={LINKS[0]}", f"--public=lineitem={shop}#lineitem"]
     tried = run("create", tmp_path / "s.sparseq", *tables, *more)
     assert tried.exit_code == 2
-    assert "lineitem is declared public, and its l_orderkey leads to people" in tried.stderr
+    assert "lineitem is declared public, but its l_orderkey leads to people" in tried.stderr
     output("create", tmp_path / "s.sparseq", *tables, *more, "--really-public=lineitem")
     lines = tmp_path / "returns.csv"  # no database says so, but the name of its column does
     lines.write_text("o_orderkey,reason\n1,late\n")
     more = [*(f"--link={link}" for link in LINKS), f"--public=returns={lines}"]
     tried = run(
-        "create", tmp_path / "t.sparseq", *tables, f"lineitem={shop}#lineitem",
-        "--user=customer.c_custkey", *more,
-    )  # fmt: skip
+        "create",
+        tmp_path / "t.sparseq",
+        *tables,
+        f"lineitem={shop}#lineitem",
+        "--user=customer.c_custkey",
+        *more,
+    )
     assert tried.exit_code == 2
-    assert "has o_orderkey, which leads by orders.o_orderkey to whom a row is" in tried.stderr
+    assert (
+        "has o_orderkey, which leads by orders.o_orderkey to the user whom a row is" in tried.stderr
+    )
 
 
 def test_rows_that_lead_nowhere_are_told_to_the_curator_alone(tmp_path: Path) -> None:
@@ -185,12 +195,12 @@ def test_rows_that_lead_nowhere_are_told_to_the_curator_alone(tmp_path: Path) ->
     more = [f"items={items}", f"orders={orders}", "--user=orders.who", "--link=items.o=orders.o"]
     made = run("create", store, *more)
     assert "1 of 5 rows were left out: they have no o (for the curator only)" in made.stderr
-    assert "1 of 5 rows were left out: their o leads to several people" in made.stderr
+    assert "orders: 1 rows have a key (o) that a row of another user had first" in made.stderr
     assert "1 of 5 rows wait: no row has come yet whose orders.o is their o" in made.stderr
-    assert "loaded   2 rows in items" in made.stdout
+    assert "3 rows in items, 4 rows in orders" in made.stdout
     orders.write_text("o,who\n9,cid\n")
     came = run("ingest", store, orders, "--table=orders")
-    assert "items: 1 rows that have waited came in (for the curator only)" in came.stderr
+    assert "items: 1 waiting rows were added (for the curator only)" in came.stderr
     assert came.stdout.startswith("added 2 rows and 1 new people")
     assert "erased cid: 1 row" in output("curator", "forget", store, "cid", "--yes")
 
@@ -199,7 +209,7 @@ def test_rows_that_lead_nowhere_are_told_to_the_curator_alone(tmp_path: Path) ->
     ("links", "said"),
     [
         (["items.x=orders.o"], "items has no column 'x'"),
-        (["items.o=order.o"], "no table about people is called 'order'"),
+        (["items.o=order.o"], "no table about people has the name 'order'"),
         (["items.o=orders.o", "items.qty=orders.o"], "about two people at once (many-to-many)"),
         (
             ["items.o=orders.o", "orders.o=items.o"],
@@ -211,7 +221,7 @@ def test_rows_that_lead_nowhere_are_told_to_the_curator_alone(tmp_path: Path) ->
         ),
         (["items.name=orders.o"], "items.name is VARCHAR, and orders.o BIGINT: they can't be"),
         (["items.o,qty=orders.o"], "has 2 and 1 columns"),
-        (["items.qty=orders.kind"], "many-to-many: 1 of 1 values are of several people"),
+        (["items.qty=orders.kind"], "many-to-many: 1 of 1 values belong to several people"),
         (["items.o:orders.o"], "can't be read"),
     ],
 )
@@ -220,9 +230,13 @@ def test_links_that_lead_to_nobody_are_refused(tmp_path: Path, links: list[str],
     orders.write_text("o,who,kind\n1,ann,5\n2,bob,5\n")
     items.write_text("o,qty,name\n1,5,a\n2,6,b\n")
     tried = run(
-        "create", tmp_path / "s.sparseq", f"items={items}", f"orders={orders}", "--user=who",
+        "create",
+        tmp_path / "s.sparseq",
+        f"items={items}",
+        f"orders={orders}",
+        "--user=who",
         *(f"--link={link}" for link in links),
-    )  # fmt: skip
+    )
     assert tried.exit_code in (2, 6)  # of what is said, or of data
     assert said in tried.stderr, tried.stderr
     assert not (tmp_path / "s.sparseq").exists()

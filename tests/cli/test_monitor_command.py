@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import re
 import signal
 import zipfile
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from command_runs import output, run
 from sampled import one_in
 
 import sparseq
-from conftest import output, run
+from sparseq.accounting import simultaneous_bound
 from sparseq.accounting.strategies import Strategy
 from sparseq.base.errors import ParameterError
-from sparseq.cli.purpose import PurposeText, purpose_of
+from sparseq.cli.purpose_text import PurposeText, purpose_of
 from sparseq.ledger.purposes import Purpose
 from sparseq.series import QueryText, Ticks
-from sparseq.series.companions import StrategySeries
 from sparseq.series.folder import Folder
+from sparseq.series.method_series import StrategySeries
 from sparseq.series.methods.strategy_series import CorrelatedSeries
 from sparseq.series.ticks import moment
 
@@ -48,9 +51,16 @@ def queries(tmp_path: Path) -> tuple[Path, Path]:
 def test_a_series_in_a_file(store: Path, queries: tuple[Path, Path], tmp_path: Path) -> None:
     out = tmp_path / "series.parquet"
     line = (
-        "monitor", store, *queries, "--from", "2024-01-01", "--param", "least=3",
-        "--output", out,
-    )  # fmt: skip
+        "monitor",
+        store,
+        *queries,
+        "--from",
+        "2024-01-01",
+        "--param",
+        "least=3",
+        "--output",
+        out,
+    )
     first = run(*line, "--over", "day", "--to", "2024-01-04")
     assert (first.exit_code, first.stdout) == (0, "")
     assert "4 ticks answered" in first.stderr
@@ -72,20 +82,27 @@ def test_without_a_file_it_is_csv(store: Path, queries: tuple[Path, Path]) -> No
 
 @pytest.mark.parametrize(
     ("more", "code", "says"),
-    one_in(2, [
-        (["--from", "soon"], 2, "'soon' is not a date"),
-        (["--from", "2024-01-02", "--to", "2024-01-01"], 2, "before the first"),
-        (["--from", "2999-01-01"], 2, "has not ended yet"),
-        (["--from", "2024-01-01", "--every", "1y"], 2, "not a length of time"),
-        (["--from", "2024-01-01", "--to", "2024-01-02", "--every", "1h"], 2, "no times"),
-        (["--from", "2024-01-01", "--to", "2024-01-02", "--over", "dya"], 2, "no such column"),
-        (["--from", "2024-01-01", "--to", "2024-01-02", "--over", "page"], 2, "VARCHAR"),
-        (["--from", "2024-01-01", "--to", "2024-01-02", "--param", "x"], 2, "name=value"),
-        (["--from", "2024-01-01", "--to", "2024-01-02"], 2, ":least"),
-        (["--from", "2024-01-01", "--to", "2024-01-02", "--param", "least='; x"], 3, ""),
-        (["--from", "2024-01-01", "--to", "2024-01-02", "--param", "least=1", "-ox"], 2, "kind"),
-    ]),
-)  # fmt: skip
+    one_in(
+        2,
+        [
+            (["--from", "soon"], 2, "'soon' is not a date"),
+            (["--from", "2024-01-02", "--to", "2024-01-01"], 2, "before the first"),
+            (["--from", "2999-01-01"], 2, "has not ended yet"),
+            (["--from", "2024-01-01", "--every", "1y"], 2, "not a length of time"),
+            (["--from", "2024-01-01", "--to", "2024-01-02", "--every", "1h"], 2, "no times"),
+            (["--from", "2024-01-01", "--to", "2024-01-02", "--over", "dya"], 2, "no such column"),
+            (["--from", "2024-01-01", "--to", "2024-01-02", "--over", "page"], 2, "VARCHAR"),
+            (["--from", "2024-01-01", "--to", "2024-01-02", "--param", "x"], 2, "name=value"),
+            (["--from", "2024-01-01", "--to", "2024-01-02"], 2, ":least"),
+            (["--from", "2024-01-01", "--to", "2024-01-02", "--param", "least='; x"], 3, ""),
+            (
+                ["--from", "2024-01-01", "--to", "2024-01-02", "--param", "least=1", "-ox"],
+                2,
+                "kind",
+            ),
+        ],
+    ),
+)
 def test_what_is_wrong_is_said_and_nothing_is_asked(
     store: Path, queries: tuple[Path, Path], more: list[str], code: int, says: str
 ) -> None:
@@ -100,14 +117,24 @@ def test_following_a_folder(store: Path, queries: tuple[Path, Path], tmp_path: P
     inbox.mkdir()
     head = "who,day,page,seconds,late\n"
     (inbox / "2024-01-11.csv").write_text(head + "u1,2024-01-11,home,3.5,false\n")
-    (inbox / "2024-01-12.csv").write_text("SECRET,x\n" + head)
+    (inbox / "2024-01-12.csv").write_text("SECRET,x\n1,2\n")
     (inbox / "2024-01-12a.csv").write_text(head + "u2,2024-01-12,SECRET,x,false\n")
     (inbox / "2024-01-12b.csv").write_text(head + "u2,2024-01-12,cart,1.5,false\n")
     out = tmp_path / "series.csv"
     line = (
-        "monitor", store, queries[0], "--from", "2024-01-10", "--follow", inbox, "--once",
-        "--settle", "0", "--output", out,
-    )  # fmt: skip
+        "monitor",
+        store,
+        queries[0],
+        "--from",
+        "2024-01-10",
+        "--follow",
+        inbox,
+        "--once",
+        "--settle",
+        "0",
+        "--output",
+        out,
+    )
     result = run(*line, "--table", "visits")
     assert (result.exit_code, result.stdout) == (6, "")
     assert "2024-01-12.csv is set aside" in result.stderr
@@ -115,19 +142,31 @@ def test_following_a_folder(store: Path, queries: tuple[Path, Path], tmp_path: P
     reason = (inbox / "rejected" / "2024-01-12.csv.reason.txt").read_text()
     assert "no column 'who'" in reason
     assert "SECRET" not in reason
-    assert [r.split(",")[1] for r in out.read_text().splitlines()[1:]] == [
-        "2024-01-10", "2024-01-11", "2024-01-12",
-    ]  # fmt: skip
+
+    def answered() -> list[str]:
+        return [r.split(",")[1] for r in out.read_text().splitlines()[1:]]
+
+    assert answered() == ["2024-01-10", "2024-01-11"]
     again = run(*line, "--table", "visits", "--quiet")
-    assert (again.exit_code, again.output) == (0, "")
+    assert (again.exit_code, again.output) == (6, "")  # it still waits
+    unknown = run(*line, "--table", "visits", "--skip", "2024-01-13.csv")
+    assert unknown.exit_code == 2
+    assert "those that do: 2024-01-12.csv" in unknown.stderr
+    skipped = run(*line, "--table", "visits", "--quiet", "--skip", "2024-01-12.csv")
+    assert (skipped.exit_code, skipped.output) == (0, "")
+    assert answered() == ["2024-01-10", "2024-01-11", "2024-01-12"]
     assert run(*line).exit_code == 3  # which table?
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_it_between_two_steps(
-    store: Path, queries: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    number: signal.Signals, code: int,
-) -> None:  # fmt: skip
+    store: Path,
+    queries: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
+    code: int,
+) -> None:
     asked, out = [], tmp_path / "series.csv"
     ask = sparseq.Store.ask
 
@@ -240,8 +279,11 @@ def test_a_series_with_a_strategy(queries: tuple[Path, Path], tmp_path: Path) ->
     assert [row["strategy"] for row in rows] == [Strategy.of("news:0.5,3").text] * 10
     sigma = [float(row["sigma"]) for row in rows]
     assert sigma[:2] == pytest.approx([20**0.5, 20**0.5 * 1.25**0.5])
-    total = [r for r in csv.DictReader(output("derive", out).splitlines())
-             if r["derived"] == "running_total"]  # fmt: skip
+    total = [
+        r
+        for r in csv.DictReader(output("derive", out).splitlines())
+        if r["derived"] == "running_total"
+    ]
     expected = 1.96 * 20**0.5 * np.sqrt(Strategy.of("news:0.5,3").variance(10, 10))
     assert [float(r["error"]) for r in total] == pytest.approx(expected.tolist(), rel=0.02)
     other = run("purpose", "add", path, "visitors=10%,ticks=10,strategy=sqrt")
@@ -277,8 +319,20 @@ def test_room_for_people_who_are_left_out(
     for k, left_out in enumerate((0.0, 0.8)):
         part = Purpose("visitors", 0.5, 10, 10.0, strategy="1,-0.5", left_out=left_out)
         path, out = store_of(tmp_path / f"{k}.sparseq", 5, part), tmp_path / f"series_{k}.{kind}"
-        line = ("monitor", path, queries[0], "--over", "day", "--from", "2024-01-01", "--to",
-                "2024-01-05", "--quiet", "--output", out)  # fmt: skip
+        line = (
+            "monitor",
+            path,
+            queries[0],
+            "--over",
+            "day",
+            "--from",
+            "2024-01-01",
+            "--to",
+            "2024-01-05",
+            "--quiet",
+            "--output",
+            out,
+        )
         assert run(*line).exit_code == 0
         rows = csv.DictReader(output("derive", out).splitlines())
         made.append([float(r["error"]) for r in rows if r["derived"] == "running_total"])
@@ -331,8 +385,19 @@ def test_a_series_with_a_part_is_asked_and_leaves_questions_alone(
     queries: tuple[Path, Path], tmp_path: Path
 ) -> None:
     path, out = store_of(tmp_path / "s.sparseq", 40), tmp_path / "series.csv"
-    line = ("monitor", path, queries[0], "--over", "day", "--from", "2024-01-01", "--output", out,
-            "--to", "2024-02-09")  # fmt: skip
+    line = (
+        "monitor",
+        path,
+        queries[0],
+        "--over",
+        "day",
+        "--from",
+        "2024-01-01",
+        "--output",
+        out,
+        "--to",
+        "2024-02-09",
+    )
     assert run(*line).exit_code == 3
     (hint,) = re.findall(r"sparseq purpose add STORE (\S+?)[,;]? ", run(*line).stderr)
     output("purpose", "add", path, hint)
@@ -343,11 +408,11 @@ def test_a_series_with_a_part_is_asked_and_leaves_questions_alone(
     with sparseq.connect(path) as store:
         (part,) = store.promise.purposes
     assert len(rows) == part.ticks == 40
-    errors = [float(row["error"]) for row in rows]
-    assert max(errors) == pytest.approx(min(errors), rel=1e-9), "it has enough for all of them"
-    assert [float(row["sigma"]) for row in rows] == pytest.approx(
-        [part.budget().sigma_0] * 40, rel=1e-3
-    )
+    sigmas = [float(row["sigma"]) for row in rows]
+    assert max(sigmas) == pytest.approx(min(sigmas), rel=1e-9), "it has enough for all of them"
+    assert sigmas == pytest.approx([part.budget().sigma_0] * 40, rel=1e-3)
+    half = NormalDist().inv_cdf(0.975) * sigmas[0]  # the count is rounded, its ends outwards
+    assert {float(row["error"]) for row in rows} <= {math.ceil(half), math.ceil(half + 0.5)}
     after = json.loads(output("budget", path, "--format", "json"))["weighted"]
     assert after == before, "questions have what they had"
 
@@ -374,17 +439,57 @@ def test_ticks_of_a_part_that_are_answered_count(
     assert "visitors has a part of the budget for 4 ticks" in over.stderr
 
 
+def test_a_plain_series_is_as_wide_as_its_noise_or_refused(
+    queries: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """A count of people is; one of rows is refused before its first tick, with what to do instead.
+
+    With --anyway it is asked, and what was begun is continued without a word.
+    """
+    parts = [Purpose("visitors", 0.25, 8), Purpose("rows", 0.25, 8)]
+    path, out = store_of(tmp_path / "s.sparseq", 8, *parts, people=300), tmp_path / "people.csv"
+    line = ("monitor", path, queries[0], "--over", "day", "--from", "2024-01-01", "--to")
+    run(*line, "2024-01-08", "--output", out, "--quiet")
+    with out.open() as file:
+        ticks = list(csv.DictReader(file))
+    assert len(ticks) == 8
+    for tick in ticks:
+        assert float(tick["error"]) <= 1.3 * simultaneous_bound(float(tick["sigma"]), 1, 0.05)
+    rows = queries[0].with_name("rows.sql")
+    rows.write_text("SELECT count(*) AS n FROM visits WHERE day = :day")
+    line = ("monitor", path, rows, "--over", "day", "--from", "2024-01-01", "--to")
+    refused = run(*line, "2024-01-08")
+    assert (refused.exit_code, refused.stdout) == (3, "")
+    assert "its ± could be several times the bound of its noise" in refused.stderr
+    assert "sparseq curator plan STORE --queries rows.sql" in refused.stderr
+    assert "--share 25%" in refused.stderr
+    assert len(json.loads(output("history", path, "--format", "json"))) == 8
+    assert run(*line, "2024-01-02", "--anyway").exit_code == 0
+    assert run(*line, "2024-01-03").exit_code == 0
+
+
 @pytest.mark.parametrize("parted", [False, True])
 def test_what_error_is_to_be_expected_is_said_before_the_first_tick(
     queries: tuple[Path, Path], tmp_path: Path, parted: bool
 ) -> None:
     parts = [Purpose("visitors", 0.5, 5)] if parted else []
     path = store_of(tmp_path / "s.sparseq", 5, *parts)
-    line = ("monitor", path, queries[0], "--over", "day", "--from", "2024-01-01", "--to",
-            "2024-01-05")  # fmt: skip
+    line = (
+        "monitor",
+        path,
+        queries[0],
+        "--over",
+        "day",
+        "--from",
+        "2024-01-01",
+        "--to",
+        "2024-01-05",
+    )
     done = run(*line)
-    found = [re.fullmatch(r"visitors: expected ± (\S+) for the next tick(.*)", text)
-             for text in done.stderr.splitlines()]  # fmt: skip
+    found = [
+        re.fullmatch(r"visitors: expected ± (\S+) for the next tick(.*)", text)
+        for text in done.stderr.splitlines()
+    ]
     (said,) = [match for match in found if match]
     (first, *_) = csv.DictReader(done.stdout.splitlines())
     assert float(said[1]) == pytest.approx(float(first["error"]), rel=0.25)
@@ -399,8 +504,9 @@ def test_the_error_that_is_expected_is_that_of_the_series_method(
     said = f"visitors=50%,ticks=5,{method}".rstrip(",")
     given = purpose_of(PurposeText().convert(said, None, None))
     path = store_of(tmp_path / "s.sparseq", 5, given)
-    done = run("monitor", path, queries[0], "--over", "day", "--from", "2024-01-01", "--to",
-               "2024-01-05")  # fmt: skip
+    done = run(
+        "monitor", path, queries[0], "--over", "day", "--from", "2024-01-01", "--to", "2024-01-05"
+    )
     assert done.exit_code == 0, done.stderr
     (said,) = re.findall(r"visitors: expected ± (\S+) for the next tick", done.stderr)
     (first, *_) = csv.DictReader(done.stdout.splitlines())

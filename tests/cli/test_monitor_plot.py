@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from browser import Page, browse, loosened, needs_browser
+from command_runs import run
 
 import sparseq
-from conftest import run
 from sparseq.cli.monitor import rival_of
-from sparseq.pictures.tables import format_with_bound
+from sparseq.pictures.bounded_numbers import format_with_bound
 from sparseq.series import QueryText, Ticks
-from sparseq.series.companions import series_of
+from sparseq.series.method_series import series_of
 from sparseq.series.ticks import moment
 
 QUERIES = {
@@ -89,8 +89,19 @@ def test_a_series_stands_beside_the_best_fixed_plan_on_its_part_of_the_budget(
 ) -> None:
     """Known where a person is in one number once, and said of whom the series' own ± is not."""
     path, eight = tmp_path / "s.sparseq", Ticks(moment("2024-01-01"), "1d", moment("2024-01-08"))
-    line = ("create", path, folder / "visits.csv", "--user", "who", "--keys", "page=home,cart,pay",
-            "--bounds", "seconds=0..90", "--for", "daily=50%,ticks=18")  # fmt: skip
+    line = (
+        "create",
+        path,
+        folder / "visits.csv",
+        "--user",
+        "who",
+        "--keys",
+        "page=home,cart,pay",
+        "--bounds",
+        "seconds=0..90",
+        "--for",
+        "daily=50%,ticks=18",
+    )
     assert run(*line).exit_code == 0
     texts = {"daily": QUERIES["visitors"], "visitors": QUERIES["visitors"]} | {
         "pages": QUERIES["pages"].replace("day = :day", "day >= :day AND day < :next_day"),
@@ -138,8 +149,10 @@ def test_the_page_answers_keys_and_boxes(plotted: Any, tmp_path: Path) -> None:
         assert f"<b>{k + 1} Jan 2024</b>" in tip
         assert shown in tip
     assert [' class="no-s1"' in tag for tag in re.findall("<figure[^>]*>", text)] == [
-        True, False, False,
-    ]  # fmt: skip
+        True,
+        False,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
@@ -163,8 +176,20 @@ def test_hours_are_drawn(tmp_path: Path) -> None:
     query = tmp_path / "hourly.sql"
     query.write_text("SELECT count(*) AS n FROM v WHERE at >= :tick AND at < :next_tick")
     plot = tmp_path / "v.html"
-    result = run("monitor", store, query, "--every", "1h", "--from", "2024-01-01T00:00",
-                 "--to", "2024-01-02T05:00", "--quiet", "--plot", plot)  # fmt: skip
+    result = run(
+        "monitor",
+        store,
+        query,
+        "--every",
+        "1h",
+        "--from",
+        "2024-01-01T00:00",
+        "--to",
+        "2024-01-02T05:00",
+        "--quiet",
+        "--plot",
+        plot,
+    )
     assert result.exit_code == 0, result.stderr
     assert "06:00" in plot.read_text()
     assert "2024-01-01T23:00:00" in plot.read_text()

@@ -27,7 +27,7 @@ from sampled import one_in
 import sparseq
 from sparseq.cli import text
 from sparseq.cli.app import sparseq as command
-from sparseq.ledger._duckdb.notes import CuratorLog
+from sparseq.ledger._duckdb.curator_log import CuratorLog
 
 EVIL = "ev\x1b[31mil\x1b]0;own\x07\u202egpj\x9b2J"
 SPELLED = "ev\\x1b[31mil\\x1b]0;own\\x07\\u202egpj\\x9b2J"
@@ -42,9 +42,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A store with evil people, keys and a column; queries, logs and files of evil names."""
     folder = tmp_path_factory.mktemp("evil")
     rows = pa.table(
-        {"who": [f"{i}{EVIL}" for i in range(PEOPLE)], "day": [DAY] * PEOPLE, "g": [EVIL] * PEOPLE,
-         COLUMN: [1.0] * PEOPLE}
-    )  # fmt: skip
+        {
+            "who": [f"{i}{EVIL}" for i in range(PEOPLE)],
+            "day": [DAY] * PEOPLE,
+            "g": [EVIL] * PEOPLE,
+            COLUMN: [1.0] * PEOPLE,
+        }
+    )
     path = folder / "s.sparseq"
     with sparseq.create(
         path,
@@ -59,8 +63,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder / f"{EVIL}.sql").write_text("SELECT count(*) AS n FROM t WHERE day = :day")
     (folder / "keys.sql").write_text("SELECT g, count(*) AS n FROM t WHERE day = :day GROUP BY g")
     (folder / f"{EVIL}.csv").write_text("garbage")
-    lines = [{"id": EVIL, "analyst": EVIL, "sql": f"SELECT g FROM t -- {EVIL}"},
-             {"id": EVIL, "sql": f'SELECT count(*) AS "{EVIL}" FROM t'}]  # fmt: skip
+    lines = [
+        {"id": EVIL, "analyst": EVIL, "sql": f"SELECT g FROM t -- {EVIL}"},
+        {"id": EVIL, "sql": f'SELECT count(*) AS "{EVIL}" FROM t'},
+    ]
     (folder / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     here = Path.cwd()
     os.chdir(folder)
@@ -108,9 +114,20 @@ def on_screen(*line: str) -> str:
 
 
 MONITOR = ("--from", "2024-01-01", "--to", "2024-01-02")
-TRAIN = ("train", "s.sparseq", "--target", "g=ok", "--features", COLUMN, "--steps", "1",
-         "--people", "50")  # fmt: skip
+TRAIN = (
+    "train",
+    "s.sparseq",
+    "--target",
+    "g=ok",
+    "--features",
+    COLUMN,
+    "--steps",
+    "1",
+    "--people",
+    "50",
+)
 BY_KEY = "SELECT g, count(*) AS n FROM t GROUP BY g"
+EVERY_KEY = "SELECT g, sum(x) AS n FROM t GROUP BY g"  # without a count, NULL is always listed
 SHOWN = {
     "a table's keys": ("sql", "s.sparseq", BY_KEY),
     "csv of keys": ("sql", "s.sparseq", "--format", "csv", BY_KEY),
@@ -131,8 +148,14 @@ SHOWN = {
     "a replay's reasons": ("replay", "s.sparseq", "log.jsonl", "--dry-run"),
     "a replay": ("replay", "s.sparseq", "log.jsonl", "--output", "r.csv"),
     "the curator's table": ("curator", "s.sparseq", "sql", "SELECT g FROM t LIMIT 1"),
-    "the curator's csv": ("curator", "s.sparseq", "sql", "SELECT g FROM t LIMIT 1", "--format",
-                          "csv"),
+    "the curator's csv": (
+        "curator",
+        "s.sparseq",
+        "sql",
+        "SELECT g FROM t LIMIT 1",
+        "--format",
+        "csv",
+    ),
     "who spent most": ("curator", "s.sparseq", "spend"),
     "one person": ("curator", "s.sparseq", "user", f"1{EVIL}"),
     "a receipt": ("curator", "s.sparseq", "receipt", f"1{EVIL}"),
@@ -141,7 +164,7 @@ SHOWN = {
     "the curator's log": ("curator", "s.sparseq", "log"),
     "history": ("history", "s.sparseq", "--all"),
     "history's csv": ("history", "s.sparseq", "--all", "--format", "csv"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", one_in(2, SHOWN))
@@ -152,14 +175,31 @@ def test_a_terminal_is_given_nothing_that_it_would_obey(what: str, folder: Path)
     seen = on_screen(*SHOWN[what])
     for hidden in HIDDEN:
         assert hidden not in seen
-    telling = ("a series' name", "a table's keys", "csv of keys", "one person", "history",
-               "the curator's log", "a missing store", "a wrong option", "erasing")  # fmt: skip
+    telling = (
+        "a series' name",
+        "a table's keys",
+        "csv of keys",
+        "one person",
+        "history",
+        "the curator's log",
+        "a missing store",
+        "a wrong option",
+        "erasing",
+    )
     if what in telling:
         assert "ev\\x1b[31mil" in seen, "it is spelled out"
 
 
-@pytest.mark.parametrize("typed", [f'SELECT count(*) AS "{EVIL}" FROM t;', "\\d", "\\history",
-                                   f"\\o {EVIL}.txt", f"\\explain {BY_KEY}"])  # fmt: skip
+@pytest.mark.parametrize(
+    "typed",
+    [
+        f'SELECT count(*) AS "{EVIL}" FROM t;',
+        "\\d",
+        "\\history",
+        f"\\o {EVIL}.txt",
+        f"\\explain {BY_KEY}",
+    ],
+)
 def test_nor_by_the_shell(typed: str, folder: Path) -> None:
     (folder / "typed.txt").write_text(f"{typed}\n")
     with open("typed.txt") as stdin, pytest.MonkeyPatch.context() as m:
@@ -176,16 +216,18 @@ def invoke(*line: str) -> str:
 
 
 def test_machines_are_given_every_value_as_it_is(folder: Path) -> None:
-    rows = list(csv.DictReader(io.StringIO(invoke("sql", "s.sparseq", BY_KEY, "--format", "csv"))))
+    rows = list(
+        csv.DictReader(io.StringIO(invoke("sql", "s.sparseq", EVERY_KEY, "--format", "csv")))
+    )
     assert [row["g"] for row in rows] == [EVIL, "ok", ""]
-    found = json.loads(invoke("sql", "s.sparseq", BY_KEY, "--format", "json"))
+    found = json.loads(invoke("sql", "s.sparseq", EVERY_KEY, "--format", "json"))
     assert [row["g"] for row in found["rows"]] == [EVIL, "ok", None]
     text = invoke("monitor", "s.sparseq", "keys.sql", *MONITOR)
     assert {row["g"] for row in csv.DictReader(io.StringIO(text))} == {EVIL, "ok", ""}
-    invoke("sql", "s.sparseq", BY_KEY, "-o", "out.csv")
+    invoke("sql", "s.sparseq", EVERY_KEY, "-o", "out.csv")
     assert EVIL in (folder / "out.csv").read_text()
     for kind, read in READERS.items():
-        invoke("sql", "s.sparseq", BY_KEY, "-o", f"out.{kind}")
+        invoke("sql", "s.sparseq", EVERY_KEY, "-o", f"out.{kind}")
         assert read(f"out.{kind}")["g"].to_pylist() == [EVIL, "ok", None]
 
 
@@ -203,8 +245,17 @@ READERS: dict[str, Callable[[str], Any]] = {"parquet": _parquet, "arrow": _arrow
 
 
 def test_a_page_has_nothing_hidden_in_it(folder: Path) -> None:
-    invoke("monitor", "s.sparseq", f"{EVIL}.sql", "keys.sql", *MONITOR, "--output", "o.csv",
-           "--plot", "o.html")  # fmt: skip
+    invoke(
+        "monitor",
+        "s.sparseq",
+        f"{EVIL}.sql",
+        "keys.sql",
+        *MONITOR,
+        "--output",
+        "o.csv",
+        "--plot",
+        "o.html",
+    )
     page = (folder / "o.html").read_text()
     for hidden in HIDDEN:
         assert hidden not in page
@@ -219,5 +270,7 @@ def test_all_that_is_said_goes_through_one_function() -> None:
     own = Path(text.__file__).parent
     for file in own.glob("*.py"):
         if file.name not in ("text.py", "output.py"):
-            assert not re.search(r"click\.(echo|secho)\(|\bprint\(|from html import",
-                                 re.sub(r">>>.*", "", file.read_text())), file.name  # fmt: skip
+            assert not re.search(
+                r"click\.(echo|secho)\(|\bprint\(|from html import",
+                re.sub(r">>>.*", "", file.read_text()),
+            ), file.name

@@ -21,10 +21,10 @@ from typing import Any
 
 import pytest
 import xlsxwriter
+from command_runs import run
 from sampled import one_in
 
 import sparseq
-from conftest import run
 from data.exports import write as write_exports
 from sparseq.store.curator import exact_sql
 
@@ -109,7 +109,7 @@ FILES: dict[str, Odd] = {
     "NUL in a value": Odd("who,w\n1,a\0b\n2,c\n", [(1, None), (2, "c")], ("or NUL",)),
     # the frame: titles, headers, nothing
     "titles": Odd("Report\nof 2024;;\n" + GERMAN, ROOT2, ("decimal comma",), ("--csv", "skip=2")),
-    "titles that nobody said": Odd("Report\nof 2024\n" + ISO, None, ("--csv skip=2",)),
+    "titles that nobody said": Odd("Report\nof 2024\n" + ISO, READ, ("the 2 lines with titles",)),
     "a title, then an empty line": Odd("Report\n\n" + ISO, READ, (), ("--csv", "skip=1")),
     "nothing": Odd("", None, ("a.csv has no header",)),
     "only a mark": Odd(b"\xef\xbb\xbf", None, ("a.csv has no header",)),
@@ -278,7 +278,7 @@ FILES: dict[str, Odd] = {
         json.dumps({"rows": [{"who": 1}]}), None, ("unnest(rows",), name="a.json"
     ),
     "one object over lines": Odd(
-        json.dumps({"who": 1}, indent=1), None, ("an object a line",), name="a.json"
+        json.dumps({"who": 1}, indent=1), None, ("one object per line",), name="a.json"
     ),
     "dates day first in JSON": Odd(
         lines({"who": "a", "d": "24.12.2025"}),
@@ -327,13 +327,13 @@ MISTAKES: list[tuple[str, int, str]] = [
     (NEW + "--keys x=1 --keys x=2", 2, "--keys says twice"),
     (NEW + "--drop x --rename x=y", 2, "renamed and left out"),
     (NEW + "--drop who", 6, "has no column 'who'"),
-    (NEW + "--drop nope", 2, "check --rename and --drop"),
-    (NEW + "--rename nope=x", 2, "check --rename and --drop"),
+    (NEW + "--drop nope", 2, "no table has a column 'nope'\n  hint: check --drop\n"),
+    (NEW + "--rename nope=x", 2, "no table has a column 'nope'\n  hint: check --rename\n"),
     (NEW + "--rename day", 2, "--rename day can't be read"),
-    (NEW + "--rename day=x", 6, "a column 'x' already"),
+    (NEW + "--rename day=x", 6, "already a column 'x'"),
     (NEW + "--rename day=a/b", 2, "can't be called 'a/b'"),
     (NEW + "--rename day=a --rename day=b", 2, "once a column"),
-    (NEW + "--rename day=d --rename x=D", 2, "called alike"),
+    (NEW + "--rename day=d --rename x=D", 2, "get the same name"),
     (NEW + "--rename who=person", 6, "it has person"),
     (NEW + "--keys nope=a", 2, "nope"),
     (NEW + "--bounds nope=0..1", 2, "nope"),
@@ -357,8 +357,8 @@ MISTAKES: list[tuple[str, int, str]] = [
     (NEW + "--csv skip=99", 6, "v.csv has no header"),
     (NEW + "--csv skip=1", 6, "has no column 'who'"),
     (NEW + "--csv skpi=1", 2, "did you mean 'skip'?"),
-    (NEW + "--csv encoding=utf-16", 2, "no encoding"),
-    (NEW + "--csv encoding=latni", 2, "no encoding"),
+    (NEW + "--csv encoding=utf-16", 2, "not an encoding"),
+    (NEW + "--csv encoding=latni", 2, "not an encoding"),
     (NEW + "--csv multiline=yes", 2, "can't be read"),
     (NEW + "--type day=DAY", 2, "the type of day is DAY"),
     (NEW + "--type day=DATE:%Q", 2, "does not fit a DATE"),
@@ -374,7 +374,7 @@ MISTAKES: list[tuple[str, int, str]] = [
     (NEW + "--epsilon 1,1e-6 --kappa 1", 2, "give one of them"),
     (NEW + "--window month", 2, "time="),
     (NEW + "--window fortnight --time day", 2, "fortnight"),
-    (NEW + "--window month --time text", 2, "--time names a column of dates or times"),
+    (NEW + "--window month --time text", 2, "use --time with a column of dates or times"),
     (NEW + "--window month=x --time day", 2, "is not a number"),
     (NEW + "--keys x", 2, "--keys x can't be read"),
     (NEW + "--keys x=many", 2, "'many' is not a BIGINT"),
@@ -413,10 +413,15 @@ def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("exports")
     text = "who,day,x,text\n1,2024-01-05,3,a\n2,2024-02-06,4,b\n"
     files = {
-        "v.csv": text, "w.csv": "k,v\na,1\n", "v.docx": text, "nothing.csv": "",
-        "dmy.csv": "who,day\n1,24/12/2025\n", "unclear.csv": "who,day\n1,03/04/2025\n",
-        "unclear2.csv": "who,day\n2,05/05/2025\n", "rows.jsonl": lines({"who": 1, "codes": [1]}),
-    }  # fmt: skip
+        "v.csv": text,
+        "w.csv": "k,v\na,1\n",
+        "v.docx": text,
+        "nothing.csv": "",
+        "dmy.csv": "who,day\n1,24/12/2025\n",
+        "unclear.csv": "who,day\n1,03/04/2025\n",
+        "unclear2.csv": "who,day\n2,05/05/2025\n",
+        "rows.jsonl": lines({"who": 1, "codes": [{"a": 1}]}),
+    }
     for name, content in files.items():
         (folder / name).write_text(content)
     (folder / "empty").mkdir()
@@ -476,8 +481,15 @@ def test_an_export_gives_right_rows_or_says_what_to_do(tmp_path: Path, odd: str)
     with sparseq.connect(store) as con:
         found = exact_sql(con, "SELECT * FROM t").to_pylist()
     assert sorted((tuple(r.values()) for r in found), key=repr) == sorted(file.rows, key=repr)
-    dry = run("create", tmp_path / "d", f"t={tmp_path / file.name}", "--user", "who", "--dry-run",
-              *file.how)  # fmt: skip
+    dry = run(
+        "create",
+        tmp_path / "d",
+        f"t={tmp_path / file.name}",
+        "--user",
+        "who",
+        "--dry-run",
+        *file.how,
+    )
     assert (dry.exit_code, (tmp_path / "d").exists()) == (0, False)
     for line in made.stderr.splitlines()[2:]:  # the table of what was changed is a part of it
         if "for the curator only" not in line:
@@ -522,10 +534,15 @@ def test_a_folder_of_exports_becomes_a_report_by_the_commands_of_the_page(
     asked = [json.loads(line) for line in Path("exports/labo.jsonl").read_text().splitlines()]
     assert len(asked) == tests
     assert sorted(tuple(r.values()) for r in labs.to_pylist()) == sorted(
-        (a["no"], a["patient"]["no"], dt.datetime.strptime(a["day"], "%d/%m/%Y").date(),
-         a["test"]["name"], a["test"]["value"])
+        (
+            a["no"],
+            a["patient"]["no"],
+            dt.datetime.strptime(a["day"], "%d/%m/%Y").date(),
+            a["test"]["name"],
+            a["test"]["value"],
+        )
         for a in asked
-    )  # fmt: skip
+    )
 
     words = shlex.split(shown[1])
     at = words.index("--row-key")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 import pytest
+from command_runs import output, run
 
-from conftest import output, run
 from sparseq.cli.app import sparseq
 from sparseq.cli.options import FORMER_NAMES, Command, FilePath
 
@@ -57,7 +57,7 @@ def test_every_path_is_one_that_a_file_system_can_have(made: Path, tmp_path: Pat
     for asked in (("history", made, "--output", long), ("budget", long), ("mark", made, long)):
         found = run(*asked)
         assert found.exit_code == 2, asked
-        assert "5,000 bytes; the most is 4,095" in found.stderr or "a name of" in found.stderr
+        assert "5,000 bytes; the limit is 4,095" in found.stderr or "a name of" in found.stderr
 
 
 @pytest.mark.parametrize("names", EVERY, ids=" ".join)
@@ -157,14 +157,22 @@ def test_a_file_may_name_options_of_other_commands_at_the_top(folder: Path, tmp_
 def test_former_names_work_and_say_what_they_are_now(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "s"
     made = run(
-        "create", path, folder / "visits.csv", "--user", "who", "--seed", "1", "--watch-active",
-        "--for", "n=20%,ticks=2",
-    )  # fmt: skip
+        "create",
+        path,
+        folder / "visits.csv",
+        "--user",
+        "who",
+        "--seed",
+        "1",
+        "--watch-active",
+        "--for",
+        "n=20%,ticks=2",
+    )
     assert made.stderr.splitlines() == [
         "--watch-active is now --for questions,watch=5%; the old name goes in 0.3",
     ]
     query = tmp_path / "n.sql"
-    query.write_text("SELECT count(*) AS n FROM visits WHERE day = :day")
+    query.write_text("SELECT count(DISTINCT who) AS n FROM visits WHERE day = :day")
     line = ("monitor", path, query, "--from", "2024-01-01", "--to", "2024-01-02", "--quiet")
     asked = run(*line, "--watch-active", "0.8", "--out", tmp_path / "old.csv")
     assert asked.exit_code == 0, asked.stderr
@@ -181,12 +189,23 @@ def test_former_names_work_and_say_what_they_are_now(folder: Path, tmp_path: Pat
     ("command", "words"),
     [
         ("create", ["--reserve", "--forecast"]),
-        ("monitor", ["--forecast", "--forecast-cap", "--fade", "--season", "--strategy",
-                     "--left-out", "--clip", "--part-time"]),
+        (
+            "monitor",
+            [
+                "--forecast",
+                "--forecast-cap",
+                "--fade",
+                "--season",
+                "--strategy",
+                "--left-out",
+                "--clip",
+                "--part-time",
+            ],
+        ),
         ("plan", ["--for", "--reserve", "--no-forecast", "--historical", "--watch"]),
         ("demo", ["--norm-budget"]),
     ],
-)  # fmt: skip
+)
 def test_what_a_part_of_the_budget_says_is_an_option_no_more(
     command: str, words: list[str], folder: Path
 ) -> None:
@@ -198,8 +217,17 @@ def test_what_a_part_of_the_budget_says_is_an_option_no_more(
 
 def test_todays_names_cause_no_note(folder: Path, tmp_path: Path) -> None:
     made = run(
-        "create", tmp_path / "s", folder / "visits.csv", "--user", "who",
-        "--for", "questions,watch=5%", "--for", "n=20%,ticks=2", "--most", "work=1000",
-    )  # fmt: skip
+        "create",
+        tmp_path / "s",
+        folder / "visits.csv",
+        "--user",
+        "who",
+        "--for",
+        "questions,watch=5%",
+        "--for",
+        "n=20%,ticks=2",
+        "--most",
+        "work=1000",
+    )
     assert made.exit_code == 0
     assert "is now" not in made.stderr

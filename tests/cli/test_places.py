@@ -16,7 +16,7 @@ from deploy.shipped import can_isolate
 from sampled import one_in
 
 import sparseq
-from benchmarks.stores import made_store
+from checks.stores import made_store
 from sparseq.base.whole_files import for_others
 
 PLACES = Path(__file__).with_name("places.py")

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from command_runs import output, run
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
-from conftest import output, run
+from checks.stores import IN_OR_OUT
 from sparseq.cli.plan import as_plain, as_text, line
-from sparseq.cli.purpose import PurposeText, purpose_of
+from sparseq.cli.purpose_text import PurposeText, purpose_of
 from sparseq.ledger.purposes import Purpose
 from sparseq.series.planning.plan_strategies import targets_of
 from sparseq.series.planning.verdict import FORECAST, PLAIN, STRATEGY, Method, Verdict
@@ -112,10 +112,21 @@ def test_its_line_is_what_create_takes_and_its_errors_are_those_of_the_series(
     told = {k: v for k, v in planned["purpose"].items() if k not in ("came", "least")}
     for path in (made, later):
         (kept,) = json.loads(output("purpose", "list", path, "--format", "json"))
-        assert {k: kept[k] for k in told} == {k: pytest.approx(v) if isinstance(v, float) else v
-                                              for k, v in told.items()}  # fmt: skip
-    text = output("monitor", made, query, "--over", "day", "--from", "2024-01-01", "--to",
-                  "2024-01-30", "--quiet")  # fmt: skip
+        assert {k: kept[k] for k in told} == {
+            k: pytest.approx(v) if isinstance(v, float) else v for k, v in told.items()
+        }
+    text = output(
+        "monitor",
+        made,
+        query,
+        "--over",
+        "day",
+        "--from",
+        "2024-01-01",
+        "--to",
+        "2024-01-30",
+        "--quiet",
+    )
     ours = "corrected" if method == FORECAST else "answer"
     rows = [r for r in csv.DictReader(text.splitlines()) if r["estimate"] == ours]
     table = pq.read_table(visits)
@@ -140,8 +151,19 @@ def test_series_share_what_is_for_them(visits: Path, query: Path) -> None:
             whole["methods"][0]["errors"][0] * 2**0.5, rel=0.01
         )
     lines = [one["recommended"]["line"] for one in both]
-    output("create", visits.with_name("s.sparseq"), visits, "--user", "who", "--for", lines[0],
-           "--for", lines[1], "--for", "questions=20%")  # fmt: skip
+    output(
+        "create",
+        visits.with_name("s.sparseq"),
+        visits,
+        "--user",
+        "who",
+        "--for",
+        lines[0],
+        "--for",
+        lines[1],
+        "--for",
+        "questions=20%",
+    )
 
 
 def test_two_series_of_one_name_are_refused(visits: Path, query: Path) -> None:
@@ -252,13 +274,15 @@ PLAINLY = Method(PLAIN, Purpose("daily_buyers", 0.6, 546), (30.2,))
 BETTER = Method(
     FORECAST,
     Purpose("daily_buyers", 0.6, 546, 24.22, forecast=0.05, cap=0.1, off=0.46),
-    (5.3,), (0.25, 0.23, 0.23),
-)  # fmt: skip
+    (5.3,),
+    (0.25, 0.23, 0.23),
+)
 TAPS = Method(
     STRATEGY,
     Purpose("daily_buyers", 0.6, 546, 40.0, strategy="news:0.08,28,1", left_out=0.023),
-    (7.1,), (0.3, 0.31, 0.28),
-)  # fmt: skip
+    (7.1,),
+    (0.3, 0.31, 0.28),
+)
 
 
 def verdict_of(*methods: Method) -> Verdict:
@@ -285,11 +309,13 @@ def test_the_line_is_what_create_takes() -> None:
 @pytest.mark.parametrize(
     "purpose",
     [
-        PLAINLY.purpose, BETTER.purpose, TAPS.purpose,
+        PLAINLY.purpose,
+        BETTER.purpose,
+        TAPS.purpose,
         replace(BETTER.purpose, share=1 / 3, counts=2.5, season=7, cap=0.35, off=8.0),
         replace(PLAINLY.purpose, name="a.b-c_1", share=0.001, counts=1001.5),
     ],
-)  # fmt: skip
+)
 def test_a_line_is_read_as_it_was_written(purpose: Purpose) -> None:
     read = purpose_of(PurposeText().convert(line(Method(PLAIN, purpose, (1.0,))), None, None))
     assert replace(read, share=purpose.share) == purpose
@@ -302,8 +328,11 @@ def test_what_would_have_been_worse_in_one_half_is_not_recommended() -> None:
     text = as_text(verdict_of(misled))
     assert f"--for {line(PLAINLY)}\n" in text
     assert "Plain assumes nothing: nobody is ever out" in text
-    rows = {row.split()[0]: row.split() for row in text.splitlines() if " 546.00 " in row
-            or " 24.22 " in row or row.startswith("plain")}  # fmt: skip
+    rows = {
+        row.split()[0]: row.split()
+        for row in text.splitlines()
+        if " 546.00 " in row or " 24.22 " in row or row.startswith("plain")
+    }
     assert rows["forecast"][-3:] == ["0.25", "1.63", "0.23"]
     assert rows["plain"][-1] == "recommended"
     hardly = replace(BETTER, ratios=(0.5, 0.981, 0.5))
@@ -342,3 +371,43 @@ def test_what_can_not_be_planned_for_is_said(visits: Path, query: Path) -> None:
     result = run(*asked(visits, query, "--user", "who", "--target", "year"))
     assert (result.exit_code, result.stdout) == (2, "")
     assert "nothing to plan for" in result.stderr
+
+
+def heavy(folder: Path, rows: int) -> Path:
+    """Write a year of visits of 900 users, with 1 to 4 each, and of one with many."""
+    rng = np.random.default_rng(1)
+    who = np.append(np.repeat(np.arange(900), rng.integers(1, 5, 900)), np.full(rows, 900))
+    day = np.datetime64("2024-01-01") + rng.integers(0, 364, len(who))
+    pq.write_table(pa.table({"who": who, "day": pa.array(day)}), folder / "year.parquet")
+    return folder / "year.parquet"
+
+
+def test_one_user_with_many_rows_is_a_reason_and_a_limit_on_rows_is_tried(tmp_path: Path) -> None:
+    query = tmp_path / "weekly.sql"
+    query.write_text("SELECT count(*) AS n FROM visits WHERE day >= :week AND day < :next_week")
+    more = ("--user", "who", "--table", "visits", "--time", "day", "--every", "1w")
+    period = ("--from", "2024-01-01", "--to", "2024-12-23")
+    arguments = ["plan", heavy(tmp_path, 1_500), "--queries", query, *period, *more]
+    told = output(*arguments)
+    assert "forecast is not recommended: " in told
+    assert "strategy is not recommended: " in told
+    assert "1 user has more than 4 rows: 1,500." in told
+    assert "--most rows=4 --for weekly=60%,ticks=52,counts=" in told
+    kept = json.loads(output(*arguments, "--format", "json"))
+    (cut,) = kept["with_most"]["series"]
+    assert kept["with_most"]["rows"] == 4
+    assert cut["recommended"]["method"] == FORECAST
+    assert cut["recommended"]["errors"][0] < 0.5 * kept["series"][0]["recommended"]["errors"][0]
+    assert kept["series"][0]["recommended"]["method"] == PLAIN
+    limited = json.loads(output(*arguments, "--most", "rows=4", "--format", "json"))
+    assert limited["series"] == kept["with_most"]["series"]
+    assert limited["with_most"] is None
+
+
+def test_users_with_about_equally_many_rows_need_no_limit(tmp_path: Path) -> None:
+    query = tmp_path / "weekly.sql"
+    query.write_text("SELECT count(*) AS n FROM visits WHERE day >= :week AND day < :next_week")
+    more = ("--user", "who", "--table", "visits", "--time", "day", "--every", "1w")
+    period = ("--from", "2024-01-01", "--to", "2024-12-23")
+    told = output("plan", heavy(tmp_path, 5), "--queries", query, *period, *more)
+    assert "--most" not in told

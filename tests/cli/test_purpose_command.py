@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_runs import output, run
 
 import sparseq
-from conftest import output, run
-from sparseq.cli.purpose import PurposeText, purpose_of, written
+from sparseq.cli.purpose_text import PurposeText, purpose_of, written
 from sparseq.ledger.purposes import Purpose
 
 COUNT = "SELECT count(DISTINCT who) AS n FROM visits"
@@ -134,7 +134,7 @@ def test_of_a_store_in_which_people_stay_out_nothing_is_parted_later(
         ("weekly=100%,ticks=4", "99%"),
         ("watch=5%", "watch"),
         ("questions=40%", "questions"),
-        ("a/b=20%,ticks=4", "can't be called 'a/b'"),
+        ("a/b=20%,ticks=4", "the name 'a/b' is not valid for a series"),
     ],
 )
 def test_what_makes_no_sense_is_told_and_charges_nobody(

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command_runs import output, run
 from sampled import one_in
 
 import sparseq
-from conftest import output, run
 
 COUNT = "SELECT count(DISTINCT who) AS people FROM visits"
 
@@ -152,17 +152,20 @@ def test_curator_sees_the_tables_as_they_were_loaded(asked: Path, folder: Path) 
 
 @pytest.mark.parametrize(
     "query",
-    one_in(2, [
-        "DELETE FROM visits",
-        "DELETE FROM ledger.release",
-        "SELECT 1; SELECT 2",
-        "COPY visits TO 'x.csv'",
-        "ATTACH 'x.db'",
-        "SELECT * FROM read_csv('/etc/passwd')",
-        "SET threads = 1",
-        "SELECT FROM WHERE",
-    ]),
-)  # fmt: skip
+    one_in(
+        2,
+        [
+            "DELETE FROM visits",
+            "DELETE FROM ledger.release",
+            "SELECT 1; SELECT 2",
+            "COPY visits TO 'x.csv'",
+            "ATTACH 'x.db'",
+            "SELECT * FROM read_csv('/etc/passwd')",
+            "SET threads = 1",
+            "SELECT FROM WHERE",
+        ],
+    ),
+)
 def test_curator_sql_only_reads_the_store(asked: Path, query: str) -> None:
     before = output("curator", asked, "summary")
     result = run("curator", asked, "sql", query)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from browser import browse, needs_browser
+from command_runs import output, run
 
 import sparseq
-from conftest import output, run
 
 QUERIES = [
     "SELECT count(DISTINCT who) AS people FROM visits WHERE day = DATE '2024-01-{:02}'",
@@ -35,8 +35,12 @@ def test_the_summary_counts_every_line(store: Path, log: Path, tmp_path: Path) -
         summary = json.loads(output("replay", store, log, "--output", out, "--format", "json"))
         assert summary.pop("seconds") > 0
         assert summary == {
-            "lines": 82, "answered": 80, "refused": 1, "failed": 1, "from_journal": again,
-        }  # fmt: skip
+            "lines": 82,
+            "answered": 80,
+            "refused": 1,
+            "failed": 1,
+            "from_journal": again,
+        }
     assert "82 lines: 80 answered (80 read back, free), 1 refused, 1 failed" in output(
         "replay", store, log, "--output", out
     )
@@ -53,18 +57,28 @@ def test_a_dry_run_asks_and_charges_nothing(store: Path, log: Path) -> None:
 
 
 def test_what_makes_no_sense_together_is_said(store: Path, log: Path, tmp_path: Path) -> None:
-    for args in ([], ["--dry-run", "--output", "a.csv"], ["--output", "a.xlsx"],
-                 ["--compare", "worst-case", "--output", "a.csv"],
-                 ["--compare", "best-case", "--output", "a.parquet"]):  # fmt: skip
+    for args in (
+        [],
+        ["--dry-run", "--output", "a.csv"],
+        ["--output", "a.xlsx"],
+        ["--compare", "worst-case", "--output", "a.csv"],
+        ["--compare", "best-case", "--output", "a.parquet"],
+    ):
         assert run("replay", store, log, *args).exit_code == 2
     assert run("replay", store, tmp_path / "none.csv", "--dry-run").exit_code == 6
 
 
 def compared(store: Path, log: Path, folder: Path) -> tuple[Path, Path]:
     done = run(
-        "curator", "compare", store, log, "--modes", "worst-case,individual,halt",
-        "--output", folder / "c.parquet",
-    )  # fmt: skip
+        "curator",
+        "compare",
+        store,
+        log,
+        "--modes",
+        "worst-case,individual,halt",
+        "--output",
+        folder / "c.parquet",
+    )
     assert done.exit_code == 0, done.stderr
     assert "PRIVATE" in done.stderr
     for name in ("c.parquet", "c.html"):

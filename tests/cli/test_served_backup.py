@@ -12,10 +12,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from command_runs import output, run
 from server.made import made
 
 import sparseq
-from conftest import output, run
 from sparseq.ledger._duckdb.mark import MarkFile
 from sparseq.server.audit import AuditLog
 from sparseq.store.address import CONTROL, served_at

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import sqlglot
+from command_runs import output, run
 from hypothesis import given
 from hypothesis import strategies as st
 from prompt_toolkit.completion import CompleteEvent
@@ -21,14 +22,15 @@ from sampled import one_in
 from sqlglot.errors import SqlglotError
 
 import sparseq
-from conftest import output, run
 from sparseq.base.errors import QueryRefused
-from sparseq.cli.session import is_complete, items, split
-from sparseq.cli.shell import Words, state_folder
-from sparseq.sql.catalog import Catalog, Column, Table
-from sparseq.sql.normalize import check_allowed, function_names, rewritten
+from sparseq.cli.completion import Words
+from sparseq.cli.shell import state_folder
+from sparseq.cli.typed_statements import is_complete, items, split
+from sparseq.question.catalog import Catalog, Column, Table
+from sparseq.question.limits import all_limits
+from sparseq.sql.allowed_words import check_allowed, function_names
+from sparseq.sql.normalize import rewritten
 from sparseq.sql.parse import Dialect
-from sparseq.sql.plan import all_limits
 from sparseq.store.curator import counts
 
 COUNT = "SELECT count(DISTINCT who) AS people FROM visits"

@@ -30,13 +30,22 @@ class Terminal:
     def __init__(self, command: list[str], state: Path, folder: Path | None = None) -> None:
         ours, theirs = pty.openpty()
         env = os.environ | {
-            "XDG_STATE_HOME": str(state), "PROMPT_TOOLKIT_NO_CPR": "1", "TERM": "xterm",
-            "COLUMNS": "120", "LINES": "40",
-        }  # fmt: skip
+            "XDG_STATE_HOME": str(state),
+            "PROMPT_TOOLKIT_NO_CPR": "1",
+            "TERM": "xterm",
+            "COLUMNS": "120",
+            "LINES": "40",
+        }
         self.process = subprocess.Popen(
-            command, stdin=theirs, stdout=theirs, stderr=theirs, env=env, start_new_session=True,
-            preexec_fn=lambda: _control(theirs), cwd=folder,
-        )  # fmt: skip
+            command,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=env,
+            start_new_session=True,
+            preexec_fn=lambda: _control(theirs),
+            cwd=folder,
+        )
         os.close(theirs)
         self._ours = ours
         self._seen = ""
@@ -230,8 +239,15 @@ def test_create_asks_for_what_it_needs(tmp_path: Path) -> None:
     (line,) = [line for line in said.splitlines() if line.startswith("  sparseq create ")]
     again = shlex.split(line)
     assert again[2:] == [
-        "export.sparseq", "export.csv", "--dates", "dmy", "--user", "who", "--time", "day",
-    ]  # fmt: skip
+        "export.sparseq",
+        "export.csv",
+        "--dates",
+        "dmy",
+        "--user",
+        "who",
+        "--time",
+        "day",
+    ]
     with sparseq.connect(tmp_path / "export.sparseq") as made:
         (table,) = made.catalog.private
         assert (table.user, table.time) == ("who", "day")

@@ -7,27 +7,33 @@ import json
 from pathlib import Path
 
 import pytest
+from command_runs import output, run
 from sampled import one_in
 from test_sql_command import COUNT, releases
 
-from conftest import output, run
 from sparseq.base.errors import ParameterError
-from sparseq.pgwire.messages import WireError
 from sparseq.pgwire.pg_settings import Settings
-from sparseq.sql.plan import Options
+from sparseq.pgwire.wire_errors import WireError
+from sparseq.question.plan import Options
 
 
 @pytest.mark.parametrize(
     ("command", "name"),
-    one_in(5, itertools.product(
-        ["sql", "history", "curator"],
-        ["a.xls", "a.csv.gz", "a.tsv", "a.jsonl", "a.sqlite", "a.duckdb"],
-    )),
-)  # fmt: skip
+    one_in(
+        5,
+        itertools.product(
+            ["sql", "history", "curator"],
+            ["a.xls", "a.csv.gz", "a.tsv", "a.jsonl", "a.sqlite", "a.duckdb"],
+        ),
+    ),
+)
 def test_a_file_is_what_its_name_says(store: Path, tmp_path: Path, name: str, command: str) -> None:
     before = releases(store)
-    words = {"sql": ["sql", store, COUNT], "history": ["history", store],
-             "curator": ["curator", store, "sql", "SELECT 1"]}[command]  # fmt: skip
+    words = {
+        "sql": ["sql", store, COUNT],
+        "history": ["history", store],
+        "curator": ["curator", store, "sql", "SELECT 1"],
+    }[command]
     refused = run(*words, "--output", tmp_path / name)
     assert refused.exit_code != 0
     assert ".parquet" in refused.stderr
@@ -96,8 +102,19 @@ def test_a_store_with_windows_has_public_tables(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("k,v\na,1\n")
     (tmp_path / "t.csv").write_text("who,day,k\n1,2024-01-01,a\n2,2024-02-02,a\n")
     store = tmp_path / "t.sparseq"
-    output("create", store, tmp_path / "t.csv", "--user", "who", "--time", "day",
-           "--window", "month", "--public", f"p={tmp_path / 'p.csv'}")  # fmt: skip
+    output(
+        "create",
+        store,
+        tmp_path / "t.csv",
+        "--user",
+        "who",
+        "--time",
+        "day",
+        "--window",
+        "month",
+        "--public",
+        f"p={tmp_path / 'p.csv'}",
+    )
     joined = (
         "SELECT count(*) AS n FROM t JOIN p ON t.k = p.k "
         "WHERE day BETWEEN '2024-01-01' AND '2024-01-31'"

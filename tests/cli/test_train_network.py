@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from command_runs import output, run
 
 import sparseq
-from conftest import output, run
 
 SIZE = 600
 FACTORY = """
@@ -36,11 +36,14 @@ def table(seed: int = 0) -> pa.Table:
     inside = a**2 + b**2 < 0.6
     return pa.table(
         {
-            "who": np.arange(SIZE), "a": a, "b": b, "inside": inside,
+            "who": np.arange(SIZE),
+            "a": a,
+            "b": b,
+            "inside": inside,
             "side": np.where(a > 0.3, "right", np.where(a < -0.3, "left", "middle")),
             "height": pa.array([None if i % 50 == 3 else 10 + 5 * x for i, x in enumerate(a)]),
         }
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +51,26 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("ring") / "ring.sparseq"
     pq.write_table(table(), path.with_suffix(".parquet"))
     output(
-        "create", path, path.with_suffix(".parquet"), "--user", "who", "--kappa", "50",
-        "--for", "questions,counts=20", "--bounds", "a=-1..1", "--bounds", "b=-1..1",
-        "--bounds", "height=5..15", "--keys", "side=left,middle,right", "--seed", "5",
-    )  # fmt: skip
+        "create",
+        path,
+        path.with_suffix(".parquet"),
+        "--user",
+        "who",
+        "--kappa",
+        "50",
+        "--for",
+        "questions,counts=20",
+        "--bounds",
+        "a=-1..1",
+        "--bounds",
+        "b=-1..1",
+        "--bounds",
+        "height=5..15",
+        "--keys",
+        "side=left,middle,right",
+        "--seed",
+        "5",
+    )
     path.with_name("m.py").write_text(FACTORY)
     return path
 
@@ -73,12 +92,31 @@ def test_without_pytorch_it_says_how_to_get_it(ring: Path, monkeypatch: pytest.M
 @pytest.mark.deep
 def test_a_network_learns_what_a_line_can_not(ring: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from sparseq.training.network import load_network
+    from sparseq.networks.network import load_network
 
     out = tmp_path / "n.pt"
-    asked = ("train", ring, "--model", "mlp", "--target", "inside", "--features", "a,b",
-             "--steps", "60", "--rate", "4", "--people", "600", "--output", out, "--checks", "1",
-             "--format", "json")  # fmt: skip
+    asked = (
+        "train",
+        ring,
+        "--model",
+        "mlp",
+        "--target",
+        "inside",
+        "--features",
+        "a,b",
+        "--steps",
+        "60",
+        "--rate",
+        "4",
+        "--people",
+        "600",
+        "--output",
+        out,
+        "--checks",
+        "1",
+        "--format",
+        "json",
+    )
     facts = json.loads(output(*asked))
     model, test = load_network(out), table(seed=1)
     right = ((model.predict(test) > 0.5) == test["inside"].to_numpy()).mean()
@@ -97,7 +135,7 @@ def test_a_network_learns_what_a_line_can_not(ring: Path, tmp_path: Path) -> Non
 
 def test_a_function_of_a_file_makes_the_module(made: Path, ring: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from sparseq.training.network import load_network
+    from sparseq.networks.network import load_network
 
     net, out, test = f"{made.with_name('m.py')}:net", tmp_path / "n.pt", table(seed=1)
     output("train", ring, "--model", net, "--target", "side", *QUICK, "--output", out)
@@ -109,9 +147,24 @@ def test_a_function_of_a_file_makes_the_module(made: Path, ring: Path, tmp_path:
     with pytest.raises(sparseq.DataError, match="another network"):
         load_network(out, "mlp")
     text = output(
-        "train", ring, "--model", net, "--target", "height", *QUICK, "--rate", "1", "--output", out,
-        "--checks", "1", "--loss", "0.5", "--format", "json",
-    )  # fmt: skip
+        "train",
+        ring,
+        "--model",
+        net,
+        "--target",
+        "height",
+        *QUICK,
+        "--rate",
+        "1",
+        "--output",
+        out,
+        "--checks",
+        "1",
+        "--loss",
+        "0.5",
+        "--format",
+        "json",
+    )
     assert 0 < json.loads(text)["loss"] < 0.1
     truth = 10 + 5 * test["a"].to_numpy()
     assert np.corrcoef(load_network(out, net).predict(test), truth)[0, 1] > 0.9
@@ -130,9 +183,13 @@ def test_a_function_of_a_file_makes_the_module(made: Path, ring: Path, tmp_path:
     ],
 )
 def test_mistakes_are_told_and_charge_nobody(
-    made: Path, ring: Path, monkeypatch: pytest.MonkeyPatch, model: str, more: list[str],
+    made: Path,
+    ring: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    model: str,
+    more: list[str],
     message: str,
-) -> None:  # fmt: skip
+) -> None:
     pytest.importorskip("torch")
     monkeypatch.chdir(made.parent)
     done = run("train", ring, "--model", model, "--target", "inside", *QUICK, *more)

@@ -14,27 +14,29 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
-from sparseq.engine.contributions import (
-    CELL_LIMIT,
-    NORM_LIMIT,
-    Cells,
-    Contributions,
-    Index,
-    Reduction,
-    Weights,
-)
-from sparseq.engine.protocol import USER, Difference, EngineFailure, SideReader
-from sparseq.sql.catalog import Table
-from sparseq.sql.plan import Cell, Domain, Kind, Plan
+from sparseq.engine.cells import Cells
+from sparseq.engine.contributions import Contributions
+from sparseq.engine.protocol import USER, Difference, SideReader
+from sparseq.engine.reduction import CELL_LIMIT, NORM_LIMIT, Index, Reduction
+from sparseq.engine.weighted_reduction import Weights
+from sparseq.language.types import Family
+from sparseq.ledger.engine_failure import EngineFailure
+from sparseq.question.catalog import Table
+from sparseq.question.plan import Cell, Domain, Kind, Plan, Query
 
 Row = dict[str, Any]
 # NaN is above every number
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
-    exp.Add: lambda a, b: a + b, exp.Sub: lambda a, b: a - b, exp.Mul: lambda a, b: a * b,
-    exp.GT: lambda a, b: a > b or a != a, exp.GTE: lambda a, b: a >= b or a != a,
-    exp.LT: lambda a, b: a < b, exp.LTE: lambda a, b: a <= b, exp.EQ: lambda a, b: a == b,
+    exp.Add: lambda a, b: a + b,
+    exp.Sub: lambda a, b: a - b,
+    exp.Mul: lambda a, b: a * b,
+    exp.GT: lambda a, b: a > b or a != a,
+    exp.GTE: lambda a, b: a >= b or a != a,
+    exp.LT: lambda a, b: a < b,
+    exp.LTE: lambda a, b: a <= b,
+    exp.EQ: lambda a, b: a == b,
     exp.And: lambda a, b: a and b,
-}  # fmt: skip
+}
 
 
 class Unsupported(Exception):
@@ -96,7 +98,7 @@ class DictEngine:
             return str(error)
         return ""
 
-    def reads_long(self, plan: Plan) -> bool:
+    def reads_long(self, query: Query) -> bool:
         return False
 
     def beside(self) -> SideReader:
@@ -140,9 +142,11 @@ class DictEngine:
 
     @staticmethod
     def _place(domain: Domain, row: Row) -> int:
+        if domain.key is not None and domain.key.type.family is Family.TEXT:
+            value = evaluated(parsed(Cell.of(domain.key)), row)
+            other = len(domain.values) - 1 if domain.rest else -1
+            return domain.values.index(value) if value in domain.values else other
         value = evaluated(parsed(domain.position), row)
-        if domain.dictionary is not None:
-            return domain.values.index(value) if value in domain.values else -1
         return -1 if value is None else int(value)
 
     def _reduced(self, plan: Plan, i: int, some: Callable[[int], bool]) -> Reduction:

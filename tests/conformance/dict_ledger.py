@@ -10,10 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from sparseq.base.errors import ParameterError, QueryRefused, StoreError, StoreInUse
-from sparseq.ledger.accounts import Departures, Index, Ints
-from sparseq.ledger.notes import USER, CuratorLine, Fact, Note, NoteTable, RequestId
-from sparseq.ledger.protocol import Entry, Release
-from sparseq.ledger.purposes import Pot, Pots
+from sparseq.ledger.accounts import Index, Ints
+from sparseq.ledger.departures import Departures
+from sparseq.ledger.notes import USER, CuratorLine, Fact, Note, NoteTable
+from sparseq.ledger.pots import Pot, Pots
+from sparseq.ledger.releases import Entry, Release
+from sparseq.ledger.request_id import RequestId
 
 
 class Crash(Exception):

@@ -18,10 +18,11 @@ import pyarrow as pa
 import pytest
 
 from sparseq.base.errors import QueryRefused
-from sparseq.engine.contributions import Contributions, Weights
+from sparseq.engine.contributions import Contributions
 from sparseq.engine.protocol import USER, Engine
-from sparseq.sql.catalog import Table
-from sparseq.sql.plan import Options, Plan
+from sparseq.engine.weighted_reduction import Weights
+from sparseq.question.catalog import Table
+from sparseq.question.plan import Options, Plan
 
 PEOPLE = 25
 Row = dict[str, Any]
@@ -50,10 +51,14 @@ def some_rows(seed: int = 1) -> list[Row]:
     odd = [None, math.inf, -math.inf, math.nan, -0.0, 1e300, 0.1, 2.5, -3.0]
     whose = [*range(PEOPLE), *(draw.randrange(5) for _ in range(60))]
     return [
-        {"who": who, "day": draw.choice([*range(6), None]),
-         "kind": draw.choice(["a", "b", "c", None]), "x": draw.choice([*odd, draw.uniform(-4, 9)])}
+        {
+            "who": who,
+            "day": draw.choice([*range(6), None]),
+            "kind": draw.choice(["a", "b", "c", None]),
+            "x": draw.choice([*odd, draw.uniform(-4, 9)]),
+        }
         for who in whose
-    ]  # fmt: skip
+    ]
 
 
 KINDS, DAYS = ("a", "b", None), (0, 1, 2, 3, None)

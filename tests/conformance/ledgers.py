@@ -12,9 +12,11 @@ import pyarrow.compute as pc
 import pytest
 
 from sparseq.base.errors import ParameterError, QueryRefused, StoreError, StoreInUse
-from sparseq.ledger.notes import USER, Asker, Fact, NoteTable, RequestId
-from sparseq.ledger.protocol import Entry, Ledger, Release
-from sparseq.ledger.purposes import Pot
+from sparseq.ledger.notes import USER, Fact, NoteTable
+from sparseq.ledger.pots import Pot
+from sparseq.ledger.protocol import Ledger
+from sparseq.ledger.releases import Entry, Release
+from sparseq.ledger.request_id import Asker, RequestId
 
 PEOPLE = 12
 SEEN = NoteTable("conformance", {"tick": "BIGINT", USER: "INTEGER", "value": "DOUBLE"})
@@ -42,9 +44,17 @@ def entry(number: int, charges: dict[int, int], pot: Pot = Pot.QUERIES, **more: 
     at = dt.datetime(2024, 1, 1) + dt.timedelta(minutes=number)
     name = NAMES[number % 3] if number < 3 else None
     release = Release(
-        number, name, at, f"query {number}", 2, (1.5, 2.0), (3.0, 4.5), 0.95,
-        b"answer %d" % number, pot,
-    )  # fmt: skip
+        number,
+        name,
+        at,
+        f"query {number}",
+        2,
+        (1.5, 2.0),
+        (3.0, 4.5),
+        0.95,
+        b"answer %d" % number,
+        pot,
+    )
     users = np.array(sorted(charges), np.int32)
     return Entry(release, users, np.array([charges[u] for u in sorted(charges)]), **more)
 
@@ -92,10 +102,16 @@ def state_of_nothing(ledger: Ledger) -> dict[str, Any]:
     """All that a ledger has before anything was asked."""
     budgets = {pot: accounts.budgets.tolist() for pot, accounts in ledger.pots.items()}
     return {
-        "releases": [], "charges": [], "spent": {pot: [0] * PEOPLE for pot in budgets},
-        "paid": [[] for _ in range(PEOPLE)], "paid from": dict.fromkeys(budgets, 0),
-        "left": budgets, "departed": [0] * PEOPLE, "notes": [], "fact": None,
-    }  # fmt: skip
+        "releases": [],
+        "charges": [],
+        "spent": {pot: [0] * PEOPLE for pot in budgets},
+        "paid": [[] for _ in range(PEOPLE)],
+        "paid from": dict.fromkeys(budgets, 0),
+        "left": budgets,
+        "departed": [0] * PEOPLE,
+        "notes": [],
+        "fact": None,
+    }
 
 
 def expected(entries: list[Entry], before: dict[str, Any]) -> dict[str, Any]:
@@ -117,11 +133,15 @@ def expected(entries: list[Entry], before: dict[str, Any]) -> dict[str, Any]:
             else:
                 notes += note.table.to_pylist()  # type: ignore[union-attr]
     return before | {
-        "paid": paid, "paid from": paid_from,
+        "paid": paid,
+        "paid from": paid_from,
         "releases": before["releases"] + [one.release for one in entries],
         "charges": before["charges"] + [[e.users.tolist(), e.charges.tolist()] for e in entries],
-        "spent": spent, "departed": departed, "notes": notes, "fact": fact,
-    }  # fmt: skip
+        "spent": spent,
+        "departed": departed,
+        "notes": notes,
+        "fact": fact,
+    }
 
 
 def a_new_ledger_has_nothing(maker: Maker) -> None:

@@ -21,16 +21,15 @@ from conformance.engines import CHECKS, PEOPLE, Maker, Row
 from sampled import one_in
 
 import sparseq
-from sparseq.engine.contributions import Contributions, Reduction
+from sparseq.engine.contributions import Contributions
 from sparseq.engine.protocol import Engine
+from sparseq.engine.reduction import Reduction
 from sparseq.lake.fleets import Fleet, Here
 from sparseq.lake.lake_engine import LakeEngine
-from sparseq.sql.catalog import Table
-from sparseq.sql.plan import Options, Plan
+from sparseq.question.catalog import Table
+from sparseq.question.plan import Options, Plan
 
-SCHEMA = pa.schema(
-    {"who": pa.int64(), "day": pa.int64(), "kind": pa.string(), "x": pa.float64()}
-)  # fmt: skip
+SCHEMA = pa.schema({"who": pa.int64(), "day": pa.int64(), "kind": pa.string(), "x": pa.float64()})
 EVERYBODY: list[Row] = [{"who": k, "day": 0, "kind": "a", "x": 0.0} for k in range(PEOPLE)]
 
 
@@ -39,8 +38,12 @@ class InDuckDB:
 
     def engine(self, rows: list[Row]) -> Engine:
         self._store = sparseq.create(
-            None, {"visits": pa.Table.from_pylist(EVERYBODY, schema=SCHEMA)}, user="who",
-            keys={"kind": ["a", "b"], "day": [0, 1, 2, 3]}, seed=1)  # fmt: skip
+            None,
+            {"visits": pa.Table.from_pylist(EVERYBODY, schema=SCHEMA)},
+            user="who",
+            keys={"kind": ["a", "b"], "day": [0, 1, 2, 3]},
+            seed=1,
+        )
         self._store.backend.database.execute("DELETE FROM by_user.visits")
         self.add(rows)
         return self._store.stream.engine

@@ -19,12 +19,12 @@ from sampled import one_in
 
 import sparseq
 from sparseq.accounting import budget_units
-from sparseq.lake import fenced_log as delta
-from sparseq.lake import lake_ledger as rows
+from sparseq.lake import delta_table, ledger_rows
 from sparseq.lake.fenced_log import FencedLog
 from sparseq.lake.lake_ledger import LakeLedger
-from sparseq.ledger.protocol import Entry, Ledger
-from sparseq.ledger.purposes import Pot
+from sparseq.ledger.pots import Pot
+from sparseq.ledger.protocol import Ledger
+from sparseq.ledger.releases import Entry
 
 PARTS = {Pot.WATCH: 0.25}
 NAMES = [f"p{k:02}" for k in range(PEOPLE)]
@@ -117,7 +117,7 @@ class InLake:
     def __init__(self, folder: Path, kind: type[FaultyLog] | None = None) -> None:
         pytest.importorskip("deltalake", reason="pip install 'sparseq[lake]'")
         self._folder, self._kind = folder, kind
-        FencedLog.create(folder, b"key", rows.all_columns())
+        FencedLog.create(folder, b"key", ledger_rows.all_columns())
 
     def ledger(self) -> Ledger:
         self._open = (self._kind or FaultyLog)(self._folder, b"key")
@@ -166,7 +166,7 @@ class UnfencedLog(FaultyLog):
     """A log that puts whoever comes late on top of what has been written meanwhile."""
 
     def _extend(self, new: Any, old: Any, number: str) -> None:
-        delta.extend(self._table, map(astuple, new), map(astuple, old), {}, retries=15)
+        delta_table.extend(self._table, map(astuple, new), map(astuple, old), {}, retries=15)
 
     def _is_entry(self, *given: Any) -> bool:
         return True

@@ -37,17 +37,30 @@ def table(rows: list[tuple[Any, ...]]) -> pa.Table:
 def make(path: str) -> sparseq.Store:
     """A store with two pots aside, own budgets, a row key, an erasure and a watch."""
     rows = [
-        (f"p{i % 23:02}", START + dt.timedelta(i % 9), float(i * 7 % 13), KINDS[i % 3],
-         5.0 if i % 23 < 20 else 2.0)
+        (
+            f"p{i % 23:02}",
+            START + dt.timedelta(i % 9),
+            float(i * 7 % 13),
+            KINDS[i % 3],
+            5.0 if i % 23 < 20 else 2.0,
+        )
         for i in range(160)
-    ]  # fmt: skip
+    ]
     days = [START + dt.timedelta(k) for k in range(9)]
     con = sparseq.create(
-        path, table(rows), table="t", user="who", norm_budget=5, bounds={"amount": (0, 13)},
-        keys={"kind": KINDS}, row_key="day", budget_column="own",
+        path,
+        table(rows),
+        table="t",
+        user="who",
+        norm_budget=5,
+        bounds={"amount": (0, 13)},
+        keys={"kind": KINDS},
+        row_key="day",
+        budget_column="own",
         reserves={"watch": 0.1, "forecast": 0.25},
         public={"days": pa.table({"day": days, "open": [True] * 9})},
-     in_or_out=True)  # fmt: skip
+        in_or_out=True,
+    )
     for i in range(6):
         con.sql(QUESTIONS[i % 3], request_id=f"q{i}" if i % 2 else None, scale=1)
     late = [
@@ -75,8 +88,15 @@ def facts(con: sparseq.Store) -> dict[str, Any]:
     )
     return {
         "releases": [
-            [r.id, r.request_id, r.released_at.isoformat(), r.query, list(r.sigma), r.pot.name,
-             hashlib.sha256(r.answer).hexdigest()]
+            [
+                r.id,
+                r.request_id,
+                r.released_at.isoformat(),
+                r.query,
+                list(r.sigma),
+                r.pot.name,
+                hashlib.sha256(r.answer).hexdigest(),
+            ]
             for r in history
         ],
         "charges": {str(r.id): [x.tolist() for x in ledger.charges(r.id)] for r in history},
@@ -84,7 +104,7 @@ def facts(con: sparseq.Store) -> dict[str, Any]:
         "budgets": {p.name: a.budgets.tolist() for p, a in pots.items()},
         "departed": departures.first.tolist(),
         "taken": con.taken(),
-    }  # fmt: skip
+    }
 
 
 if __name__ == "__main__":

@@ -29,9 +29,11 @@ class Compared(ctypes.Structure):
     """libseccomp's `scmp_arg_cmp`: an argument, how, and with what."""
 
     _fields_ = (
-        ("arg", ctypes.c_uint), ("op", ctypes.c_int),
-        ("a", ctypes.c_uint64), ("b", ctypes.c_uint64),
-    )  # fmt: skip
+        ("arg", ctypes.c_uint),
+        ("op", ctypes.c_int),
+        ("a", ctypes.c_uint64),
+        ("b", ctypes.c_uint64),
+    )
 
 
 def library() -> ctypes.CDLL | None:

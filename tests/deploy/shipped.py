@@ -75,8 +75,15 @@ def can_isolate() -> bool:
     """Tell whether this process may make namespaces: as root, outside of a strict container."""
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
         return False
-    given = {"kept": KEPT, "steps": "", "volumes": [], "after": "", "user": "root",
-             "command": ["/bin/true"], "environment": {}}  # fmt: skip
+    given = {
+        "kept": KEPT,
+        "steps": "",
+        "volumes": [],
+        "after": "",
+        "user": "root",
+        "command": ["/bin/true"],
+        "environment": {},
+    }
     return not subprocess.run(confined(given), capture_output=True).returncode
 
 

@@ -19,12 +19,25 @@ import pytest
 from deploy.shipped import KEPT, ROOT, can_isolate, compose, instruction, listens, running
 
 import sparseq
+from sparseq.server.open_connections import MOST, OTHER_FILES
 from sparseq.server.tokens import Role, Tokens
 
 
 def volumes() -> list[str]:
     """Return the folders that the compose file keeps."""
     return [volume.partition(":")[2] for volume in compose()["services"]["sparseq"]["volumes"]]
+
+
+def scratch() -> list[str]:
+    """Return the folders that are lost when the container ends."""
+    return [folder.partition(":")[0] for folder in compose()["services"]["sparseq"]["tmpfs"]]
+
+
+def test_what_the_container_takes_is_limited() -> None:
+    service = compose()["services"]["sparseq"]
+    assert service["ulimits"]["nofile"]["soft"] >= MOST + OTHER_FILES
+    assert service["mem_limit"]
+    assert all(":size=" in folder for folder in service["tmpfs"])
 
 
 def test_volumes_are_the_users_own() -> None:
@@ -42,7 +55,7 @@ def test_the_command_writes_to_volumes_alone() -> None:
     paths = [word for word in service["command"] if word.startswith("/")]
     paths += [value for _, value in re.findall(r"(\w+)=(/\S+)", instruction("ENV"))]
     for path in paths:
-        assert path.startswith((*volumes(), *service["tmpfs"])), path
+        assert path.startswith((*volumes(), *scratch())), path
 
 
 @pytest.mark.deep
@@ -56,8 +69,11 @@ def test_the_image_is_built_and_serves(tmp_path: Path) -> None:
     curator = Tokens.beside(store).create("eve", Role.CURATOR)
     files = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     (tmp_path / "files").write_text(files)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -66,18 +82,25 @@ def test_the_image_is_built_and_serves(tmp_path: Path) -> None:
     word = f"127.0.0.1:{port}"
     command = [word if part.endswith(":8080") else part for part in service["command"]]
     steps = [
-        f"{sys.executable} -m venv /image", "export PATH=/image/bin:$PATH PIP_COMPILE=0",
-        "install -d /source", f"cd {ROOT}", f"xargs -a {tmp_path}/files cp --parents -t /source",
-        "cd /", instruction("RUN"), f"install -d /given; cp {store}* /given",
+        f"{sys.executable} -m venv /image",
+        "export PATH=/image/bin:$PATH PIP_COMPILE=0",
+        "install -d /source",
+        f"cd {ROOT}",
+        f"xargs -a {tmp_path}/files cp --parents -t /source",
+        "cd /",
+        instruction("RUN"),
+        f"install -d /given; cp {store}* /given",
         *(f"chmod a+x {p}" for p in Path(sys.executable).resolve().parents),
-    ]  # fmt: skip
+    ]
     given = {
-        "kept": KEPT, "steps": "; ".join(steps), "user": user,
-        "volumes": [*volumes(), *service["tmpfs"]],
-        "after": f"cp /given/* /data; chown {user} /data/*; chmod 1777 {service['tmpfs'][0]}",
+        "kept": KEPT,
+        "steps": "; ".join(steps),
+        "user": user,
+        "volumes": [*volumes(), *scratch()],
+        "after": f"cp /given/* /data; chown {user} /data/*; chmod 1777 {scratch()[0]}",
         "command": ["/image/bin/sparseq", *command],
         "environment": {"PATH": os.environ["PATH"], **dict([instruction("ENV").split("=")])},
-    }  # fmt: skip
+    }
     log = tmp_path / "log"
     with running(given, log) as server:
         listens(server, log, 400)

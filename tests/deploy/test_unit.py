@@ -39,12 +39,14 @@ def rules(**more: Any) -> dict[str, Any]:
         "families": said["RestrictAddressFamilies"][0].split(),
         "kills": said["SystemCallErrorNumber"] != ["EPERM"],
         "umask": said["UMask"][0],
-        "environment": environment | {
-            "PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}",
+        "environment": environment
+        | {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}",
             "PYTHONDONTWRITEBYTECODE": "1",
         },
         **more,
-    }  # fmt: skip
+    }
 
 
 def folders() -> list[str]:
@@ -61,16 +63,21 @@ def isolated(store: Path, **more: Any) -> dict[str, Any]:
     made = [f"install -d -o {USER} -m {mode} {folder}" for folder, mode in modes.items()]
     command = f"exec {sys.executable} -m sparseq"
     steps = [
-        *made, "install -d -m 755 /opt/sparseq/bin",
+        *made,
+        "install -d -m 755 /opt/sparseq/bin",
         f"printf '#!/bin/sh\\n{command} \"$@\"\\n' > /opt/sparseq/bin/sparseq",
         "chmod 755 /opt/sparseq/bin/sparseq",
         *(f"chmod a+x {p}" for p in Path(sys.executable).resolve().parents),
         f"install -d -m 755 /given; cp {store}* /given",
-    ]  # fmt: skip
+    ]
     return rules(
-        kept=KEPT, user=USER, volumes=folders(), steps="; ".join(steps),
-        after=f"cp /given/* /var/lib/sparseq; chown {USER} /var/lib/sparseq/*", **more,
-    )  # fmt: skip
+        kept=KEPT,
+        user=USER,
+        volumes=folders(),
+        steps="; ".join(steps),
+        after=f"cp /given/* /var/lib/sparseq; chown {USER} /var/lib/sparseq/*",
+        **more,
+    )
 
 
 @pytest.fixture
@@ -136,6 +143,7 @@ def test_systemd_finds_nothing_wrong(tmp_path: Path) -> None:
     (tmp_path / "sparseq.service").write_text(text.replace("/opt/sparseq/bin/sparseq", "/bin/true"))
     done = subprocess.run(
         ["systemd-analyze", "verify", str(tmp_path / "sparseq.service")],
-        capture_output=True, text=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+    )
     assert "sparseq.service:" not in done.stderr

@@ -19,10 +19,10 @@ from sparseq.base.errors import QueryRefused, StoreError
 from sparseq.engine._duckdb import engine as duck
 from sparseq.engine._duckdb.backstop import halves
 from sparseq.engine._duckdb.reader import Reader
-from sparseq.ledger._duckdb.notes import CuratorLog
-from sparseq.sql.plan import Options, Query, calibrate
-from sparseq.stream.release_charges import price
-from sparseq.stream.step import Request
+from sparseq.ledger._duckdb.curator_log import CuratorLog
+from sparseq.question.plan import Options, Query, calibrate
+from sparseq.stream.batches import Request
+from sparseq.stream.charge_amounts import price
 
 PEOPLE = 40
 FINE = Options(sigma=1000.0)
@@ -94,7 +94,7 @@ def fails_on(
 def outcome(con: sparseq.Store, sql: str) -> dict[str, Any]:
     """Return what each person is charged, the sums over all, and those without every third."""
     plan = calibrate(con.lower(sql), con.guarantee, FINE)
-    made = con.stream.engine.contributions(plan, con.stream.people)
+    made = con.stream.engine.contributions(plan, con.stream.people.inside())
     users, charges = price(plan, made)
     names = dict(con.backend.database.execute("SELECT _user, id FROM ledger.users").fetchall())
     thirds = np.array([u for u in users.tolist() if int(names[u][1:]) % 3 == 0], np.int32)
@@ -224,7 +224,7 @@ def test_cells_and_training_rows_are_everybody_else_s(monkeypatch: pytest.Monkey
 
     def cells(con: sparseq.Store) -> tuple[list[int], list[int]]:
         plan = calibrate(con.lower(sql), con.guarantee, FINE)
-        found = con.stream.engine.cells(plan, con.stream.people)
+        found = con.stream.engine.cells(plan, con.stream.people.inside())
         return [u - (u > 6) * (con is whole) for u in found.users.tolist()], found.values.tolist()
 
     expected = cells(without)

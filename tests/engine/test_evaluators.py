@@ -1,4 +1,4 @@
-"""All ways of evaluating a question come to the same; for long: `benchmarks.evaluators`."""
+"""All ways of evaluating a question come to the same; for long: `checks.evaluators`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from second_evaluator.interpreter import Judge, Unwritable, Writer
 from second_evaluator.operations import OPERATIONS, Vector
 
 import sparseq.compiled
-from benchmarks.audit.queries import T_COLUMNS
-from benchmarks.evaluators import WAYS, Way, World, run
-from benchmarks.language import NUMBER, TYPES, Function, functions
-from benchmarks.term_reader import TermReader
+from checks.audit.queries import T_COLUMNS
+from checks.evaluators import WAYS, Way, World, run
+from checks.language import NUMBER, TYPES, Function, functions
+from checks.term_reader import TermReader
 from sparseq.engine._duckdb import reader
 from sparseq.language.types import Family
 
@@ -30,14 +30,14 @@ NUMPY = (*(w for w in WAYS if (sparseq.compiled, "COLD", 1) not in w.settings), 
 def words() -> list[Function]:
     """Functions that the oracle has."""
     with World(random.Random(1), functions()) as here:
-        terms, table = TermReader(here.store, "t"), here.store.catalog.table("t")
+        terms = TermReader(here.store, "t")
         columns = {type: T_COLUMNS.get(type, ("NULL",))[0] for type in TYPES}
         columns[NUMBER] = columns["int"]
         known = []
         for word in functions():
             term = terms.read(word.template.format(*(columns[a] for a in word.arguments)))
             try:
-                known += [word] if term is not None and Writer(table).step(term) >= 0 else []
+                known += [word] if term is not None and Writer().step(term) >= 0 else []
             except Unwritable:
                 continue
     return known

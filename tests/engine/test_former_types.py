@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import replace
+from decimal import Decimal
 
 import pyarrow as pa
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
-from sparseq.engine._duckdb.storage import Storage, keep_to_types
-from sparseq.sql.catalog import Catalog
+from checks.stores import IN_OR_OUT
+from sparseq.load._duckdb.format_3_columns import keep_to_types
+from sparseq.load._duckdb.storage import Storage
+from sparseq.question.catalog import Catalog
 
 FORMER = """
 CREATE TABLE by_user.t AS SELECT * FROM (VALUES
@@ -23,13 +25,28 @@ CREATE TABLE by_user.t AS SELECT * FROM (VALUES
 
 
 def test_values_keep_to_their_types() -> None:
-    rows = pa.table({"who": [1, 2], "h": [1, 2], "d": [1, 2], "s": [1, 2], "z": [1, 2],
-                     "x": [1, 2], "c": [1, 2]})  # fmt: skip
+    rows = pa.table(
+        {
+            "who": [1, 2],
+            "h": [1, 2],
+            "d": [1, 2],
+            "s": [1, 2],
+            "z": [1, 2],
+            "x": [1, 2],
+            "c": [1, 2],
+        }
+    )
     con = sparseq.create(None, {"t": rows}, user="who", seed=1, purposes=IN_OR_OUT)
     con.backend.database.execute("DROP TABLE by_user.t")
     con.backend.database.execute(FORMER)
-    types = {"h": "HUGEINT", "d": "DATE", "s": "TIMESTAMP", "z": "TIMESTAMP WITH TIME ZONE",
-             "x": "VARCHAR", "c": "DECIMAL(38,1)"}  # fmt: skip
+    types = {
+        "h": "HUGEINT",
+        "d": "DATE",
+        "s": "TIMESTAMP",
+        "z": "TIMESTAMP WITH TIME ZONE",
+        "x": "VARCHAR",
+        "c": "DECIMAL(38,1)",
+    }
     (table,) = con.catalog.tables
     columns = tuple(replace(c, type=types.get(c.name, c.type)) for c in table.columns)
     Storage(con.backend.database).put(
@@ -39,9 +56,15 @@ def test_values_keep_to_their_types() -> None:
     shown = "h, d, s, CAST(z AS VARCHAR), length(x), c"
     found = con.backend.database.sql(f"SELECT {shown} FROM by_user.t ORDER BY _user")
     assert found.fetchall() == [
-        (2.0**127, None, None, "2024-01-01 10:00:00", 65536, 1.2345678901234568e29),
-        (5.0, dt.date(2024, 1, 2), dt.datetime(2024, 1, 2),
-         None, 1, 2.5),
-    ]  # fmt: skip
+        (
+            2.0**127,
+            None,
+            None,
+            "2024-01-01 10:00:00",
+            65536,
+            Decimal("123456789012345678901234567890.5"),
+        ),
+        (5.0, dt.date(2024, 1, 2), dt.datetime(2024, 1, 2), None, 1, Decimal("2.5")),
+    ]
     kept = {c.name: c.type for c in Storage(con.backend.database).catalog().tables[0].columns}
-    assert (kept["h"], kept["z"], kept["c"]) == ("DOUBLE", "TIMESTAMP", "DOUBLE")
+    assert (kept["h"], kept["z"], kept["c"]) == ("DOUBLE", "TIMESTAMP", "DECIMAL(38,1)")

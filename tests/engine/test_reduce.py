@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sparseq.engine import contributions as module
-from sparseq.engine.contributions import (
+from sparseq.engine import reduction, weighted_reduction
+from sparseq.engine.reduction import (
     CELL_LIMIT,
     NORM_LIMIT,
     Reduction,
@@ -32,7 +32,7 @@ from sparseq.engine.contributions import (
 )
 
 Kernel = Callable[[Runs, Any, Any, int, bool], Reduction]
-needs_numba = pytest.mark.skipif(module.compiled() is None, reason="Numba is not installed")
+needs_numba = pytest.mark.skipif(reduction.compiled() is None, reason="Numba is not installed")
 KERNELS = [
     pytest.param(reduce_numpy, id="numpy"),
     pytest.param(reduce_compiled, id="compiled", marks=needs_numba),
@@ -211,9 +211,9 @@ def test_large_inputs_go_to_the_compiled_loop_and_come_back_the_same(
     values = draw.integers(-5, 6, rows).astype(np.int32)
     expected = reduce_numpy(Runs.of(users), coordinates, values, 40, distinct)
     calls: list[int] = []
-    monkeypatch.setattr(module, "worthwhile", lambda rows: True)
+    monkeypatch.setattr(reduction, "worthwhile", lambda rows: True)
     monkeypatch.setattr(
-        module, "reduce_compiled", lambda *a: calls.append(1) or reduce_compiled(*a)
+        reduction, "reduce_compiled", lambda *a: calls.append(1) or reduce_compiled(*a)
     )
     reduced = reduce(Runs.of(users), coordinates, values, 40, distinct)
     assert calls == [1]
@@ -229,8 +229,8 @@ def test_large_inputs_go_to_the_compiled_loop_and_come_back_the_same(
 def test_parts_cover_all_users_and_split_none(lengths: list[int], threads: int) -> None:
     users = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "THREADS", threads)
-        parts = module.even_parts(Runs.of(users))
+        patch.setattr(reduction, "THREADS", threads)
+        parts = reduction.even_parts(Runs.of(users))
     covered = [u for part in parts for u in range(part.start, part.stop)]
     assert covered == list(range(len(lengths)))
 
@@ -246,10 +246,31 @@ def test_ranges_of_users_joined_are_the_whole(case: Case, cut: int) -> None:
 # The lattice --------------------------------------------------------------------------------------
 
 AWKWARD = [
-    0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, math.nan, math.inf, -math.inf, 1e308, -1e308,
-    5e-324, -5e-324, 2.0**-1022, 2**31 - 1.5, 2**31 - 1.0, 2.0**31, -(2.0**31), 0.1, 1 / 3,
-    2.0**52 + 1, 4503599627370497.5, 1e-300,
-]  # fmt: skip
+    0.0,
+    -0.0,
+    0.5,
+    -0.5,
+    1.5,
+    2.5,
+    -2.5,
+    math.nan,
+    math.inf,
+    -math.inf,
+    1e308,
+    -1e308,
+    5e-324,
+    -5e-324,
+    2.0**-1022,
+    2**31 - 1.5,
+    2**31 - 1.0,
+    2.0**31,
+    -(2.0**31),
+    0.1,
+    1 / 3,
+    2.0**52 + 1,
+    4503599627370497.5,
+    1e-300,
+]
 STEPS = [2.0**e for e in (-1000, -60, -20, -3, -1, 0, 1, 5, 40, 900)]
 
 
@@ -262,7 +283,8 @@ def on_lattice(value: float, granularity: float) -> int:
 
 def compiled_quantise(values: NDArray[Any], granularity: float) -> NDArray[np.int32]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "worthwhile", lambda rows: True)
+        patch.setattr(reduction, "worthwhile", lambda rows: True)
+        patch.setattr(weighted_reduction, "worthwhile", lambda rows: True)
         return quantise(values, granularity)
 
 
@@ -311,7 +333,8 @@ def test_a_bin_is_where_python_finds_it(
     ends = (-sys.float_info.max, sys.float_info.max) if nearest else (edges[0], edges[-1])
     places = np.empty(len(values), np.int8)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "worthwhile", lambda rows: compiled)
+        patch.setattr(reduction, "worthwhile", lambda rows: compiled)
+        patch.setattr(weighted_reduction, "worthwhile", lambda rows: compiled)
         find_bins(np.array(edges[1:-1]), ends, np.array(values), places)
     assert places.tolist() == [
         bisect_right(edges[1:-1], v) if ends[0] <= v <= ends[1] else -1 for v in values

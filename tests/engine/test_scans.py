@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from sampled import one_in
 
 import sparseq
-import sparseq.stream.release_charges
+import sparseq.stream.contributors
 import sparseq.stream.step
-from sparseq.engine import contributions as kernels
+from sparseq.engine import reduction, weighted_reduction
 from sparseq.engine._duckdb import engine as duck
-from sparseq.engine._duckdb.storage import MAX_RUNS
+from sparseq.load._duckdb.storage import MAX_RUNS
 
 ROWS = 600
 QUERIES = [
@@ -108,12 +108,12 @@ def sliced(rows: int) -> Patch:
 
 def compiled(patch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba")
-    for module in (kernels, sparseq.stream.release_charges):
+    for module in (reduction, weighted_reduction, sparseq.stream.contributors):
         patch.setattr(module, "worthwhile", lambda rows: True)
 
 
 def by_numpy(patch: pytest.MonkeyPatch) -> None:
-    for module in (kernels, sparseq.stream.release_charges):
+    for module in (reduction, weighted_reduction, sparseq.stream.contributors):
         patch.setattr(module, "worthwhile", lambda rows: False)
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from sparseq.lake import fenced_log as delta
+from sparseq.lake import delta_table, fenced_log
 from sparseq.lake.fenced_log import FencedLog
 from sparseq.lake.fleets import Here, Processes
 from sparseq.lake.lake_store import open_lake
@@ -183,9 +183,9 @@ def test_without_the_fence_the_same_tests_fail(
     """Nothing stops the second driver: this is what the fence is for."""
 
     def unfenced(log: FencedLog, new: Sequence[object], old: Sequence[object], _: str) -> None:
-        table = delta.open_table(log.folder)
+        table = delta_table.open_table(log.folder)
         parts = [[(f.path, f.kind, f.size) for f in some] for some in (new, old)]  # type: ignore[attr-defined]
-        delta.extend(table, *parts, {}, retries=15)
+        delta_table.extend(table, *parts, {}, retries=15)
 
     monkeypatch.setattr(FencedLog, "_extend", unfenced)
     monkeypatch.setattr(FencedLog, "_is_entry", lambda *_: True)
@@ -223,7 +223,7 @@ def test_a_reply_that_is_lost_and_can_not_be_looked_up_is_not_answered(
 
 def loses_replies(monkeypatch: pytest.MonkeyPatch, also_the_log: bool = False) -> None:
     """Have every put succeed, and nobody be told; and the log not be readable either."""
-    put = delta.extend
+    put = fenced_log.extend
 
     def lost(*given: Any) -> None:
         put(*given)
@@ -232,7 +232,7 @@ def loses_replies(monkeypatch: pytest.MonkeyPatch, also_the_log: bool = False) -
     def unreadable(*_: object) -> bool:
         raise OSError("no route to host")
 
-    monkeypatch.setattr(delta, "extend", lost)
+    monkeypatch.setattr(fenced_log, "extend", lost)
     if also_the_log:
         monkeypatch.setattr(FencedLog, "_is_entry", unreadable)
 
@@ -335,7 +335,7 @@ def _dies_at(path: Path, moment: int) -> None:
     opened = sparseq.connect(path)
     for name in ("fsync", "replace"):
         setattr(os, name, counted(getattr(os, name)))
-    delta.extend = counted(delta.extend)
+    fenced_log.extend = counted(fenced_log.extend)
     opened.sql(COUNT, fresh=True)
     os._exit(0)
 

@@ -15,15 +15,14 @@ from click.testing import CliRunner
 
 import sparseq
 from sparseq.cli.app import sparseq as command
-from sparseq.lake import fenced_log as delta
-from sparseq.lake import lake_ledger
+from sparseq.lake import delta_table, lake_ledger
 from sparseq.lake import lake_ledger as rows
 from sparseq.lake.doctor import examine, swept
 from sparseq.lake.fenced_log import FencedLog
 from sparseq.lake.lake_ledger import LakeLedger
 from sparseq.lake.lake_store import LakeBackend
-from sparseq.ledger.accounts import pack, pack_set, unpack
-from sparseq.ledger.protocol import ROOT_KEY
+from sparseq.ledger.packed_integers import pack, pack_set, unpack
+from sparseq.ledger.root_chain import ROOT_KEY
 
 pytest.importorskip("deltalake", reason="pip install 'sparseq[lake]'")
 COUNT = "SELECT count(*) AS n FROM t"
@@ -151,8 +150,10 @@ def test_a_lake_of_a_version_without_roots_gets_them_from_its_next_answer_on(lak
     old = log.head.of("releases")
     bare = pa.concat_tables(log.rows(old)).drop_columns(["sealed", "root"])
     kept = [note for note in ledger._notes.rows(1) if ROOT_KEY not in str(note[3])]
-    log.commit([log.put("releases", bare), log.put("notes", rows.table("notes", kept))],
-               [*old, *log.head.of("notes")])  # fmt: skip
+    log.commit(
+        [log.put("releases", bare), log.put("notes", rows.table("notes", kept))],
+        [*old, *log.head.of("notes")],
+    )
     with sparseq.connect(lake) as opened:
         assert {one.root for one in opened.releases()} == {""}
         opened.sql(COUNT, fresh=True)
@@ -166,10 +167,10 @@ def test_a_lake_of_a_version_without_roots_gets_them_from_its_next_answer_on(lak
 
 def test_a_fence_that_does_not_hold_is_found(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def unfenced(log: FencedLog, *given: Any) -> None:
-        delta.extend(delta.open_table(log.folder), (), (), {}, retries=15)
+        delta_table.extend(delta_table.open_table(log.folder), (), (), {}, retries=15)
 
     monkeypatch.setattr(FencedLog, "_extend", unfenced)
-    assert "both first" in wrong(lake)["fence"]
+    assert "both committed as the first" in wrong(lake)["fence"]
 
 
 def asks_while(monkeypatch: pytest.MonkeyPatch, lake: Path, then: Callable[[], Any]) -> Any:
@@ -270,7 +271,7 @@ def test_who_reads_beside_a_sweep_opens_the_lake_again(lake: Path) -> None:
         driver.ingest(pa.table({"who": [1, 2, 3, 4, 5]}), again=True)
     assert swept(lake) > 4
     for read in (lambda: reader.releases(), lambda: reader.sql(COUNT, fresh=True)):
-        with pytest.raises(sparseq.StoreError, match=r"any more|was first"):
+        with pytest.raises(sparseq.StoreError, match=r"any more|committed first"):
             read()
     with sparseq.connect(lake) as again:
         assert len(again.releases()) == 8

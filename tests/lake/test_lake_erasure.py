@@ -16,7 +16,7 @@ from lake.twins import Twins
 from sampled import one_in
 
 import sparseq
-from benchmarks.stores import made_store
+from checks.stores import made_store
 from sparseq.cli.app import sparseq as command
 from sparseq.lake.doctor import examine
 from sparseq.lake.lake_store import LakeBackend
@@ -42,9 +42,15 @@ def rows(seed: int = 1) -> pa.Table:
 
 
 TOLD: dict[str, Any] = {
-    "table": "visits", "user": "who", "seed": 4, "norm_budget": 40.0, "in_or_out": True,
-    "keys": {"name": ["a", "b"]}, "bounds": {"x": (0, 9)}, "reserves": {"forecast": 0.25},
-}  # fmt: skip
+    "table": "visits",
+    "user": "who",
+    "seed": 4,
+    "norm_budget": 40.0,
+    "in_or_out": True,
+    "keys": {"name": ["a", "b"]},
+    "bounds": {"x": (0, 9)},
+    "reserves": {"forecast": 0.25},
+}
 
 
 def asked(store: Store) -> Store:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 
 import sparseq
-from benchmarks.stores import made_store
-from sparseq.ledger.purposes import Pot, Purpose
-from sparseq.sql.plan import Options
+from checks.stores import made_store
+from sparseq.ledger.pots import Pot
+from sparseq.ledger.purposes import Purpose
+from sparseq.question.plan import Options
 from sparseq.store.store import Store
 from sparseq.stream.new_purpose import add_purpose
 
@@ -30,7 +31,7 @@ def asked(con: Store, day: int, pot: Pot) -> None:
 
 def parts(con: Store) -> dict[int, list[tuple[int, int]]]:
     """What everybody has and has spent of each pot, by identifier."""
-    people = con.backend.people().tolist()
+    people = con.backend.people().inside().tolist()
     names = con.stream.ledger.identifiers(people)
     pots = [accounts for _, accounts in con.stream.pots.items()]
     return {names[u]: [(int(a.budgets[u]), int(a.spent[u])) for a in pots] for u in people}

@@ -19,13 +19,13 @@ from stream import test_reference, test_weighted_reference
 from stream.test_reference import examples
 
 import sparseq
-from benchmarks.audit.neighbours import WITH
-from benchmarks.stores import made_store
+from checks.audit.neighbours import WITH
+from checks.stores import made_store
 from sparseq.lake.fleets import Fleet, Here, Processes
 from sparseq.lake.lake_store import open_lake
 from sparseq.store import curator
 from sparseq.store.store import Store
-from sparseq.stream.step import Request
+from sparseq.stream.batches import Request
 
 pytest.importorskip("deltalake", reason="pip install 'sparseq[lake]'")
 
@@ -47,7 +47,7 @@ class WeightedInLake(test_weighted_reference.Running):
     create = staticmethod(create)
 
     def contribute(self, one: Any) -> None:
-        with pytest.raises(sparseq.StoreError, match="takes no contributions"):
+        with pytest.raises(sparseq.StoreError, match="does not accept contributions"):
             super().contribute(one)
 
 
@@ -116,9 +116,7 @@ class Life:
                 except (sparseq.QueryRefused, sparseq.ParameterError):
                     continue
             outcomes = store.ask_many(asked)
-            found.append([
-                o.answer.to_bytes() if o.answer else str(o.refused) for o in outcomes
-            ])  # fmt: skip
+            found.append([o.answer.to_bytes() if o.answer else str(o.refused) for o in outcomes])
         assert found[0] == found[1], texts
         self._twins.asked += len(texts)
         self._twins.answered += sum(isinstance(one, bytes) for one in found[0])
@@ -134,7 +132,7 @@ class Life:
 
     def _erase(self) -> None:
         one = self._twins.one
-        names = one.stream.ledger.identifiers(one.backend.people().tolist())
+        names = one.stream.ledger.identifiers(one.backend.people().inside().tolist())
         known = sorted(str(name) for name in names.values() if name is not None)
         if known:
             who = self._draw.choice(known)

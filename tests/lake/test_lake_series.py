@@ -12,7 +12,7 @@ import pytest
 from lake.twins import accounts
 
 import sparseq
-from benchmarks.stores import made_store
+from checks.stores import made_store
 from sparseq.series.methods.forecast import Forecast
 from sparseq.series.methods.strategy_series import CorrelatedSeries
 from sparseq.series.watch import ActiveWatch
@@ -35,10 +35,16 @@ def events() -> pa.Table:
 def stores(folder: Path) -> tuple[Store, Store]:
     """The same on one machine and in four buckets."""
     told: dict[str, Any] = {
-        "norm_budget": 8, "reserves": {"forecast": 0.25, "watch": 0.1}, "seed": 5, "table": "t",
-        "user": "who", "time": "day", "keys": {"kind": ["a", "b"]}, "bounds": {"amount": (-2, 4)},
+        "norm_budget": 8,
+        "reserves": {"forecast": 0.25, "watch": 0.1},
+        "seed": 5,
+        "table": "t",
+        "user": "who",
+        "time": "day",
+        "keys": {"kind": ["a", "b"]},
+        "bounds": {"amount": (-2, 4)},
         "in_or_out": True,
-    }  # fmt: skip
+    }
     lake = made_store(f"lake://{folder / 'lake'}", events(), buckets=4, **told)
     return made_store(None, events(), **told), lake
 

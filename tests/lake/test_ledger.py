@@ -14,11 +14,11 @@ from conformance.ledgers import PEOPLE, SEEN, entry, state, take
 import sparseq
 from sparseq.accounting import budget_units
 from sparseq.lake import lake_ledger
-from sparseq.lake import lake_ledger as rows
+from sparseq.lake import ledger_rows as rows
 from sparseq.lake.fenced_log import FencedLog
 from sparseq.lake.lake_ledger import LakeLedger
 from sparseq.ledger.notes import Fact
-from sparseq.ledger.purposes import Pot
+from sparseq.ledger.pots import Pot
 
 pytest.importorskip("deltalake", reason="pip install 'sparseq[lake]'")
 

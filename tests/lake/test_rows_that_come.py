@@ -11,7 +11,7 @@ import pytest
 from lake.twins import Twins
 
 import sparseq
-from benchmarks.stores import made_store
+from checks.stores import made_store
 
 pytest.importorskip("deltalake", reason="pip install 'sparseq[lake]'")
 ASKED = (
@@ -25,19 +25,29 @@ def rows(seed: int, people: range, count: int) -> pa.Table:
     """Rows of some people, about one of five days each, with budgets of their own."""
     draw = np.random.default_rng(seed)
     who = draw.integers(people.start, people.stop, count)
-    return pa.table({
-        "who": who.astype(str), "day": draw.integers(0, 5, count),
-        "kind": draw.choice(["a", "b", "c"], count), "x": draw.uniform(0, 9, count),
-        "own": 3.0 + who % 4,
-    })  # fmt: skip
+    return pa.table(
+        {
+            "who": who.astype(str),
+            "day": draw.integers(0, 5, count),
+            "kind": draw.choice(["a", "b", "c"], count),
+            "x": draw.uniform(0, 9, count),
+            "own": 3.0 + who % 4,
+        }
+    )
 
 
 def twins(folder: Path, **more: Any) -> Twins:
     """A store in memory and a lake of five buckets, of the same rows."""
     told = {
-        "table": "visits", "user": "who", "seed": 4, "budget_column": "own", "norm_budget": 6.0,
-        "keys": {"kind": ["a", "b"]}, "bounds": {"x": (0, 9)}, **more,
-    }  # fmt: skip
+        "table": "visits",
+        "user": "who",
+        "seed": 4,
+        "budget_column": "own",
+        "norm_budget": 6.0,
+        "keys": {"kind": ["a", "b"]},
+        "bounds": {"x": (0, 9)},
+        **more,
+    }
     first = rows(1, range(40), 150)
     lake = made_store(f"lake://{folder / 'lake'}", first, buckets=5, **told)
     return Twins(made_store(None, first, **told), lake)
@@ -72,7 +82,7 @@ def test_a_key_stands_for_rows(tmp_path: Path) -> None:
     lake, new = twins(tmp_path).lake, rows(3, range(5), 10)
     assert lake.ingest(new, once="monday", note="10 rows") == 10
     assert lake.ingest(new, once="monday") == 0
-    with pytest.raises(sparseq.ParameterError, match="twice"):
+    with pytest.raises(sparseq.ParameterError, match="recognise repeated files"):
         lake.ingest(new)
     lake.close()
     lake = sparseq.connect(tmp_path / "lake")

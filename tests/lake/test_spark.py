@@ -15,8 +15,8 @@ import pytest
 from lake.test_lake_reference import lives
 
 import sparseq
-from sparseq.lake.fleets import SparkFleet
-from sparseq.lake.task import pack_frame
+from sparseq.lake.spark_fleet import SparkFleet
+from sparseq.lake.task_messages import pack_frame
 
 pytest.importorskip("deltalake", reason="pip install 'sparseq[lake]'")
 sql = pytest.importorskip("pyspark.sql", reason="pip install pyspark")
@@ -31,9 +31,11 @@ def session(request: pytest.FixtureRequest) -> Iterator[Any]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     options = {
-        "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1", "spark.log.level": "ERROR",
-    }  # fmt: skip
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.log.level": "ERROR",
+    }
     builder = sql.SparkSession.builder
     if request.param == "connect":
         pytest.importorskip("grpc", reason="pip install 'pyspark[connect]'")
@@ -70,12 +72,16 @@ def test_spark_is_found_by_its_address(tmp_path: Path) -> None:
         "con.sql('SELECT count(*) AS n FROM t'); print(type(con.backend.database).__name__)"
     )
     said = subprocess.run(
-        [sys.executable, "-c", asking], capture_output=True, text=True, check=True,
+        [sys.executable, "-c", asking],
+        capture_output=True,
+        text=True,
+        check=True,
         env={
             **{k: v for k, v in os.environ.items() if not k.startswith("SPARK_")},
-            "SPARSEQ_SPARK": "local[1]", "PYSPARK_PYTHON": sys.executable,
+            "SPARSEQ_SPARK": "local[1]",
+            "PYSPARK_PYTHON": sys.executable,
         },
-    )  # fmt: skip
+    )
     assert said.stdout.split() == ["SparkFleet"]
     with sparseq.connect(folder) as lake:
         assert lake.released == 1

@@ -20,8 +20,8 @@ import pytest
 from lake.test_lake_reference import lives
 from lake.test_rows_that_come import ASKED, twins
 
-from sparseq.lake.fleets import SparkFleet
 from sparseq.lake.lake_store import open_lake
+from sparseq.lake.spark_fleet import SparkFleet
 from sparseq.store.store import Store
 
 pytest.importorskip("deltalake", reason="pip install 'sparseq[lake]'")
@@ -32,12 +32,18 @@ pytestmark = [
 ]
 _HOME = Path(pyspark.__file__).parent
 _OPTIONS = {
-    "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1", "spark.log.level": "ERROR",
-    "spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.task.maxFailures": "8",
-    "spark.speculation": "true", "spark.speculation.interval": "50ms",
-    "spark.speculation.multiplier": "1.1", "spark.speculation.quantile": "0.3",
-}  # fmt: skip
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.log.level": "ERROR",
+    "spark.executor.memory": "512m",
+    "spark.executor.cores": "1",
+    "spark.task.maxFailures": "8",
+    "spark.speculation": "true",
+    "spark.speculation.interval": "50ms",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.quantile": "0.3",
+}
 
 
 @dataclass
@@ -84,16 +90,25 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
         host, port = address.split(":")
-        master = started(
-            folder, "Master", "--host", host, "--port", port, "--webui-port", "0"
-        )  # fmt: skip
+        master = started(folder, "Master", "--host", host, "--port", port, "--webui-port", "0")
         made = Cluster()
         try:
             for k in range(2):
-                made.workers.append(started(
-                    folder, "Worker", "--cores", "1", "--memory", "1g", "--webui-port", "0",
-                    "-d", str(folder / f"work-{k}"), f"spark://{address}",
-                ))  # fmt: skip
+                made.workers.append(
+                    started(
+                        folder,
+                        "Worker",
+                        "--cores",
+                        "1",
+                        "--memory",
+                        "1g",
+                        "--webui-port",
+                        "0",
+                        "-d",
+                        str(folder / f"work-{k}"),
+                        f"spark://{address}",
+                    )
+                )
             builder = pyspark.sql.SparkSession.builder.master(f"spark://{address}")
             for name, value in _OPTIONS.items():
                 builder = builder.config(name, value)
@@ -128,8 +143,11 @@ def test_executors_die_and_then_a_worker(tmp_path: Path, cluster: Cluster) -> No
         killer = threading.Thread(target=kill)
         killer.start()
         for sql in ASKED:
-            both.ask(sql.replace("visits", f"visits WHERE day <> {k} AND x < {k}", 1)
-                     if "WHERE" not in sql else sql.replace("3", f"{k} AND x < {k}"))  # fmt: skip
+            both.ask(
+                sql.replace("visits", f"visits WHERE day <> {k} AND x < {k}", 1)
+                if "WHERE" not in sql
+                else sql.replace("3", f"{k} AND x < {k}")
+            )
         killer.join()
     assert len(set(killed)) > 3
     cluster.workers[0].kill()

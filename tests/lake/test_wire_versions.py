@@ -9,17 +9,18 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from sparseq.lake import task as wire
+from sparseq.lake import task_messages
 from sparseq.lake.fleets import Processes
-from sparseq.lake.task import answer_of, pack_frame, told, unpack_frame
+from sparseq.lake.task import answer_of, told
+from sparseq.lake.task_messages import pack_frame, unpack_frame
 
 
-@pytest.mark.parametrize("what", wire.VERSION)
+@pytest.mark.parametrize("what", task_messages.VERSION)
 def test_a_task_of_another_version_is_refused(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as other:
-        other.setitem(wire.VERSION, what, "0.0.1")
+        other.setitem(task_messages.VERSION, what, "0.0.1")
         task = pack_frame({"do": "rows", "bucket": "none", "place": 0})
-    said = f"{what} 0.0.1 and {wire.VERSION[what]}"
+    said = f"{what} 0.0.1 and {task_messages.VERSION[what]}"
     with pytest.raises(sparseq.StoreError, match="differ") as here:
         unpack_frame(task)
     assert said in here.value.message
@@ -29,7 +30,7 @@ def test_a_task_of_another_version_is_refused(what: str, monkeypatch: pytest.Mon
 
 def test_a_worker_of_another_version_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = Processes(1)
-    monkeypatch.setitem(wire.VERSION, "sparseq", "0.0.1")
+    monkeypatch.setitem(task_messages.VERSION, "sparseq", "0.0.1")
     with pytest.raises(sparseq.StoreError, match=r"differ: sparseq 0\.0\.1 and"):
         list(fleet.run([pack_frame({"do": "rows", "bucket": "none", "place": 0})]))
     fleet.close()
@@ -42,5 +43,5 @@ def test_a_lake_of_another_version_is_refused(tmp_path: Path) -> None:
     manifest = tmp_path / "lake" / "lake.json"
     said = json.loads(manifest.read_text())
     manifest.write_text(json.dumps(said | {"format": said["format"] | {"buckets": 3}}))
-    with pytest.raises(sparseq.StoreError, match="another format"):
+    with pytest.raises(sparseq.StoreError, match="lakes are not upgraded"):
         sparseq.connect(folder)

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.audit.neighbours import PUBLIC, WITH, World
-from benchmarks.audit.neighbours import world as some_world
-from benchmarks.audit.queries import Questions
-from benchmarks.language import functions
-from benchmarks.stores import made_store
+from checks.audit.neighbours import PUBLIC, WITH, World
+from checks.audit.neighbours import world as some_world
+from checks.audit.queries import Questions
+from checks.language import functions
+from checks.stores import made_store
 from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.lake.fleets import Fleet
 from sparseq.lake.lake_store import open_lake
@@ -82,9 +82,14 @@ def opened(folder: Path, here: World, buckets: int, fleet: Fleet | None = None) 
     own = {"budget_column": "own"} if here.own else {}
     path = folder / "lake"
     made_store(
-        f"lake://{path}", tables=tables, user="who", public={"p": PUBLIC}, buckets=buckets,
-        **own, **here.options,
-    ).close()  # fmt: skip
+        f"lake://{path}",
+        tables=tables,
+        user="who",
+        public={"p": PUBLIC},
+        buckets=buckets,
+        **own,
+        **here.options,
+    ).close()
     with here.open(WITH) as one, Store(open_lake(path, fleet)) as lake:
         yield Twins(one, lake)
 

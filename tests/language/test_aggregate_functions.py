@@ -16,10 +16,10 @@ import pyarrow as pa
 import pytest
 from sql.shop import answer
 
-from benchmarks.functions_page import page
-from benchmarks.stores import made_store
-from benchmarks.total import COLUMNS
-from sparseq.engine._duckdb.connection import connect
+from checks.functions_page import page
+from checks.stores import made_store
+from checks.total import COLUMNS
+from sparseq.base._duckdb.connection import connect
 from sparseq.language import types as T
 from sparseq.language.aggregate_functions import (
     AGGREGATE_FUNCTIONS,
@@ -133,23 +133,35 @@ def test_it_has_a_value_whatever_the_rows_and_their_order(
 def test_a_window_over_many_rows_takes_little_more_than_its_rows(
     function: AggregateFunction,
 ) -> None:
-    """20,000 rows in frames that grow; one that sorted each frame anew would take far longer."""
+    """20,000 rows in frames that grow: sorting each frame anew takes 1,000 times as long as adding.
+
+    The middle function takes 3 times as long, the slowest 15 times. Both are timed here.
+    """
     con = connect()
     con.execute("SET enable_progress_bar = false")
     con.execute(
         "CREATE TABLE t AS SELECT i AS k, i % 997 AS i, (i * 7919) % 1000 / 7.0 AS n, "
         "CAST(i % 331 AS VARCHAR) AS x, i % 3 = 0 AS b FROM range(20000) AS r(i)"
     )
-    columns = [column("i", T.BIGINT), column("n", T.DOUBLE), column("x", T.TEXT),
-               column("b", T.BOOLEAN)]  # fmt: skip
+    columns = [
+        column("i", T.BIGINT),
+        column("n", T.DOUBLE),
+        column("x", T.TEXT),
+        column("b", T.BOOLEAN),
+    ]
     over = "(ORDER BY k ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
     calls = list(_calls(function, columns))
-    started = time.process_time()
+
+    def seconds(sql: str) -> float:
+        started = time.process_time()
+        con.sql(f"SELECT count(v) FROM (SELECT {sql} AS v FROM t)").fetchall()
+        return time.process_time() - started
+
+    added = max(seconds(f"sum(i) OVER {over}") for _ in range(3))
     for arguments in calls:
         for distinct in (False, True) if function.distinct and arguments else (False,):
             term = function.apply(arguments, distinct=distinct, over=over)
-            con.sql(f"SELECT count(v) FROM (SELECT {term.sql} AS v FROM t)").fetchall()
-    assert time.process_time() - started < 2.0 * len(calls)
+            assert seconds(term.sql) < 100 * added
 
 
 def test_order_is_told_where_it_matters(tables: list[duckdb.DuckDBPyConnection]) -> None:
@@ -290,8 +302,12 @@ def plain_rows() -> list[tuple[int, int, Any, Any, Any, Any]]:
     draw, rows = random.Random(11), []
     for u in range(30):
         for k in range(draw.randint(1, 9)):
-            values = (draw.randint(-4, 4), draw.randint(-4000, 4000) / 1000, draw.choice("abc"),
-                      draw.random() < 0.6)  # fmt: skip
+            values = (
+                draw.randint(-4, 4),
+                draw.randint(-4000, 4000) / 1000,
+                draw.choice("abc"),
+                draw.random() < 0.6,
+            )
             rows.append((u, k, *(v if draw.random() < 0.8 else None for v in values)))
     return rows
 
@@ -323,10 +339,16 @@ def _check(
     rows: list[tuple[int, int, Any, Any, Any, Any]],
 ) -> None:
     ordered = function.name in IN_ORDER
-    over = "" if function.use is not Use.WINDOW else (
-        "(PARTITION BY u ORDER BY i NULLS FIRST)" if "rank" in function.name
-        else "(PARTITION BY u ORDER BY k ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)"
-    )  # fmt: skip
+    over = (
+        ""
+        if function.use is not Use.WINDOW
+        else (
+            "(PARTITION BY u ORDER BY i NULLS FIRST)"
+            if "rank" in function.name
+            else "(PARTITION BY u ORDER BY k ROWS BETWEEN UNBOUNDED PRECEDING AND "
+            "UNBOUNDED FOLLOWING)"
+        )
+    )
     term = function.apply(arguments, distinct=distinct, order=["k"], over=over)
     every = "u, k" if over else "u"
     group = "" if over else "GROUP BY u "
@@ -349,9 +371,11 @@ def _check(
         if "rank" in function.name:
             values, expected = sorted(values), sorted(expected)
         assert len(values) == len(expected), (u, term.sql)
-        firsts = [] if not arguments or arguments[0].constant else [
-            row[places[arguments[0].sql]] for row in own
-        ]  # fmt: skip
+        firsts = (
+            []
+            if not arguments or arguments[0].constant
+            else [row[places[arguments[0].sql]] for row in own]
+        )
         assert not function.chooses or {*values} <= {None, *firsts}
         assert not function.counts or all(v is not None and v >= 0 for v in values)
         for value, right in zip(values, expected, strict=True):

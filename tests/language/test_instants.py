@@ -16,25 +16,15 @@ from sqlglot import exp
 from times import COLUMNS, calls, conditions, expression, of_time, one_window, term, values
 
 from sparseq.base.errors import QueryRefused
-from sparseq.language.conditions import cells, fineness, read, values_of_any
+from sparseq.language.calendar import DAY, UNITS, first_of, month_of
+from sparseq.language.conditions import read, values_of_any
 from sparseq.language.expression_tree import Term
 from sparseq.language.functions import FUNCTIONS, Function
+from sparseq.language.monotone_functions import step_of
+from sparseq.language.time_stretches import cells, fineness
 from sparseq.language.types import DATE, INT64, Type
-from sparseq.language.value_sets import (
-    DAY,
-    UNITS,
-    Spans,
-    Texts,
-    Values,
-    common,
-    first_of,
-    in_order,
-    month_of,
-    place_of,
-    step_of,
-    union,
-)
-from sparseq.sql.catalog import WINDOWS
+from sparseq.language.value_sets import Spans, Texts, Values, common, in_order, place_of, union
+from sparseq.question.catalog import WINDOWS
 from sparseq.sql.parse import Dialect
 from sparseq.sql.scope import is_window_apart
 

@@ -1,11 +1,12 @@
 """No expression fails on a row: every function of the table, on extreme values, and nested terms.
 
-The whole of it, in every position and with 200,000 nested terms, is `python -m benchmarks.total`.
+The whole of it, in every position and with 200,000 nested terms, is `python -m checks.total`.
 Here every function runs in the positions that DuckDB plans differently, and some thousand terms.
 """
 
 from __future__ import annotations
 
+from itertools import islice, product
 from pathlib import Path
 
 import duckdb
@@ -14,26 +15,26 @@ import pytest
 from second_evaluator.interpreter import Program, Unwritable, Writer, carried_out, values_of
 from second_evaluator.operations import Vector
 
-from benchmarks.functions_page import page
-from benchmarks.total import COLUMNS, POSITIONS, Bench, Report, exhaust, nest, variants, written
+from checks.functions_page import page
+from checks.total import COLUMNS, POSITIONS, Bench, Report, exhaust, nest, variants, written
 from sparseq.language import functions
-from sparseq.language.expression_tree import Term
+from sparseq.language.expression_tree import ARITHMETIC, PLAIN, Term, may_be_null
 from sparseq.language.functions import FUNCTIONS
-from sparseq.sql import catalog
 
-TABLE = catalog.Table("t", tuple(catalog.Column(c.name, c.sql) for c in COLUMNS), "u")
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def oracle(con: duckdb.DuckDBPyConnection, term: Term) -> str | None:
     """Say how what DuckDB has is not the oracle's, to the last bit: of all rows, and of one."""
-    writer = Writer(TABLE)
+    writer = Writer()
     try:
         step = writer.step(term)
     except Unwritable:
         return None
     program = Program(tuple(writer.steps), (), (step,), ())
-    names = {i: leaf.column for i, leaf in program.leaves.items()}
+    if any(leaf.said for leaf in program.leaves.values()):
+        return None  # what SQL says of each text is DuckDB's, too
+    names = {i: leaf.column.name for i, leaf in program.leaves.items()}
     columns = ", ".join([f"({term.sql})", *(f'"{name}"' for name in names.values())])
     table = con.sql(f"SELECT {columns} FROM t ORDER BY u").to_arrow_table()
     for rows in (table, table.slice(len(table) // 2, 1)):
@@ -55,6 +56,24 @@ def alike(a: Vector, b: Vector) -> bool:
     return bool(np.all(same if x.dtype.kind == "f" else x == y))
 
 
+def parts_of(term: Term) -> list[Term]:
+    return [term, *(part for argument in term.arguments for part in parts_of(argument))]
+
+
+def lacking(con: duckdb.DuckDBPyConnection, term: Term) -> str | None:
+    """Say on which rows a term is NULL that is said to have a value where its columns have one."""
+    parts = parts_of(term)
+    columns = {part.sql for part in parts if part.column is not None}
+    known = may_be_null(term, lambda part: part.sql in columns)
+    if known or any(p.function.partition(" ")[0] in ARITHMETIC for p in parts):
+        return None  # where 64 bits do not hold a number, it is NULL
+    if any(p.function in PLAIN for p in parts):
+        return None
+    where = " AND ".join(f"{c} IS NOT NULL" for c in columns) or "true"
+    found = con.sql(f"SELECT * FROM t WHERE {where} AND ({term.sql}) IS NULL").fetchall()
+    return f"it is NULL on {found[:2]}" if found else ""
+
+
 @pytest.mark.parametrize(
     ("positions", "rows", "others", "step"),
     [
@@ -71,6 +90,56 @@ def test_every_function_has_a_value_for_every_value(
     assert report.failures == []
     assert report.cases > 1_000
     assert report.judged > 100
+
+
+@pytest.mark.parametrize(
+    ("step", "number", "rows"), [(4, 1, 60), pytest.param(1, 4, 600, marks=pytest.mark.deep)]
+)
+def test_a_function_says_whether_it_may_be_null(step: int, number: int, rows: int) -> None:
+    """Of every so many-th function, of columns of other types, and of rows of extreme values."""
+    bench = Bench(Report(), lacking)
+    for f in FUNCTIONS[::step]:
+        for columns in islice(variants(f), number):
+            distinct = list(dict.fromkeys(columns))
+            every = product(*(c.values[::-1] for c in distinct))
+            bench.fill(distinct, list(islice(every, rows)))
+            texts = written(f, columns)
+            bench.judge(f.name, [t for text in texts if (t := bench.read(text)) is not None])
+    assert bench.report.failures == []
+    assert bench.report.judged > 150 * number // step
+
+
+TARGETS = (
+    "TINYINT",
+    "UTINYINT",
+    "INTEGER",
+    "BIGINT",
+    "FLOAT",
+    "DOUBLE",
+    "DECIMAL(9, 2)",
+    "BOOLEAN",
+    "DATE",
+    "TIMESTAMP",
+    "VARCHAR",
+)
+
+
+def test_a_cast_says_whether_a_value_may_not_fit() -> None:
+    """Both ways: a cast that is said to be NULL at times is, for a type that has such values."""
+    bench, judged = Bench(Report(), lacking), 0
+    for column in COLUMNS:
+        bench.fill([column], [[value] for value in column.values])
+        terms = [
+            term
+            for word in ("CAST", "TRY_CAST")
+            for target in TARGETS
+            if (term := bench.read(f"{word}({column.name} AS {target})")) is not None
+        ]
+        bench.judge("a cast", terms)
+        judged += len(terms)
+    assert bench.report.failures == []
+    assert judged > 200
+    assert bench.report.judged > 50
 
 
 @pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.deep)])
@@ -97,7 +166,7 @@ def test_a_function_of_null_is_null(step: int) -> None:
 @pytest.mark.parametrize("terms", [150, pytest.param(5000, marks=pytest.mark.deep)])
 def test_nested_terms_have_a_value_for_every_value(terms: int) -> None:
     report = Report()
-    nest(Bench(report, oracle), terms, seed=7)
+    nest(Bench(report, oracle, lacking), terms, seed=7)
     assert report.failures == []
     assert report.terms >= terms
     assert report.judged > terms // 10
@@ -110,7 +179,7 @@ def test_a_function_that_raises_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
         plain.name, plain.form, plain.takes, plain.gives, lambda _: "({0} // {1})", plain.meaning
     )
     monkeypatch.setitem(functions._BY_NAME, "//", [raising])
-    monkeypatch.setattr("benchmarks.total.FUNCTIONS", [raising])
+    monkeypatch.setattr("checks.total.FUNCTIONS", [raising])
     report = Report()
     exhaust(Bench(report), ["SELECT"], rows=12, others=0)
     assert report.failures

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sparseq.base.errors import StoreError
-from sparseq.ledger.accounts import pack, pack_set, unpack, unpack_set
+from sparseq.ledger.packed_integers import pack, pack_set, unpack, unpack_set
 
 HEAD = 17
 many = settings(derandomize=True, deadline=None, max_examples=120)
@@ -95,8 +95,10 @@ def test_a_negative_number_is_never_written() -> None:
 @many
 @given(
     kinds=st.lists(st.integers(0, 2**11 - 1), min_size=2, max_size=400, unique=True),
-    up=st.integers(0, 40), seed=st.integers(0, 9), length=st.sampled_from([4096, 5003, 9000]),
-)  # fmt: skip
+    up=st.integers(0, 40),
+    seed=st.integers(0, 9),
+    length=st.sampled_from([4096, 5003, 9000]),
+)
 def test_many_of_few_kinds_come_back(kinds: list[int], up: int, seed: int, length: int) -> None:
     """Some kinds are frequent, the others rare; cut short and lengthened it is told."""
     rng = np.random.default_rng(seed)

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
-from sparseq.ledger._duckdb import notes
-from sparseq.ledger._duckdb.notes import name_askers
-from sparseq.ledger.notes import Asker, RequestId
+from checks.stores import IN_OR_OUT
+from sparseq.ledger._duckdb import former_request_ids
+from sparseq.ledger._duckdb.former_request_ids import name_askers
+from sparseq.ledger.request_id import Asker, RequestId
 from sparseq.replay import AnswerFile, Log, replay
 from sparseq.series import ActiveWatch, Monitor, QuerySeries, QueryText, Ticks
 from sparseq.training import ClosedForm, PrivateGD, family
@@ -128,8 +128,8 @@ def test_a_store_with_nothing_to_move_is_upgraded_too() -> None:
         None, {"t": pa.table({"who": [1]})}, user="who", seed=1, purposes=IN_OR_OUT
     ) as con:
         name_askers(con.backend.database)
-        assert con.backend.storage.get(notes.FORMER) == 0
+        assert con.backend.storage.get(former_request_ids.FORMER) == 0
         con.sql("SELECT count(*) FROM t")
         name_askers(con.backend.database)
         assert [release.request for release in con.releases()] == [None]
-        assert con.backend.storage.get(notes.FORMER) == 1
+        assert con.backend.storage.get(former_request_ids.FORMER) == 1

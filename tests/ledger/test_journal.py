@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 
 from sparseq.base.errors import ParameterError, QueryRefused, StoreError
 from sparseq.ledger._duckdb.journal import TABLES, Journal
-from sparseq.ledger.accounts import Departures, pack, pack_set
-from sparseq.ledger.notes import Asker, NoteTable, RequestId, requested
-from sparseq.ledger.protocol import Entry, Release
-from sparseq.ledger.purposes import Pot, Pots
+from sparseq.ledger.departures import Departures
+from sparseq.ledger.notes import NoteTable
+from sparseq.ledger.packed_integers import pack, pack_set
+from sparseq.ledger.pots import Pot, Pots
+from sparseq.ledger.releases import Entry, Release
+from sparseq.ledger.request_id import Asker, RequestId, requested
 
 PEOPLE = 8
 Charges = dict[int, int]
@@ -125,8 +127,10 @@ def test_no_text_of_an_analyst_is_the_name_of_anything_that_the_system_asks(aske
 
 
 @settings(derandomize=True, deadline=None, max_examples=200)
-@given(st.lists(st.text("/%2Fa", max_size=4), min_size=1, max_size=3),
-       st.lists(st.text("/%2Fa", max_size=4), min_size=1, max_size=3))  # fmt: skip
+@given(
+    st.lists(st.text("/%2Fa", max_size=4), min_size=1, max_size=3),
+    st.lists(st.text("/%2Fa", max_size=4), min_size=1, max_size=3),
+)
 def test_names_of_other_parts_are_other_names(some: list[str], others: list[str]) -> None:
     if len(some) == len(others):
         one, two = RequestId.of(Asker.TRAIN, *some), RequestId.of(Asker.TRAIN, *others)
@@ -236,7 +240,7 @@ def test_users_who_came_after_the_snapshot_have_spent_what_came_after_it() -> No
         ("UPDATE ledger.release_1 SET users = '\\x00'::BLOB WHERE id = 2", "did not write"),
         (
             "INSERT INTO ledger.snapshot SELECT 9, 0, charges FROM ledger.release LIMIT 1",
-            "fits no release",
+            "matches no release",
         ),
     ],
 )
@@ -269,7 +273,7 @@ def test_a_snapshot_of_more_people_than_there_are_is_told() -> None:
     journal = Journal(connection)
     commit(journal, release(1), {0: 1})
     journal.snapshot(accounts(people=PEOPLE + 1), 0)
-    with pytest.raises(StoreError, match="fits no release"):
+    with pytest.raises(StoreError, match="matches no release"):
         restored(connection)
 
 

@@ -3,8 +3,8 @@
 import pyarrow as pa
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
-from sparseq.ledger._duckdb.notes import CuratorLog
+from checks.stores import IN_OR_OUT
+from sparseq.ledger._duckdb.curator_log import CuratorLog
 
 
 def test_lines_are_kept_in_order() -> None:

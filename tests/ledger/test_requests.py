@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparseq.ledger._duckdb.journal import RequestIds, Sieve
+from sparseq.ledger._duckdb.request_ids import RequestIds, Sieve
 
 texts = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=8), max_size=40)
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from sparseq.ledger._duckdb import journal
-from sparseq.sql.plan import Options
+from sparseq.ledger._duckdb import segments
+from sparseq.question.plan import Options
 from sparseq.store.curator import account
-from sparseq.stream import step as groups
+from sparseq.stream import batches as groups
 
 PEOPLE, DAYS = 3000, 12
 THEN = dt.datetime(2024, 5, 1)
@@ -25,7 +25,7 @@ Blocks = list[tuple[Any, ...]]
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "SEGMENT_BYTES", 12_000)
+    monkeypatch.setattr(segments, "SEGMENT_BYTES", 12_000)
     monkeypatch.setattr(groups, "GROUP", 5)
 
 
@@ -93,7 +93,7 @@ def test_one_table_or_many_a_store_is_the_same(
         assert tables(many) > opened
         expected = seen(many)
         assert any(expected[-1]), "somebody has departed"
-    monkeypatch.setattr(journal, "SEGMENT_BYTES", 1 << 40)
+    monkeypatch.setattr(segments, "SEGMENT_BYTES", 1 << 40)
     with made(tmp_path / "one") as one:
         assert [answer for _, answer in answers(one, 0, 60)] == [answer for _, answer in again]
         assert tables(one) == 1
@@ -155,6 +155,6 @@ def test_a_new_table_that_is_not_committed_never_was(tmp_path: Path) -> None:
         con.backend.database.execute("BEGIN")
         con.stream.ledger._segments.append([])
         con.backend.database.execute("ROLLBACK")
-        assert journal.Segments(con.backend.database)._number == number
+        assert segments.Segments(con.backend.database)._number == number
         with pytest.raises(duckdb.CatalogException):
             con.backend.database.execute(f"SELECT * FROM ledger.release_{number + 1}")

@@ -15,7 +15,7 @@ from sampled import one_in
 
 import sparseq
 from sparseq.base.errors import ParameterError
-from sparseq.load.load_rows import Clamp, ends
+from sparseq.load.clamp import Clamp, ends
 from sparseq.store.curator import exact_sql
 
 BOUNDS = st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)).filter(lambda b: b[0] + 2 < b[1])
@@ -76,7 +76,7 @@ def test_a_store_has_no_value_out_of_bounds(row_key: tuple[str, ...]) -> None:
     with sparseq.create(None, {"t": rows}, user="who", bounds=bounds, row_key=row_key) as con:
         assert exact_sql(con, "SELECT sum(x) AS s FROM t")["s"].to_pylist() == [15]
         assert con.curator_notes() == [
-            "t: x: 2 of 3 values (67 %) were outside of the bounds 0 to 10, and are cut to them"
+            "t: x: 2 of 3 values (67 %) were outside of the bounds 0 to 10, and were cut to them"
         ]
         con.ingest(pa.table({"who": [4], "n": [9], "x": [77.0]}), again=True)
         assert exact_sql(con, "SELECT sum(x) AS s FROM t")["s"].to_pylist() == [25]

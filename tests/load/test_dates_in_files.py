@@ -11,7 +11,7 @@ from sampled import one_in
 
 import sparseq
 from sparseq.base.errors import DataError, ParameterError
-from sparseq.load.tidy import UnclearDates
+from sparseq.load.column_report import UnclearDates
 from sparseq.store.curator import exact_sql
 
 JUNE = dt.date(2025, 6, 5)
@@ -100,7 +100,7 @@ def test_what_a_store_has_decided_holds_for_every_later_row(tmp_path: Path) -> N
                 ParameterError,
                 "both --type and --dates",
             ),
-            (["24/12/2025"], {"dates": {1: "dmy"}}, ParameterError, "no name of a column"),
+            (["24/12/2025"], {"dates": {1: "dmy"}}, ParameterError, "not a column's name"),
         ],
     ),
 )

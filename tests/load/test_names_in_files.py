@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import sparseq
 from sparseq.base.errors import DataError, ParameterError
 from sparseq.load.read_schema import NAME, fit_name
-from sparseq.load.text_lines import Letters
+from sparseq.load.text_streams import Letters
 from sparseq.store.curator import exact_sql
 
 EXPORT = (
@@ -110,14 +110,12 @@ def test_columns_of_two_tables_get_one_name() -> None:
     [
         ({"rename": {"Visit": "day"}}, ParameterError, "no table has a column 'Visit'"),
         ({"drop": ["Visit"]}, ParameterError, "no table has a column 'Visit'"),
-        ({"rename": {"Visit date": "patient"}}, DataError, "a column 'patient' already"),
+        ({"rename": {"Visit date": "patient"}}, DataError, "already a column 'patient'"),
         ({"rename": {"Visit date": "a/b"}}, ParameterError, "can't be called 'a/b'"),
         ({"rename": {"Visit date": "_user"}}, ParameterError, "can't be called"),
-        ({"rename": {"Visit date": "a", "Free text": "A"}}, ParameterError, "called alike"),
+        ({"rename": {"Visit date": "a", "Free text": "A"}}, ParameterError, "get the same name"),
         ({"csv": {"skip": "two"}}, ParameterError, "skip is 'two'"),
         ({"csv": {"skip": -1}}, ParameterError, "skip is -1"),
-        ({"csv": {}}, DataError, "has no column 'Patient'"),
-        ({"csv": {"skip": 9}}, DataError, "has no"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

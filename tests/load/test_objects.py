@@ -10,26 +10,93 @@ import pyarrow as pa
 import pytest
 from sampled import one_in
 
-from sparseq.load import json_lines as objects
+from sparseq.load import json_layout
 from sparseq.load.json_lines import JsonFile
 
-STRINGS = ['""', '"a"', '"née"', '"null"', '"7"', '"a, b: {c}"', '"x\\ty"', '"a\\"b"', '"\\u0041"',
-           '"a\x7fb"', '"tab\there"', '"�"', '"' + "x" * 300 + '"']  # fmt: skip
-WHOLE = ["0", "-0", "7", "-7", "007", "+7", "1_0", "123456789012345678", "1234567890123456789",
-         "18446744073709551615", "18446744073709551616", "-", "--1", "1-", "- 1"]  # fmt: skip
-NUMBERS = ["0.0", "-0.0", "1.0", "1.50", "0.5", "0.05", "0.001", "0.0001", "0.00000012", "18.40",
-           "0.1234567890123456", "123456789012345.6", "0.30000000000000004", "1.", ".5", "1..2",
-           "1.2.3", "1e5", "1E-5", "-1.5", "9" * 30 + ".5", "9" * 400 + ".5", "0" * 3 + ".5",
-           "1.-5", "NaN", "Infinity"]  # fmt: skip
+STRINGS = [
+    '""',
+    '"a"',
+    '"née"',
+    '"null"',
+    '"7"',
+    '"a, b: {c}"',
+    '"x\\ty"',
+    '"a\\"b"',
+    '"\\u0041"',
+    '"a\x7fb"',
+    '"tab\there"',
+    '"�"',
+    '"' + "x" * 300 + '"',
+]
+WHOLE = [
+    "0",
+    "-0",
+    "7",
+    "-7",
+    "007",
+    "+7",
+    "1_0",
+    "123456789012345678",
+    "1234567890123456789",
+    "18446744073709551615",
+    "18446744073709551616",
+    "-",
+    "--1",
+    "1-",
+    "- 1",
+]
+NUMBERS = [
+    "0.0",
+    "-0.0",
+    "1.0",
+    "1.50",
+    "0.5",
+    "0.05",
+    "0.001",
+    "0.0001",
+    "0.00000012",
+    "18.40",
+    "0.1234567890123456",
+    "123456789012345.6",
+    "0.30000000000000004",
+    "1.",
+    ".5",
+    "1..2",
+    "1.2.3",
+    "1e5",
+    "1E-5",
+    "-1.5",
+    "9" * 30 + ".5",
+    "9" * 400 + ".5",
+    "0" * 3 + ".5",
+    "1.-5",
+    "NaN",
+    "Infinity",
+]
 WORDS = ["true", "false", "null", "nul", "True", "trueish", "", "[1]", '{"a": 1}', "1 2"]
 VALUES = {"a": WHOLE, "b": STRINGS, "c": NUMBERS, "d": [*WORDS, *WHOLE[:3], *STRINGS[:3]]}
 USUAL = {"a": ["7", "12"], "b": ['"x"', '""'], "c": ["0.5", "1.5"], "d": ["true", "null", "3"]}
-ODD = ["", "  ", "7", "null", "[]", "{}", '{"a": 7}', '{"b": "x", "a": 7}', '{"a": 1, "a": 2}', "{",
-       '{"a": 7, "b": "x", "c": 1.5, "d": true', 'x{"a": 7, "b": "x", "c": 1.5, "d": true}',
-       '{"a": 7, "b": "x", "c": 1.5, "d": true},', '{"a": 7, "b": x", "c": "1.5, "d": true}',
-       '{"a": 7,  "b": "x", "c": 1.5, "d": true}', '{"a": 7, "B": "x", "c": 1.5, "d": true}',
-       '{"a": 7, "b": "x", "c": 1.5, "d": true} {}', '{"a": 7, "b": "x, "c": 1.5", "d": true}',
-       '{"a": 7, "b": "x", "c": 1.5, "d": true, "e": 1}']  # fmt: skip
+ODD = [
+    "",
+    "  ",
+    "7",
+    "null",
+    "[]",
+    "{}",
+    '{"a": 7}',
+    '{"b": "x", "a": 7}',
+    '{"a": 1, "a": 2}',
+    "{",
+    '{"a": 7, "b": "x", "c": 1.5, "d": true',
+    'x{"a": 7, "b": "x", "c": 1.5, "d": true}',
+    '{"a": 7, "b": "x", "c": 1.5, "d": true},',
+    '{"a": 7, "b": x", "c": "1.5, "d": true}',
+    '{"a": 7,  "b": "x", "c": 1.5, "d": true}',
+    '{"a": 7, "B": "x", "c": 1.5, "d": true}',
+    '{"a": 7, "b": "x", "c": 1.5, "d": true} {}',
+    '{"a": 7, "b": "x, "c": 1.5", "d": true}',
+    '{"a": 7, "b": "x", "c": 1.5, "d": true, "e": 1}',
+]
 COLUMNS = ["a", "b", "c", "d", "e"]
 
 
@@ -43,12 +110,17 @@ def line(rng: random.Random, odd: float, spaces: str) -> str:
     return "{" + f",{spaces}".join(parts) + "}"
 
 
-def values(path: Path, lines: list[str], types: dict[str, str], monkeypatch: pytest.MonkeyPatch,
-           together: bool) -> list[list[object]]:  # fmt: skip
+def values(
+    path: Path,
+    lines: list[str],
+    types: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    together: bool,
+) -> list[list[object]]:
     path.write_text("".join(f"{text}\n" for text in lines))
     with monkeypatch.context() as context:
         if not together:
-            context.setattr(objects, "layout_of", lambda line: None)
+            context.setattr(json_layout, "layout_of", lambda line: None)
         (arrays,) = JsonFile(path).batches(COLUMNS, types)
     return [array.to_pylist() for array in arrays]
 
@@ -113,11 +185,11 @@ def test_most_lines_need_no_reader_of_json() -> None:
     lines[40] = lines[40].replace("{", "{ ")
     lines[50] = ""
     text = "".join(f"{line}\n" for line in lines).encode()
-    (users,) = objects.read(text, ["user"], {}, otherwise)
+    (users,) = json_layout.read(text, ["user"], {}, otherwise)
     assert users.to_pylist() == [str(k) if k != 40 else "40" for k in range(99) if k != 50]
     assert not asked  # written in another way, but together with those that are
     lines[60] = lines[60].replace("2024-01-05", "2024\\u002d01-05")
-    (users,) = objects.read("".join(f"{k}\n" for k in lines).encode(), ["user"], {}, otherwise)
+    (users,) = json_layout.read("".join(f"{k}\n" for k in lines).encode(), ["user"], {}, otherwise)
     assert users.to_pylist()[58:61] == ["59", "alone", "61"]
     assert asked == [lines[60]]
 

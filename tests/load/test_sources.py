@@ -22,10 +22,10 @@ import pytest
 from sampled import one_in
 
 import sparseq
-from benchmarks.stores import made_store
+from checks.stores import made_store
 from sparseq.base.errors import DataError
 from sparseq.load.databases import PostgresTable
-from sparseq.sql.catalog import KeyLink
+from sparseq.question.catalog import KeyLink
 from sparseq.store.curator import counts, exact_sql
 
 N = 300
@@ -207,7 +207,7 @@ def test_foreign_keys_of_postgresql_are_read_and_proposed(server: str) -> None:
     rows = {name: f"{server}#{name}" for name in "nm"}
     with pytest.raises(DataError) as refused:
         sparseq.create(None, rows, user="who")
-    assert "say --link n.z=m.z" in refused.value.hint
+    assert "use --link n.z=m.z" in refused.value.hint
     with sparseq.create(None, rows, user="who", links={"n.z": "m.z"}) as con:
         assert exact_sql(con, "SELECT who FROM n").to_pylist() == [{"who": 7}] * 2
 
@@ -250,9 +250,13 @@ def test_not_null_of_files_is_read_where_all_of_them_say_it(tmp_path: Path) -> N
     pl.from_arrow(rows).write_parquet(tmp_path / "u.parquet")
     both = [tmp_path / "t.parquet", tmp_path / "u.parquet"]
     for source, never in [
-        (tmp_path / "t.duckdb", {"n"}), (tmp_path / "t.db", {"n"}), (both[0], {"n"}),
-        (f"{tmp_path / 't.duckdb'}#SELECT * FROM v", set()), (both[1], set()), (both, set()),
-    ]:  # fmt: skip
+        (tmp_path / "t.duckdb", {"n"}),
+        (tmp_path / "t.db", {"n"}),
+        (both[0], {"n"}),
+        (f"{tmp_path / 't.duckdb'}#SELECT * FROM v", set()),
+        (both[1], set()),
+        (both, set()),
+    ]:
         with made_store(None, source, user="who", table="t", rename={"n": "N"}) as con:
             found = con.catalog.tables[0].not_null
             assert found - {"who"} == {name.upper() for name in never}, source
@@ -272,7 +276,7 @@ def test_text_is_told_apart_to_the_last_space_and_the_curator_is_told() -> None:
     assert people(rows) == ["Ann", "ann", "ann ", "bob"]
     with sparseq.create(None, {"t": rows}, user="who") as con:
         assert con.curator_notes()[0] == "t: 2 of 6 rows were left out: they name no user"
-        alike = "t: 3 people have identifiers that differ in case or spaces alone"
+        alike = "t: 3 people have identifiers that differ only in case or spaces"
         assert [note.startswith(alike) for note in con.curator_notes()].count(True) == 1
         told = len(con.curator_notes())
         con.ingest(pa.table({"who": ["carl"]}))
@@ -322,11 +326,11 @@ def test_the_same_file_again_is_refused_whatever_it_is_called(tmp_path: Path) ->
     (tmp_path / "empty.csv").write_text("who,n\n")
     shutil.copy(tmp_path / "a.csv", tmp_path / "b.csv")
     with sparseq.create(None, tmp_path / "a.csv", user="who") as con:
-        with pytest.raises(DataError, match=r"b\.csv has the contents of a\.csv"):
+        with pytest.raises(DataError, match=r"b\.csv has the same content as a\.csv"):
             con.ingest(tmp_path / "b.csv")
         assert con.ingest(tmp_path / "b.csv", again=True) == 1
         assert con.ingest(tmp_path / "empty.csv") == con.ingest(tmp_path / "empty.csv") == 0
-    with pytest.raises(DataError, match="contents"):
+    with pytest.raises(DataError, match="content"):
         sparseq.create(None, [tmp_path / "a.csv", tmp_path / "b.csv"], user="who")
     with sparseq.create(None, tmp_path / "a.csv", user="who", row_key="n") as con:
         assert con.ingest(tmp_path / "a.csv") == 1
@@ -338,7 +342,7 @@ def test_what_is_not_as_declared_is_told_of_what_came() -> None:
     how: dict[str, Any] = {"bounds": {"n": (0, 100)}, "keys": {"kind": ["a", "b"]}}
     with made_store(None, rows, table="t", user="who", **how) as con:
         first = [
-            "t: n: 2 of 3 values (67 %) were outside of the bounds 0 to 100, and are cut to them",
+            "t: n: 2 of 3 values (67 %) were outside of the bounds 0 to 100, and were cut to them",
             "t: kind: 1 of 3 values (33 %) are not among the 2 keys, and in no group",
         ]
         assert con.curator_notes() == first

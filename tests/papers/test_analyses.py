@@ -23,10 +23,11 @@ from scipy import stats
 import sparseq
 from sparseq import ParameterError
 from sparseq.accounting import Price
-from sparseq.engine.contributions import NORM_LIMIT, triplet_query
+from sparseq.engine.contribution_tables import triplet_query
+from sparseq.engine.reduction import NORM_LIMIT
 from sparseq.papers.analyses import SmoothedMedian, WeightedMean, ask_lipschitz
 from sparseq.papers.lipschitz import Analysis, lipschitz_contributions, mover
-from sparseq.sql.plan import Options, calibrate
+from sparseq.question.plan import Options, calibrate
 from sparseq.store.store import Store
 
 MEDIAN = SmoothedMedian(2, population=20, near=0.5, smoothing=0.25, pull=0.5)

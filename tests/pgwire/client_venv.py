@@ -39,9 +39,12 @@ def _make(made: Path, requirements: tuple[str, ...], name: str) -> None:
     try:
         for command in ([sys.executable, "-m", "venv", "--clear", made], pip):
             subprocess.run(
-                list(map(str, command)), check=True, timeout=PATIENCE, capture_output=True,
+                list(map(str, command)),
+                check=True,
+                timeout=PATIENCE,
+                capture_output=True,
                 text=True,
-            )  # fmt: skip
+            )
     except (OSError, subprocess.SubprocessError) as error:
         said = str(getattr(error, "stderr", "") or error).strip().splitlines()
         pytest.skip(f"{name} can't be installed: {said[-1] if said else error}")

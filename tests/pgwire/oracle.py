@@ -15,10 +15,20 @@ from typing import Any
 import pytest
 
 from sparseq.pgwire._duckdb.pg_catalog import OURS, CatalogueTable, listed
-from sparseq.sql.catalog import Catalog
+from sparseq.question.catalog import Catalog
 
-_TYPES = {16: "bool", 20: "int8", 21: "int2", 23: "int4", 25: "text", 700: "float4", 701: "float8",
-          1082: "date", 1114: "timestamp", 1700: "numeric"}  # fmt: skip
+_TYPES = {
+    16: "bool",
+    20: "int8",
+    21: "int2",
+    23: "int4",
+    25: "text",
+    700: "float4",
+    701: "float8",
+    1082: "date",
+    1114: "timestamp",
+    1700: "numeric",
+}
 
 
 @contextmanager
@@ -40,8 +50,19 @@ def postgresql(catalog: Catalog, folder: Path) -> Iterator[int]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    made = ["initdb", "-D", str(data), "-U", "curator", "-A", "trust", "-E", "UTF8", "-N",
-            "--locale=C"]  # fmt: skip
+    made = [
+        "initdb",
+        "-D",
+        str(data),
+        "-U",
+        "curator",
+        "-A",
+        "trust",
+        "-E",
+        "UTF8",
+        "-N",
+        "--locale=C",
+    ]
     subprocess.run(made, check=True, capture_output=True, cwd=data, **as_user)
     options = ["-c", "timezone=UTC", "-c", "fsync=off", "-c", "listen_addresses=127.0.0.1"]
     command = ["postgres", "-D", str(data), "-p", str(port), "-k", str(data), *options]

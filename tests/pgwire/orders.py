@@ -34,9 +34,13 @@ def rows() -> pa.Table:
 def store() -> Store:
     """Return them as a store."""
     return sparseq.create(
-        None, {"purchases": rows()}, user="customer", seed=1, keys={"kind": ("gift", "own")},
+        None,
+        {"purchases": rows()},
+        user="customer",
+        seed=1,
+        keys={"kind": ("gift", "own")},
         bounds={"amount": (0, 50), "day": WHOLE, "seen": WHOLE},
-    )  # fmt: skip
+    )
 
 
 def check_near(answer: Sequence[dict[str, Any]], true: Sequence[dict[str, Any]]) -> None:

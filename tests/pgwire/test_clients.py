@@ -61,10 +61,26 @@ def psql(at: Address, *commands: str) -> str:
         pytest.skip("psql is not installed")
     args = [part for command in commands for part in ("-c", command)]
     found = subprocess.run(
-        ["psql", "-X", "-h", "127.0.0.1", "-p", str(at.port), "-U", at.user, "-d", at.database,
-         "-v", "ON_ERROR_STOP=1", *args],
-        env={**os.environ, "PGPASSWORD": at.token}, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        [
+            "psql",
+            "-X",
+            "-h",
+            "127.0.0.1",
+            "-p",
+            str(at.port),
+            "-U",
+            at.user,
+            "-d",
+            at.database,
+            "-v",
+            "ON_ERROR_STOP=1",
+            *args,
+        ],
+        env={**os.environ, "PGPASSWORD": at.token},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     assert found.returncode == 0, found.stderr
     return found.stdout
 
@@ -270,10 +286,13 @@ def test_pgjdbc(at: Address) -> None:
         names.append(str(columns.getString("COLUMN_NAME")))
     assert names[:2] == ["customer", "day"]
     for asked, given in (
-        ("getPrimaryKeys", (None, "public", "purchases")), ("getTypeInfo", ()),
-        ("getImportedKeys", (None, "public", "purchases")), ("getSchemas", ()),
-        ("getIndexInfo", (None, "public", "purchases", False, False)), ("getCatalogs", ()),
-    ):  # fmt: skip
+        ("getPrimaryKeys", (None, "public", "purchases")),
+        ("getTypeInfo", ()),
+        ("getImportedKeys", (None, "public", "purchases")),
+        ("getSchemas", ()),
+        ("getIndexInfo", (None, "public", "purchases", False, False)),
+        ("getCatalogs", ()),
+    ):
         getattr(facts, asked)(*given).next()
     con.close()
     assert spent(at.store) == before
@@ -288,8 +307,14 @@ def test_psqlodbc(at: Address) -> None:
         pyodbc = importlib.import_module("pyodbc")
     except ImportError as error:
         pytest.skip(f"pyodbc: {error}")
-    words = {"Driver": ODBC, "Server": "127.0.0.1", "Port": at.port, "Database": at.database,
-             "Uid": at.user, "Pwd": at.token}  # fmt: skip
+    words = {
+        "Driver": ODBC,
+        "Server": "127.0.0.1",
+        "Port": at.port,
+        "Database": at.database,
+        "Uid": at.user,
+        "Pwd": at.token,
+    }
     con = pyodbc.connect(";".join(f"{k}={v}" for k, v in words.items()), autocommit=True)
     row = con.cursor().execute(anew()).fetchone()
     assert tuple(row) == tuple(last(at)[0].values())

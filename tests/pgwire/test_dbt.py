@@ -51,16 +51,23 @@ def dbt(at: Address, project: Path) -> Dbt:
         "dbt", "dbt-core<1.12", "dbt-postgres", "dbt-duckdb", "adbc-driver-postgresql", "pyarrow"
     )
     settings = {
-        "SPARSEQ_TOKEN": at.token, "SPARSEQ_PORT": str(at.port), "SPARSEQ_URL": at.url,
-        "DBT_SEND_ANONYMOUS_USAGE_STATS": "false", "DO_NOT_TRACK": "1",
-    }  # fmt: skip
+        "SPARSEQ_TOKEN": at.token,
+        "SPARSEQ_PORT": str(at.port),
+        "SPARSEQ_URL": at.url,
+        "DBT_SEND_ANONYMOUS_USAGE_STATS": "false",
+        "DO_NOT_TRACK": "1",
+    }
     inside = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | settings
 
     def run(*words: str, fails: bool = False, folder: str = ".") -> Any:
         done = subprocess.run(
             [here / "dbt", "--no-use-colors", *words, "--profiles-dir", "."],
-            cwd=project / folder, env=inside, capture_output=True, text=True, timeout=240,
-        )  # fmt: skip
+            cwd=project / folder,
+            env=inside,
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
         assert (done.returncode != 0) is fails, done.stdout + done.stderr
         return done
 

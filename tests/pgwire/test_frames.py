@@ -48,8 +48,8 @@ WRITTEN: dict[str, Callable[[Any, Any, Any], Any]] = {
     "weeks": lambda t, _, ibis: t.group_by(w=_.seen.truncate("W")).aggregate(n=_.count()),
     "days": lambda t, _, ibis: _few(t).group_by("day").aggregate(n=_.count()).order_by("day"),
     "dates of times": lambda t, _, ibis: t.group_by(d=_.seen.date()).aggregate(n=_.count()),
-    "six hours": lambda t, _, ibis: _few(t).group_by(b=_.seen.bucket(hours=6)).aggregate(
-        n=_.count()
+    "six hours": lambda t, _, ibis: (
+        _few(t).group_by(b=_.seen.bucket(hours=6)).aggregate(n=_.count())
     ),
     "weekdays": lambda t, _, ibis: t.group_by(d=_.day.day_of_week.index()).aggregate(n=_.count()),
     "people": lambda t, _, ibis: t.group_by("kind").aggregate(
@@ -65,18 +65,21 @@ WRITTEN: dict[str, Callable[[Any, Any, Any], Any]] = {
         s=_.amount.clip(5, 40).sum(), n=_.count(where=_.paid)
     ),
     "per person": lambda t, _, ibis: _persons(t).aggregate(a=_.s.clip(0, 500).mean()),
-    "people by orders": lambda t, _, ibis: _persons(t).filter(_.n.between(5, 15)).group_by(
-        "n"
-    ).aggregate(people=_.count()),
-    "first orders": lambda t, _, ibis: t.mutate(
-        r=ibis.row_number().over(group_by="customer", order_by=["seen", "amount"])
-    ).filter(_.r == 0).group_by("kind").aggregate(n=_.count()),
+    "people by orders": lambda t, _, ibis: (
+        _persons(t).filter(_.n.between(5, 15)).group_by("n").aggregate(people=_.count())
+    ),
+    "first orders": lambda t, _, ibis: (
+        t.mutate(r=ibis.row_number().over(group_by="customer", order_by=["seen", "amount"]))
+        .filter(_.r == 0)
+        .group_by("kind")
+        .aggregate(n=_.count())
+    ),
     "having": lambda t, _, ibis: t.group_by("kind").having(_.count() > 9).aggregate(n=_.count()),
     "twice": lambda t, _, ibis: _few(t).group_by("kind").aggregate(n=_.count()).mutate(m=2 * _.n),
     "upper": lambda t, _, ibis: t.group_by(k=_.kind.fill_null("none").upper()).aggregate(
         n=_.count()
     ),
-}  # fmt: skip
+}
 """What people write in ibis over a table."""
 
 
@@ -124,9 +127,13 @@ def test_sqlalchemy_reflects_all_and_builds(at: Address) -> None:
     assert looked.get_table_names(schema="released") == ["releases"]
     kinds = {c.name: str(c.type) for c in everything.tables["purchases"].columns}
     assert kinds == {
-        "customer": "BIGINT", "day": "DATE", "seen": "TIMESTAMP", "kind": "TEXT",
-        "amount": "DOUBLE PRECISION", "paid": "BOOLEAN",
-    }  # fmt: skip
+        "customer": "BIGINT",
+        "day": "DATE",
+        "seen": "TIMESTAMP",
+        "kind": "TEXT",
+        "amount": "DOUBLE PRECISION",
+        "paid": "BOOLEAN",
+    }
     assert spent(at.store) == before
     c, count = everything.tables["purchases"].c, sa.func.count()
     some = c.amount < 44  # nobody has asked of these yet
@@ -188,9 +195,12 @@ def test_frames_by_older_drivers_and_connectorx(at: Address) -> None:
     inside = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | {"SPARSEQ_URL": at.url}
     number = at.store.released
     done = subprocess.run(
-        [here / "python", "-W", "ignore", "-c", SCRIPT, QUERY], env=inside, capture_output=True,
-        text=True, timeout=200,
-    )  # fmt: skip
+        [here / "python", "-W", "ignore", "-c", SCRIPT, QUERY],
+        env=inside,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout)
     assert at.store.released == number + 1  # all ways together
@@ -202,8 +212,12 @@ def test_frames_by_older_drivers_and_connectorx(at: Address) -> None:
         [[*r, *list(a.values())[3:]] for r, a in zip(rows_of, answer, strict=True)],
     ]
     assert found.keys() == {
-        "connectorx", "parts", "polars psycopg2", "polars batches", "pandas psycopg2",
+        "connectorx",
+        "parts",
+        "polars psycopg2",
+        "polars batches",
+        "pandas psycopg2",
         "pandas chunks",
-    }  # fmt: skip
+    }
     for name, frame in found.items():
         assert frame == [["kind", "m", "n"], rows_of], name

@@ -12,7 +12,7 @@ from pgwire.wired import COUNT, Wire, catalogue, error, run, spent, wire
 
 from sparseq.pgwire import messages as m
 from sparseq.pgwire.connections import Server
-from sparseq.pgwire.messages import WireError
+from sparseq.pgwire.wire_errors import WireError
 from sparseq.server.service import Service
 from sparseq.store.store import Store
 
@@ -20,20 +20,43 @@ KINDS = "SELECT kind, count(*) AS n FROM purchases WHERE quantity < $1 GROUP BY 
 SESSIONS: list[list[m.Message]] = [
     [m.SimpleQuery(COUNT)],
     [m.SimpleQuery("BEGIN; SELECT 1; COMMIT"), m.SimpleQuery("SELECT * FROM purchases LIMIT 3")],
-    [m.Parse("", KINDS, (23,)), m.Bind("", "", (1,), (b"\0\0\0\3",), (1,)), m.Describe("P", ""),
-     m.Execute("", 1), m.Execute("", 0), m.Sync()],
-    [m.Parse("s", KINDS), m.Describe("S", "s"), m.Bind("p", "s", (), (b"2",)), m.Flush(),
-     m.Close("P", "p"), m.Close("S", "s"), m.Sync(), m.Terminate()],
-    [m.SimpleQuery(f"BEGIN; DECLARE c CURSOR FOR {COUNT}"),
-     m.SimpleQuery("FETCH 1 FROM c; CLOSE c")],
+    [
+        m.Parse("", KINDS, (23,)),
+        m.Bind("", "", (1,), (b"\0\0\0\3",), (1,)),
+        m.Describe("P", ""),
+        m.Execute("", 1),
+        m.Execute("", 0),
+        m.Sync(),
+    ],
+    [
+        m.Parse("s", KINDS),
+        m.Describe("S", "s"),
+        m.Bind("p", "s", (), (b"2",)),
+        m.Flush(),
+        m.Close("P", "p"),
+        m.Close("S", "s"),
+        m.Sync(),
+        m.Terminate(),
+    ],
+    [
+        m.SimpleQuery(f"BEGIN; DECLARE c CURSOR FOR {COUNT}"),
+        m.SimpleQuery("FETCH 1 FROM c; CLOSE c"),
+    ],
     [m.SimpleQuery(f"COPY ({COUNT}) TO STDOUT (FORMAT csv, HEADER)"), m.Copy("d", b"1\n")],
-    [m.SimpleQuery("SET statement_timeout = 0; SHOW ALL"),
-     m.SimpleQuery("PREPARE a (int) AS SELECT $1; EXECUTE a (1)")],
+    [
+        m.SimpleQuery("SET statement_timeout = 0; SHOW ALL"),
+        m.SimpleQuery("PREPARE a (int) AS SELECT $1; EXECUTE a (1)"),
+    ],
     [m.SimpleQuery("SELECT oid::regclass, relkind FROM pg_class WHERE relname ~ '^p' ORDER BY 1")],
     [m.SimpleQuery("EXPLAIN SELECT count(*) FROM purchases"), m.FunctionCall(b"\0" * 6), m.Sync()],
-    [m.Parse("", "SELECT $1::text, $2::int8[]"), m.Bind("", "", (0, 1), (b"a", b"\0" * 12)),
-     m.Execute(""), m.Sync(), m.SimpleQuery("SELECT release FROM released.releases")],
-]  # fmt: skip
+    [
+        m.Parse("", "SELECT $1::text, $2::int8[]"),
+        m.Bind("", "", (0, 1), (b"a", b"\0" * 12)),
+        m.Execute(""),
+        m.Sync(),
+        m.SimpleQuery("SELECT release FROM released.releases"),
+    ],
+]
 WORDS = [
     b"\0",
     b"\xff",
@@ -109,7 +132,7 @@ def fuzz(seed: int, sessions: int) -> None:
         for _ in range(sessions):
             client = wire(first.service)
             before, releases = spent(store), store.released
-            await asyncio.wait_for(play(client, mutate(rng)), 30)
+            await asyncio.wait_for(play(client, mutate(rng)), 300)
             replies = client.replies()
             assert error(replies).get("C") != "XX000", replies
             if store.released == releases:
@@ -171,10 +194,10 @@ def starts(seed: int, connections: int) -> None:
             parts = [part for part in whole if rng.random() < 0.8]
             reader.feed_data(mutated(rng, b"".join(parts)))
             reader.feed_eof()
-            await asyncio.wait_for(server.connected(reader, writer), 10)  # type: ignore[arg-type]
+            await asyncio.wait_for(server.connected(reader, writer), 300)  # type: ignore[arg-type]
             assert writer.closed
             assert b"Z\0\0\0\5" not in writer.sent  # nobody got in
-        assert (server.open, server.sessions, store.released) == (0, {}, 0)
+        assert (server._tasks, server.sessions, store.released) == ({}, {}, 0)
 
     run(test)
 

@@ -9,7 +9,7 @@ import pytest
 from pgwire.wired import Wire, cells, error, kinds, notices, run, spent
 
 from sparseq.pgwire import messages as m
-from sparseq.pgwire.statement_kinds import tokens
+from sparseq.pgwire.sql_tokens import tokens
 from sparseq.store.store import Store
 
 HERE = Path(__file__).parent
@@ -53,9 +53,15 @@ def test_no_message_but_execute_of_a_question_is_charged() -> None:
         others = [m.Describe("P", "p"), m.Flush(), m.Close("P", "p"), m.Close("S", "s"), m.Sync()]
         await wire.take(m.SimpleQuery("BEGIN"), *kept, *others)
         for message in (
-            m.Copy("d", b"1\t2\n"), m.Copy("c"), m.Copy("f", b"no"), m.FunctionCall(b"\0" * 8),
-            m.Sync(), m.SimpleQuery(""), m.SimpleQuery("COMMIT"), m.Sasl(b"x"),
-        ):  # fmt: skip
+            m.Copy("d", b"1\t2\n"),
+            m.Copy("c"),
+            m.Copy("f", b"no"),
+            m.FunctionCall(b"\0" * 8),
+            m.Sync(),
+            m.SimpleQuery(""),
+            m.SimpleQuery("COMMIT"),
+            m.Sasl(b"x"),
+        ):
             await wire.take(message)
         assert (spent(store), store.released) == (before, 0)
         assert wire.session.over  # a token where none was asked for
@@ -98,16 +104,25 @@ def test_values_and_ends_are_those_that_are_declared() -> None:
 def test_the_host_is_out_of_reach() -> None:
     async def test(wire: Wire, store: Store) -> None:
         for text in (
-            "SELECT * FROM duckdb_settings()", "SELECT * FROM duckdb_tables",
+            "SELECT * FROM duckdb_settings()",
+            "SELECT * FROM duckdb_tables",
             "SELECT getenv('HOME')",
-            "SELECT * FROM read_csv('/etc/passwd')", "SELECT * FROM '/etc/passwd'",
-            "SELECT * FROM glob('*')", "SELECT current_setting('data_directory')",
-            "SELECT pg_read_file('/etc/passwd')", "SELECT * FROM people.purchases",
-            "SELECT * FROM pg_catalog_.pg_class", "SELECT * FROM query('SELECT 1')",
-            "SELECT getvariable('pg_user')", "SELECT * FROM sqlite_master", "SHOW data_directory",
-            "SELECT * FROM pragma_database_list", "SELECT * FROM duckdb_secrets()",
-            "SELECT * FROM pg_catalog.duckdb_settings", "SELECT lo_import('/etc/passwd')",
-        ):  # fmt: skip
+            "SELECT * FROM read_csv('/etc/passwd')",
+            "SELECT * FROM '/etc/passwd'",
+            "SELECT * FROM glob('*')",
+            "SELECT current_setting('data_directory')",
+            "SELECT pg_read_file('/etc/passwd')",
+            "SELECT * FROM people.purchases",
+            "SELECT * FROM pg_catalog_.pg_class",
+            "SELECT * FROM query('SELECT 1')",
+            "SELECT getvariable('pg_user')",
+            "SELECT * FROM sqlite_master",
+            "SHOW data_directory",
+            "SELECT * FROM pragma_database_list",
+            "SELECT * FROM duckdb_secrets()",
+            "SELECT * FROM pg_catalog.duckdb_settings",
+            "SELECT lo_import('/etc/passwd')",
+        ):
             replies = await wire.ask(text)
             found = cells(replies)
             assert error(replies) or found == [[None]], text
@@ -120,8 +135,13 @@ def test_a_name_in_a_text_is_no_table() -> None:
         replies = await wire.ask("SELECT 'FROM purchases' AS purchases -- FROM purchases")
         assert cells(replies) == [[b"FROM purchases"]]
         assert [t.text for t in tokens("/* a /* b */ c */ x")] == ["x"]
-        for hidden in ("FROM (purchases)", "FROM ONLY purchases", "FROM shop.public.purchases",
-                       'FROM "purchases"', "FROM pg_class, purchases"):  # fmt: skip
+        for hidden in (
+            "FROM (purchases)",
+            "FROM ONLY purchases",
+            "FROM shop.public.purchases",
+            'FROM "purchases"',
+            "FROM pg_class, purchases",
+        ):
             replies = await wire.ask(f"SELECT sum(1) AS n {hidden} LIMIT 1")
             assert cells(replies) != [[b"0"]], hidden
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparseq.pgwire import messages as m
-from sparseq.pgwire.messages import WireError, error
+from sparseq.pgwire.server_messages import error
+from sparseq.pgwire.wire_errors import WireError
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
 INT = st.integers(-(2**31), 2**31 - 1)
@@ -124,5 +125,12 @@ def test_other_protocols_are_told_so() -> None:
 def test_an_error_has_state_hint_and_position() -> None:
     sent = error(WireError("42601", "no", "yes", position=7, fatal=True))
     assert sent[5:].split(b"\0") == [
-        b"SFATAL", b"VFATAL", b"C42601", b"Mno", b"Hyes", b"P7", b"", b"",
-    ]  # fmt: skip
+        b"SFATAL",
+        b"VFATAL",
+        b"C42601",
+        b"Mno",
+        b"Hyes",
+        b"P7",
+        b"",
+        b"",
+    ]

@@ -12,12 +12,14 @@ import pytest
 from pgwire.oracle import postgresql
 
 from sparseq.pgwire._duckdb.catalogue import Catalogue, CatalogueLook
-from sparseq.pgwire.messages import WireError
+from sparseq.pgwire.parameter_types import cast_type
 from sparseq.pgwire.pg_settings import Settings
-from sparseq.pgwire.pg_values import cast_type, wire_type
+from sparseq.pgwire.pg_values import wire_type
 from sparseq.pgwire.run_statement import bound
-from sparseq.pgwire.statement_kinds import SqlStatement, split
-from sparseq.sql.catalog import Catalog, Column, Table
+from sparseq.pgwire.sql_tokens import split
+from sparseq.pgwire.statement_kinds import SqlStatement
+from sparseq.pgwire.wire_errors import WireError
+from sparseq.question.catalog import Catalog, Column, Table
 
 SENT = Path(__file__).with_name("introspection.jsonl")
 SHOP = Catalog(

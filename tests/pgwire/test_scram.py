@@ -8,8 +8,8 @@ import hmac
 
 import pytest
 
-from sparseq.pgwire.messages import WireError
 from sparseq.pgwire.scram import Exchange, mechanism_and_first, wrong_token
+from sparseq.pgwire.wire_errors import WireError
 from sparseq.server.tokens import Verifier
 
 

@@ -29,9 +29,15 @@ from pgwire.wired import Address, served, spent
 pytestmark = pytest.mark.deep
 
 REQUIREMENTS = (
-    "apache-superset==6.1.0", "psycopg2-binary", "flask<3", "flask-caching==2.3.1",
-    "flask-limiter==3.12", "werkzeug<3.2", "rich", "cachetools",
-)  # fmt: skip
+    "apache-superset==6.1.0",
+    "psycopg2-binary",
+    "flask<3",
+    "flask-caching==2.3.1",
+    "flask-limiter==3.12",
+    "werkzeug<3.2",
+    "rich",
+    "cachetools",
+)
 """Superset's own pins of what has moved on since, and two that it forgets."""
 CONFIG = """
 SECRET_KEY = {key!r}
@@ -75,8 +81,9 @@ class Superset:
         body = {
             "datasource": {"id": dataset, "type": "table"},
             "queries": [{"row_limit": 1000, **query}],
-            "result_type": kind, "force": True,
-        }  # fmt: skip
+            "result_type": kind,
+            "force": True,
+        }
         (result,) = self.ask("POST", "/api/v1/chart/data", body)["result"]
         return result
 
@@ -91,8 +98,10 @@ def superset(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Superset]:
     inside = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | settings
     person = ["--username", "ada", "--firstname", "A", "--lastname", "L", "--email", "a@b.org"]
     for command in (
-        ["db", "upgrade"], ["init"], ["fab", "create-admin", *person, "--password", password],
-    ):  # fmt: skip
+        ["db", "upgrade"],
+        ["init"],
+        ["fab", "create-admin", *person, "--password", password],
+    ):
         done = subprocess.run(
             [here / "superset", *command], env=inside, capture_output=True, text=True, timeout=300
         )
@@ -154,10 +163,13 @@ def test_what_it_syncs_and_shows_of_tables_is_free(
     synced = superset.ask("GET", f"/api/v1/dataset/{dataset}")["result"]
     columns = {c["column_name"]: (c["type"], c["is_dttm"]) for c in synced["columns"]}
     assert columns == {
-        "customer": ("BIGINT", False), "day": ("DATE", True), "kind": ("TEXT", False),
-        "seen": ("TIMESTAMP WITHOUT TIME ZONE", True), "paid": ("BOOLEAN", False),
+        "customer": ("BIGINT", False),
+        "day": ("DATE", True),
+        "kind": ("TEXT", False),
+        "seen": ("TIMESTAMP WITHOUT TIME ZONE", True),
+        "paid": ("BOOLEAN", False),
         "amount": ("DOUBLE PRECISION", False),
-    }  # fmt: skip
+    }
     values = f"/api/v1/datasource/table/{dataset}/column"
     assert superset.ask("GET", f"{values}/kind/values/")["result"] == ["gift", "own"]
     assert superset.ask("GET", f"{values}/paid/values/")["result"] == [False, True]
@@ -181,17 +193,22 @@ def within(column: str, range: str = RANGE) -> dict[str, str]:
 def by(column: str, grain: str) -> dict[str, str]:
     """Return a time axis by a grain."""
     return {
-        "columnType": "BASE_AXIS", "expressionType": "SQL", "sqlExpression": column,
-        "label": column, "timeGrain": grain,
-    }  # fmt: skip
+        "columnType": "BASE_AXIS",
+        "expressionType": "SQL",
+        "sqlExpression": column,
+        "label": column,
+        "timeGrain": grain,
+    }
 
 
 def simple(function: str, column: str) -> dict[str, Any]:
     """Return a metric of a column, as people click it together."""
     return {
-        "expressionType": "SIMPLE", "aggregate": function, "column": {"column_name": column},
+        "expressionType": "SIMPLE",
+        "aggregate": function,
+        "column": {"column_name": column},
         "label": f"{function}({column})",
-    }  # fmt: skip
+    }
 
 
 SUM, AVG, PEOPLE_SEEN = (
@@ -211,8 +228,12 @@ CHARTS: dict[str, tuple[str, dict[str, Any], str]] = {
     ),
     "orders by kind": (
         "echarts_timeseries_bar",
-        {"columns": ["kind"], "metrics": ["count"], "filters": [within("day")],
-         "orderby": [["count", False]]},
+        {
+            "columns": ["kind"],
+            "metrics": ["count"],
+            "filters": [within("day")],
+            "orderby": [["count", False]],
+        },
         "SELECT kind, count(*) AS count FROM orders "
         f"WHERE {INSIDE.format('day', 'day')} GROUP BY 1",
     ),
@@ -223,13 +244,16 @@ CHARTS: dict[str, tuple[str, dict[str, Any], str]] = {
     ),
     "all numbers": (
         "table",
-        {"columns": ["paid"], "metrics": ["count", SUM, AVG, PEOPLE_SEEN],
-         "filters": [within("day"), {"col": "kind", "op": "IN", "val": ["own"]}]},
+        {
+            "columns": ["paid"],
+            "metrics": ["count", SUM, AVG, PEOPLE_SEEN],
+            "filters": [within("day"), {"col": "kind", "op": "IN", "val": ["own"]}],
+        },
         'SELECT paid, count(*) AS count, sum(amount) AS "SUM(amount)", avg(amount) AS '
         '"AVG(amount)", count(DISTINCT customer) AS "COUNT_DISTINCT(customer)" FROM orders '
         f"WHERE kind = 'own' AND {INSIDE.format('day', 'day')} GROUP BY 1",
     ),
-}  # fmt: skip
+}
 """Charts: how they are drawn, their query, and DuckDB's SQL of the true values."""
 
 
@@ -265,10 +289,13 @@ def test_five_charts_and_a_dashboard_that_is_free_to_refresh(
         source = {"id": dataset, "type": "table"}
         context = {"datasource": source, "queries": [{"row_limit": 1000, **query}]}
         body = {
-            "slice_name": name, "viz_type": kind, "params": json.dumps({"viz_type": kind}),
-            "datasource_id": dataset, "datasource_type": "table",
+            "slice_name": name,
+            "viz_type": kind,
+            "params": json.dumps({"viz_type": kind}),
+            "datasource_id": dataset,
+            "datasource_type": "table",
             "query_context": json.dumps({**context, "result_type": "full"}),
-        }  # fmt: skip
+        }
         ids[name] = superset.ask("POST", "/api/v1/chart/", body)["id"]
     made = superset.ask("POST", "/api/v1/dashboard/", {"dashboard_title": "shop"})["id"]
     for number in ids.values():
@@ -296,17 +323,32 @@ def test_every_grain_of_time(at: Address, superset: Superset, dataset: int, colu
             continue
         range = "1997-01-05T03:00:00 : 1997-01-05T04:00:00" if short else RANGE
         found = superset.chart(
-            dataset, columns=[by(column, grain)], metrics=["count"], row_limit=5000,
+            dataset,
+            columns=[by(column, grain)],
+            metrics=["count"],
+            row_limit=5000,
             filters=[within(column, range)],
-        )  # fmt: skip
+        )
         times = [row[column] for row in found["data"]]
         assert len(times) == len(set(times)) == LENGTHS[grain], grain
 
 
 LENGTHS = {
-    "PT1S": 3600, "PT5S": 720, "PT30S": 120, "PT1M": 60, "PT5M": 12, "PT10M": 6, "PT15M": 4,
-    "PT30M": 2, "PT1H": 1, "P1D": 36, "P1W": 6, "P1M": 2, "P3M": 1, "P1Y": 1,
-}  # fmt: skip
+    "PT1S": 3600,
+    "PT5S": 720,
+    "PT30S": 120,
+    "PT1M": 60,
+    "PT5M": 12,
+    "PT10M": 6,
+    "PT15M": 4,
+    "PT30M": 2,
+    "PT1H": 1,
+    "P1D": 36,
+    "P1W": 6,
+    "P1M": 2,
+    "P3M": 1,
+    "P1Y": 1,
+}
 """Rows of an hour, or of RANGE, by grain."""
 
 
@@ -316,9 +358,13 @@ def test_series_that_are_limited_and_compared(
     """A limit joins rows with the answer to "which are the largest"; a comparison asks twice."""
     weekly = {"columns": [by("seen", "P1W"), "kind"], "filters": [within("seen")]}
     limited = superset.chart(
-        dataset, **weekly, metrics=["count"], series_columns=["kind"], series_limit=1,
+        dataset,
+        **weekly,
+        metrics=["count"],
+        series_columns=["kind"],
+        series_limit=1,
         series_limit_metric="count",
-    )  # fmt: skip
+    )
     truth = (
         "SELECT date_trunc('week', seen) AS seen, kind, count(*) AS count FROM orders "
         f"WHERE kind = 'own' AND {INSIDE.format('seen', 'seen')} GROUP BY 1, 2"
@@ -326,8 +372,11 @@ def test_series_that_are_limited_and_compared(
     check(at, limited, truth)
     assert len(limited["data"]) == 6
     compared = superset.chart(
-        dataset, columns=[by("seen", "P1W")], metrics=["count"], time_offsets=["1 week ago"],
+        dataset,
+        columns=[by("seen", "P1W")],
+        metrics=["count"],
+        time_offsets=["1 week ago"],
         filters=[within("seen", "1997-02-03 : 1997-03-03")],
-    )  # fmt: skip
+    )
     now = [row["count"] for row in compared["data"]]
     assert [row["count__1 week ago"] for row in compared["data"]][1:] == now[:-1]

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparseq.pgwire.messages import WireError
 from sparseq.pgwire.pg_values import BY_OID, NUMERIC, array_items, parameter, wire_type
+from sparseq.pgwire.wire_errors import WireError
 
 DATES = st.dates(dt.date(1, 1, 1), dt.date(9999, 12, 31))
 SAMPLES: dict[int, Any] = {

@@ -18,7 +18,7 @@ from pgwire.wired import COUNT, Address, fields, served
 
 from sparseq.pgwire import messages as m
 from sparseq.server.audit import AuditLog
-from sparseq.server.tokens import MOST_WRONG, Door
+from sparseq.server.wrong_tokens import MOST_WRONG, Door
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +34,29 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("tls")
     cert, key = folder / "cert.pem", folder / "key.pem"
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-         "-nodes", "-keyout", key, "-out", cert, "-days", "2", "-subj", "/CN=localhost",
-         "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"],
-        check=True, capture_output=True,
-    )  # fmt: skip
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-keyout",
+            key,
+            "-out",
+            cert,
+            "-days",
+            "2",
+            "-subj",
+            "/CN=localhost",
+            "-addext",
+            "subjectAltName=IP:127.0.0.1,DNS:localhost",
+        ],
+        check=True,
+        capture_output=True,
+    )
     return cert, key
 
 
@@ -46,7 +64,7 @@ class Raw:
     """A client that sends bytes."""
 
     def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=300)
 
     def send(self, *parts: bytes) -> None:
         self.socket.sendall(b"".join(parts))
@@ -194,7 +212,7 @@ def test_tls(certificate: tuple[Path, Path]) -> None:
         with psycopg.connect(where) as con:
             assert con.pgconn.ssl_in_use
             assert con.execute(COUNT).fetchone()[0] == at.store.release(1).rows()[0]["n"]
-        with pytest.raises(psycopg.OperationalError, match="TLS only"):
+        with pytest.raises(psycopg.OperationalError, match="accepts only TLS"):
             psycopg.connect(f"{at.url}?sslmode=disable")
         with pytest.raises(psycopg.OperationalError, match="channel binding"):
             psycopg.connect(f"{where}&channel_binding=require")

@@ -17,7 +17,7 @@ import pyarrow as pa
 import sparseq
 from sparseq.pgwire import messages as m
 from sparseq.pgwire._duckdb.catalogue import Catalogue
-from sparseq.pgwire.commands import State
+from sparseq.pgwire.client_state import State
 from sparseq.pgwire.connections import serve_wire
 from sparseq.pgwire.pg_session import Session
 from sparseq.pgwire.pg_settings import Settings
@@ -45,9 +45,13 @@ def shop(seed: int | None = 1) -> Store:
         }
     )
     return sparseq.create(
-        None, {"purchases": table}, user="customer", seed=seed,
-        keys={"kind": ("gift", "own")}, bounds={"amount": (0, 50), "day": (FIRST, "1997-04-01")},
-    )  # fmt: skip
+        None,
+        {"purchases": table},
+        user="customer",
+        seed=seed,
+        keys={"kind": ("gift", "own")},
+        bounds={"amount": (0, 50), "day": (FIRST, "1997-04-01")},
+    )
 
 
 def spent(store: Store) -> list[int]:
@@ -156,7 +160,7 @@ def run(test: Callable[[Wire, Store], Any], seed: int | None = 1) -> Any:
         tokens.create("ada", Role.ANALYST, Quota())
         service = Service(store, tokens, "shop")
         try:
-            return await asyncio.wait_for(test(wire(service), store), 60)
+            return await asyncio.wait_for(test(wire(service), store), 300)
         finally:
             await service.close()
 
@@ -189,7 +193,7 @@ def served(tls: Any = None, made: Callable[[], Store] = shop) -> Iterator[Addres
     thread.start()
 
     def there(work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, loop).result(60)
+        return asyncio.run_coroutine_threadsafe(work, loop).result(300)
 
     async def begin() -> tuple[Address, Any]:
         store, tokens = made(), Tokens(None)

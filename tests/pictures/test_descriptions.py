@@ -15,27 +15,27 @@ import pytest
 
 from sparseq.accounting import Budget
 from sparseq.accounting.strategies import Strategy
-from sparseq.cli.accounting import NamedCurve, curves_of
+from sparseq.cli.budget_curves import NamedCurve, curves_of
+from sparseq.pictures.demo_figure import demo_figure
 from sparseq.pictures.figure import Series, Sheet, spread
-from sparseq.pictures.figures import (
+from sparseq.pictures.tables import Table
+from sparseq.replay.compare import SCHEMA, ReplayComparison, Tally
+from sparseq.replay.replay_figures import replay_sheet
+from sparseq.series.planning.plan_figures import plan_sheet
+from sparseq.series.planning.plan_search import BudgetSplit, Candidate, PlanSearch
+from sparseq.series.series_figures import (
     LEFT_OUT,
     MOST,
     OFF_BY,
     OURS,
     WORST,
     Rival,
-    demo_figure,
     monitor_sheet,
-    plan_sheet,
-    replay_sheet,
-    training_sheet,
 )
-from sparseq.pictures.tables import Table
-from sparseq.replay.compare import SCHEMA, ReplayComparison, Tally
-from sparseq.series.planning.plan_search import BudgetSplit, Candidate, PlanSearch
-from sparseq.series.series_file import Row, as_table, schema_of
+from sparseq.series.series_rows import Row, as_table, schema_of
 from sparseq.training import TrainingResult, TrainingStep
 from sparseq.training.report import Report
+from sparseq.training.training_figures import training_sheet
 
 GOLDEN = Path(__file__).parent / "golden"
 BUDGET = Budget(kappa=0.5, norm_budget=40)
@@ -55,8 +55,12 @@ def monitored(groups: tuple[str, ...] = ("cart", "pay"), times: float = 1.0) -> 
             rows.append(Row("orders", day, "n", value, error, keys=keys))
             rows.append(Row("orders", day, "n", value, wider, estimate="corrected", keys=keys))
         rows.append(Row("buyers", day, "buyers", 10.0 * 12**k, 1.0))
-        for name, value, error in (("active_share", 1 - k / 30, 0.004), ("dropped", 40.0 * k, 9.0),
-                                   ("people", 1200.0, None), ("alarm", 0.0, None)):  # fmt: skip
+        for name, value, error in (
+            ("active_share", 1 - k / 30, 0.004),
+            ("dropped", 40.0 * k, 9.0),
+            ("people", 1200.0, None),
+            ("alarm", 0.0, None),
+        ):
             rows.append(Row("watch", day, name, value, error, estimate="watch"))
     return as_table(rows, schema_of([("page", pa.string())], dates=True))
 
@@ -71,12 +75,23 @@ def trained() -> Sheet:
 
 def replayed() -> Sheet:
     rows = [
-        {"line": line, "id": str(line), "mode": mode, "answered": line < 3 or mode == "individual",
-         "answered_so_far": line, "error": None if line == 3 and mode != "individual" else 1.5,
-         "bias": None if line == 3 and mode != "individual" else 1.1, "noise": 4.0, "left_out": 0,
-         "ever_left_out": line, "spent": line / 4, "most_spent": 0.5}
-        for line in (1, 2, 3) for mode in ("worst-case", "individual")
-    ]  # fmt: skip
+        {
+            "line": line,
+            "id": str(line),
+            "mode": mode,
+            "answered": line < 3 or mode == "individual",
+            "answered_so_far": line,
+            "error": None if line == 3 and mode != "individual" else 1.5,
+            "bias": None if line == 3 and mode != "individual" else 1.1,
+            "noise": 4.0,
+            "left_out": 0,
+            "ever_left_out": line,
+            "spent": line / 4,
+            "most_spent": 0.5,
+        }
+        for line in (1, 2, 3)
+        for mode in ("worst-case", "individual")
+    ]
     tallies = [Tally(mode, 3, 2, 1.5, 1.1, 3, 0.75, 0.5) for mode in ("worst-case", "individual")]
     return replay_sheet(ReplayComparison(tallies, pa.Table.from_pylist(rows, SCHEMA)), "log.csv")
 
@@ -113,8 +128,12 @@ def curves() -> Sheet:
 
 PICTURES = {
     "monitor": lambda: monitor_sheet(monitored(), BUDGET, RIVALS, True, 0.9),
-    "training": trained, "replay": replayed, "plan": planned, "demo": demo, "curves": curves,
-}  # fmt: skip
+    "training": trained,
+    "replay": replayed,
+    "plan": planned,
+    "demo": demo,
+    "curves": curves,
+}
 
 
 @pytest.mark.parametrize("name", PICTURES)

@@ -80,9 +80,13 @@ def test_any_text_is_shown_as_text() -> None:
     days = [date(2024, 1, 1), date(2024, 1, 2)]
     table = Table([NASTY, NASTY], [[NASTY, NASTY]] * 2, ["l", "l"])
     nasty = Figure(
-        NASTY, [Series(NASTY, days, np.ones(2), 1.0, panel=p) for p in ("", NASTY)],
-        Axis(NASTY, unit=NASTY), Axis(NASTY, unit=NASTY), [Mark(1, NASTY)], [NASTY],
-    )  # fmt: skip
+        NASTY,
+        [Series(NASTY, days, np.ones(2), 1.0, panel=p) for p in ("", NASTY)],
+        Axis(NASTY, unit=NASTY),
+        Axis(NASTY, unit=NASTY),
+        [Mark(1, NASTY)],
+        [NASTY],
+    )
     text = html_page(Sheet(NASTY, [nasty, figure(2)], NASTY, table, (NASTY, table)))
     assert "<script>alert" not in text
     assert text.count("</script>") == 4
@@ -118,13 +122,18 @@ document.title = said.join("|");
 @needs_browser
 @pytest.mark.parametrize(
     "x",
-    one_in(3, [
-        [date(2024, 1, 1) + timedelta(k) for k in range(30)],
-        np.arange("2024-01-01T00", "2024-01-02T06", dtype="datetime64[h]").astype("datetime64[us]"),
-        np.arange(30.0),
-    ]),
+    one_in(
+        3,
+        [
+            [date(2024, 1, 1) + timedelta(k) for k in range(30)],
+            np.arange("2024-01-01T00", "2024-01-02T06", dtype="datetime64[h]").astype(
+                "datetime64[us]"
+            ),
+            np.arange(30.0),
+        ],
+    ),
     ids=["days", "hours", "numbers"],
-)  # fmt: skip
+)
 def test_each_place_under_the_pointer_is_named(tmp_path: Path, x: Any) -> None:
     one = Figure("Buyers", [Series("ours", x, np.arange(30.0), 1.0)])
     path = tmp_path / "page.html"

@@ -12,13 +12,13 @@ from rich.cells import cell_len
 
 from sparseq.base.errors import ParameterError
 from sparseq.pictures import tables
-from sparseq.pictures.tables import (
+from sparseq.pictures.bounded_numbers import (
     digits_for,
     format_bound,
     format_number,
-    format_table,
     format_with_bound,
 )
+from sparseq.pictures.tables import format_table
 
 
 def test_docstring_examples() -> None:

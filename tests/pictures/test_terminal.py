@@ -16,16 +16,8 @@ from rich.cells import cell_len
 
 from sparseq.base.errors import ParameterError
 from sparseq.pictures import figure, terminal
-from sparseq.pictures.figure import (
-    Axis,
-    Figure,
-    Look,
-    Mark,
-    Series,
-    date_ticks,
-    log_ticks,
-    value_ticks,
-)
+from sparseq.pictures.axis_scales import date_ticks, log_ticks, value_ticks
+from sparseq.pictures.figure import Axis, Figure, Look, Mark, Series
 from sparseq.pictures.terminal import terminal_chart
 
 GOLDEN = Path(__file__).parent / "golden" / "terminal.txt"
@@ -49,8 +41,11 @@ def draw(*drawn: Series, width: int = 60, height: int = 16, color: bool = False)
 
 def dots(text: str) -> np.ndarray:
     """The braille dots right of the value axis, as rows from the top."""
-    lines = [re.split("[│┤]", line, maxsplit=1)[1] for line in text.splitlines() if "└" not in line
-             and re.search("[│┤]", line)]  # fmt: skip
+    lines = [
+        re.split("[│┤]", line, maxsplit=1)[1]
+        for line in text.splitlines()
+        if "└" not in line and re.search("[│┤]", line)
+    ]
     width = max(map(len, lines), default=0)
     out = np.zeros((4 * len(lines), 2 * width), dtype=bool)
     for r, line in enumerate(lines):
@@ -99,8 +94,9 @@ def test_docstring_examples(module: object) -> None:
 def test_any_series_fits_its_size(
     values: list[float], bound: float, width: int, height: int
 ) -> None:
-    text = draw(series(values, bound), series(values, 4 * bound, "worst"), width=width,
-                height=height)  # fmt: skip
+    text = draw(
+        series(values, bound), series(values, 4 * bound, "worst"), width=width, height=height
+    )
     lines = text.splitlines()
     assert max(map(cell_len, lines)) <= width
     assert next(k for k, line in enumerate(lines) if "└" in line) + 2 <= height
@@ -303,8 +299,9 @@ def golden() -> str:
     rng = np.random.default_rng(0)
     truth = 60 + 20 * np.sin(np.arange(90) / 9)
     ours = Series("sparseq", days(90), truth + rng.normal(0, 3, 90), 5.88)
-    worst = Series("worst-case composition", days(90), truth + rng.normal(0, 10, 90), 19.6, "band",
-                   "orange")  # fmt: skip
+    worst = Series(
+        "worst-case composition", days(90), truth + rng.normal(0, 10, 90), 19.6, "band", "orange"
+    )
     exact = Series("exact value", days(90), truth, look="dots", color="ink", exact=True)
     drawn = Figure("Buyers", [ours, worst, exact], y=Axis("a day"), notes=["Made-up numbers."])
     return terminal_chart(drawn, 72, 16) + "\n"

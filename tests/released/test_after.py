@@ -17,9 +17,9 @@ import sparseq
 from sparseq.base.errors import QueryRefused
 from sparseq.language.functions import FUNCTIONS
 from sparseq.language.types import BIGINT, DOUBLE, Family
+from sparseq.question.plan import Plan, calibrate
 from sparseq.released.outputs import Intervals, Measurements
 from sparseq.released.render import key_columns, render
-from sparseq.sql.plan import Plan, calibrate
 
 KINDS = "kind IN ('book', '日本', '')"
 BY_QTY = f"(SELECT qty, count(*) AS n, sum(amount) AS s FROM events WHERE {KINDS} GROUP BY qty)"

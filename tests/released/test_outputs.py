@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from sparseq.language.functions import rule_of
 from sparseq.language.interval_arithmetic import round_to
 from sparseq.released import outputs as out
-from sparseq.released.outputs import Estimate, Measurements, Outputs, QuantileNode
+from sparseq.released.outputs import Estimate, Measurements, Outputs
+from sparseq.released.statistics import QuantileNode
 
 MEASURES = 3
 numbers = st.floats(-1e4, 1e4).map(lambda x: round(x, 3))

@@ -24,11 +24,11 @@ import preloaded  # noqa: F401
 
 import sparseq
 from sparseq.base import whole_files as writing
-from sparseq.ledger._duckdb.journal import Journal, Segments
-from sparseq.replay import AnswerFile, Log, replay
+from sparseq.ledger._duckdb.journal import Journal
+from sparseq.ledger._duckdb.segments import Segments
+from sparseq.replay import AnswerFile, Log, answer_file, replay
 from sparseq.replay import log as replay_log
-from sparseq.replay import run as replay_run
-from sparseq.stream import step as groups
+from sparseq.stream import batches as groups
 
 MOMENTS = {"line": 60, "begin": 6, "middle": 6, "commit": 6, "part": 3}
 """And how many of its kind a run lives to see at most."""
@@ -71,7 +71,7 @@ def run(store: Path, log: Path, out: Path, advance: Callable[[int], None]) -> No
 
 def main(store: Path, log: Path, out: Path, kills: int, seed: int) -> None:
     groups.BLOCK = replay_log.BLOCK = 64
-    groups.GROUP, replay_run.PART_ROWS = 16, 48
+    groups.GROUP, answer_file.PART_ROWS = 16, 48
     draw = random.Random(seed)
     for n in range(kills + 1):
         moment = draw.choice(list(MOMENTS))

@@ -20,25 +20,39 @@ LINES, KILLS = 200, 4
 
 
 def made(script: str, *arguments: object) -> None:
-    subprocess.run([sys.executable, str(ROOT / script), *map(str, arguments)], check=True,
-                   stdout=subprocess.DEVNULL)  # fmt: skip
+    subprocess.run(
+        [sys.executable, str(ROOT / script), *map(str, arguments)],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
 
 
 def replayed(name: str, kills: int, log: Path, folder: Path) -> list[str]:
     script = Path(__file__).with_name("killed.py")
     done = subprocess.run(
-        [sys.executable, script, folder / f"{name}.sparseq", log, folder / f"{name}.parquet",
-         str(kills), "5"],
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [
+            sys.executable,
+            script,
+            folder / f"{name}.sparseq",
+            log,
+            folder / f"{name}.parquet",
+            str(kills),
+            "5",
+        ],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()
 
 
 @pytest.mark.deep
 def test_killed_at_random_it_is_the_unbroken_run(tmp_path: Path) -> None:
-    made("data/events.py", tmp_path / "events.parquet", "--users", 300, "--rows", 6000,
-         "--days", 30)  # fmt: skip
+    made(
+        "data/events.py", tmp_path / "events.parquet", "--users", 300, "--rows", 6000, "--days", 30
+    )
     log = tmp_path / "log.csv.zst"
     made("queries/logs/make.py", "mixed", log, "--lines", LINES, "--days", 30)
     with sparseq.create(

@@ -12,9 +12,9 @@ import pyarrow.parquet
 import pytest
 
 import sparseq
+from sparseq.question.plan import Options
 from sparseq.replay import Line, Log
 from sparseq.replay import log as replay_log
-from sparseq.sql.plan import Options
 
 LINES: list[dict[str, Any]] = [
     {"id": "a", "sql": "SELECT 'ü,\"x\"' FROM t", "analyst": "bo", "time": "2024-01-01 08:00:00"},

@@ -19,17 +19,16 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from sparseq.engine._duckdb.connection import SETTINGS
-from sparseq.ledger._duckdb import journal
-from sparseq.replay import AnswerFile, Log, Summary, price_list, replay
+from sparseq.base._duckdb.connection import SETTINGS
+from sparseq.ledger._duckdb import segments
+from sparseq.replay import AnswerFile, Log, Summary, answer_file, price_list, replay
 from sparseq.replay import compare as comparing
 from sparseq.replay import log as replay_log
-from sparseq.replay import run as replay_run
 from sparseq.replay.compare import ReplayComparison, compare
-from sparseq.reuse import answer_views as grids
+from sparseq.reuse import latest_grids
 from sparseq.store._duckdb import file_backend as memory
-from sparseq.stream import step as groups
-from sparseq.stream.step import Request
+from sparseq.stream import batches
+from sparseq.stream.batches import Request
 
 BLOCK, LINES = 32, 24 * 32
 SHOWN = 8
@@ -91,11 +90,11 @@ def growth(run: Callable[[Callable[[int], None]], object]) -> float:
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (groups, replay_log):
+    for module in (batches, replay_log):
         monkeypatch.setattr(module, "BLOCK", BLOCK)
-    monkeypatch.setattr(replay_run, "PART_ROWS", BLOCK)
+    monkeypatch.setattr(answer_file, "PART_ROWS", BLOCK)
     monkeypatch.setattr(comparing, "MOST_SHOWN", SHOWN)
-    monkeypatch.setattr(grids, "LOOKED_THROUGH", BLOCK)
+    monkeypatch.setattr(latest_grids, "LOOKED_THROUGH", BLOCK)
 
 
 @pytest.mark.deep
@@ -142,7 +141,7 @@ def test_duckdb_lets_go_of_releases(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(memory, "_LEAST_MB", most >> 20)
     monkeypatch.setattr(memory, "_MB_A_CORE", 0)
     monkeypatch.setitem(SETTINGS, "wal_autocheckpoint", "2MB")
-    monkeypatch.setattr(journal, "SEGMENT_BYTES", 1 << 21)
+    monkeypatch.setattr(segments, "SEGMENT_BYTES", 1 << 21)
     people = 2000
     rows = pa.table({"who": np.arange(people), "x": np.linspace(0, 1, people)})
     path = tmp_path / "s"

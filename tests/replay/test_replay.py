@@ -16,10 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import sparseq
-from benchmarks.stores import made_store
-from sparseq.ledger.notes import Asker
-from sparseq.replay import AnswerFile, Log, Summary, replay
-from sparseq.replay import run as replay_run
+from checks.stores import made_store
+from sparseq.ledger.request_id import Asker
+from sparseq.replay import AnswerFile, Log, Summary, answer_file, replay
 
 ROOT = Path(__file__).resolve().parents[2]
 LOG = ROOT / "queries" / "cdnow_log.jsonl.gz"
@@ -74,9 +73,17 @@ MIXED: list[str | dict[str, Any]] = [
     {"no": 1},
 ]
 STATUS = [
-    "answered", "failed", "refused", "answered", "failed",
-    "answered", "answered", "answered", "refused", "failed",
-]  # fmt: skip
+    "answered",
+    "failed",
+    "refused",
+    "answered",
+    "failed",
+    "answered",
+    "answered",
+    "answered",
+    "refused",
+    "failed",
+]
 
 
 def test_every_line_has_an_outcome_of_its_own(store: Path, tmp_path: Path) -> None:
@@ -103,8 +110,10 @@ def test_every_line_has_an_outcome_of_its_own(store: Path, tmp_path: Path) -> No
         for row in found:
             if row["release"] is not None:
                 table = con.release(row["release"]).arrow()
-                assert row["answer"] == [{"key": None, "value": None, "error": None} | c
-                                         for c in replay_run.cells_of(table)]  # fmt: skip
+                assert row["answer"] == [
+                    {"key": None, "value": None, "error": None} | c
+                    for c in answer_file.cells_of(table)
+                ]
         (one,) = con.release(1).rows()
         assert (found[0]["value"], found[0]["error"]) == (one["n"], one["n_error"])
     assert found[7]["value"] is None, "an answer of many numbers is in its cells"
@@ -152,7 +161,7 @@ def test_stopped_it_goes_on(
     log = lines_of([*[buyers(day) for day in WEEK], *MIXED], tmp_path / "l.jsonl")
     shutil.copy(store, tmp_path / "other.sparseq")
     run(tmp_path / "other.sparseq", log, tmp_path / "whole.parquet")
-    monkeypatch.setattr(replay_run, "PART_ROWS", 5)
+    monkeypatch.setattr(answer_file, "PART_ROWS", 5)
 
     def stop(lines: int) -> None:
         if lines == 12:
@@ -200,8 +209,9 @@ def test_killed_at_any_time_nothing_is_lost_and_nothing_redrawn(
     for kill in range(1, kills + 1):
         running = subprocess.Popen(
             [*command, str(tmp_path / "killed.sparseq"), str(log), "-o", str(out), "--resume"],
-            env=env, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            env=env,
+            stderr=subprocess.DEVNULL,
+        )
         wal = tmp_path / "killed.sparseq.wal"
         while not wal.exists() or wal.stat().st_size < 10_000 * kill:
             try:
@@ -231,8 +241,11 @@ def run_command(
 ) -> dict[str, Any]:
     done = subprocess.run(
         [*command, str(store), str(log), "-o", str(out), "--resume", "--format", "json"],
-        env=env, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     summary: dict[str, Any] = json.loads(done.stdout)
     return summary
 

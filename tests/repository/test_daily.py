@@ -33,4 +33,4 @@ def test_daily_counts_are_better_than_by_worst_case_composition(days: int) -> No
     assert np.sqrt(np.mean(np.square(off))) < np.sqrt(days / (2 * 0.5))
     assert np.mean(inside) >= 0.93
     assert np.mean(inside[days // 2 :]) >= 0.93
-    assert kinds == {"exact", "assumed"}  # at first nobody has faded; then all as it was measured
+    assert kinds == {"exact", "measured"}  # at first nobody is cut; then few, as it was measured

@@ -11,10 +11,13 @@ from itertools import islice
 from pathlib import Path
 
 import click
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
+from sparseq import create
 from sparseq.cli.app import sparseq
+from sparseq.pictures.guarantee_texts import course_text
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -100,6 +103,19 @@ def test_every_option_of_every_command_is_in_the_reference() -> None:
         said = CliRunner().invoke(sparseq, words, prog_name="sparseq").output
         options = set(re.findall(r"^ +(?:-\w, )?(--[\w-]+)", said, re.MULTILINE))
         assert [option for option in options if option not in part] == [], name
+
+
+def test_how_far_a_budget_goes_is_quoted_as_create_prints_it() -> None:
+    """It follows from the budget alone, whatever rows there are."""
+    table = pa.table({"customer_id": [1, 2]})
+    with create(None, {"purchases": table}, user="customer_id") as con:
+        course = con.promise.course_facts()
+    assert course is not None
+    wanted, start = course_text(course), (ROOT / "docs" / "start.md").read_text()
+    assert " ".join(wanted.split()) in " ".join(start.split())
+    for page in PAGES:
+        for told in re.findall(r"about (\d+) more questions", " ".join(page.read_text().split())):
+            assert f"about {told} more questions" in wanted, page
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)

@@ -31,11 +31,15 @@ from scipy import stats
 import sparseq
 import sparseq.stream.step
 import sparseq.stream.weighted_sums
-from benchmarks.stores import made_store
+from checks.stores import made_store
+from sparseq.accounting.pilots import pilot_interval
+from sparseq.accounting.pilots.choice import Choice
+from sparseq.accounting.pilots.pilot_interval import _Ends
+from sparseq.accounting.pilots.rules import Rules
 from sparseq.ledger.accounts import Accounts
+from sparseq.question.plan import Options
 from sparseq.released.outputs import Measurements, OutputColumn, Outputs
 from sparseq.released.render import key_columns, render
-from sparseq.sql.plan import Options
 from sparseq.stream.release_charges import Bill
 
 UNIT = 2**24  # ledger units of one full count
@@ -49,9 +53,15 @@ def silent(sigma: float, size: int, entropy: Any = None) -> NDArray[np.int64]:
 
 @pytest.fixture
 def exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Noise switched off, so that who was counted can be seen."""
+    """Noise switched off, and values that are sums alone: they show who was counted."""
+
+    def sums(choice: Choice, answer: NDArray[np.float64], rules: Rules) -> _Ends:
+        return _Ends(answer, answer, answer)
+
     for module in (sparseq.stream.step, sparseq.stream.weighted_sums):
         monkeypatch.setattr(module, "rounded_gaussian", silent)
+    for name in ("_one_number", "_groups"):
+        monkeypatch.setattr(pilot_interval, name, sums)
 
 
 def store(
@@ -90,9 +100,14 @@ def test_1_no_sequence_of_queries_in_whatever_threads_overdraws_a_budget(
         budget_column="own",
         purposes=[sparseq.Questions(in_or_out=in_or_out, counts=5)],
     )
-    sigmas = [con.guarantee.sigma_0 * (1 + 0.37 * (i % 11)) for i in range(60)]
+    factors = [1 + 0.37 * (i % 11) for i in range(60)]
+
+    def ask(factor: float) -> None:
+        noise = {"sigma": factor * con.guarantee.sigma_0} if in_or_out else {"price": factor**-2}
+        con.sql(COUNT if factor > 2 else PEOPLE, fresh=True, **noise)
+
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda s: con.sql(COUNT if s > 9 else PEOPLE, sigma=s, fresh=True), sigmas))
+        list(pool.map(ask, factors))
     for _ in range(2):
         assert np.all(con.stream.accounts.spent <= con.stream.accounts.budgets)
         accounts = con.stream.accounts
@@ -154,14 +169,17 @@ LADDER = sorted(
 
 @pytest.mark.parametrize(
     "query",
-    one_in(3, [
-        "SELECT count(*) AS x, count(DISTINCT who) AS y FROM t",
-        PEOPLE,
-        "SELECT k, count(DISTINCT who) AS x FROM t WHERE k IN (0, 1, 2, 3) GROUP BY k",
-        COUNT,
-        "SELECT sum(k) AS x FROM t",
-    ]),
-)  # fmt: skip
+    one_in(
+        3,
+        [
+            "SELECT count(*) AS x, count(DISTINCT who) AS y FROM t",
+            PEOPLE,
+            "SELECT k, count(DISTINCT who) AS x FROM t WHERE k IN (0, 1, 2, 3) GROUP BY k",
+            COUNT,
+            "SELECT sum(k) AS x FROM t",
+        ],
+    ),
+)
 def test_3_less_noise_never_costs_less(query: str, exact: None) -> None:
     """From the most noise to the least; being left out is dearer than any charge."""
     con = store([1] * 4, in_or_out=True, k=[0, 1, 2, 3], norm_budget=2**20, bounds={"k": (0, 3)})
@@ -447,8 +465,10 @@ def test_6_an_answer_that_cannot_be_shown_as_asked_is_its_measures() -> None:
     ]
     assert render(plan, noised[0]).to_pydict() == {"k": [1, 2]}
     assert render(plan, noised[1]).to_pydict() == {
-        "k": [1, 2], "COUNT(*)": [7.0, 2.0], "COUNT(*)_error": [0.5, 0.5]
-    }  # fmt: skip
+        "k": [1, 2],
+        "COUNT(*)": [7.0, 2.0],
+        "COUNT(*)_error": [0.5, 0.5],
+    }
 
 
 def test_6_what_the_database_says_of_a_row_is_not_passed_on() -> None:
@@ -538,17 +558,17 @@ def test_7_a_budget_is_rounded_down_and_a_charge_up(exact: None) -> None:
 
 def test_8_asking_again_with_the_same_id_gives_the_recorded_answer(tmp_path: Path) -> None:
     con = store([1, 1, 2], tmp_path / "s")
-    first = con.sql(COUNT, sigma=1000, request_id="monday")
+    first = con.sql(COUNT, price=0.5, request_id="monday")
     paid = spent(con)
     recorded = first.to_bytes()
     for _ in range(2):
-        assert con.sql(COUNT, sigma=1000, request_id="monday").to_bytes() == recorded
+        assert con.sql(COUNT, price=0.5, request_id="monday").to_bytes() == recorded
         assert con.release(1).to_bytes() == recorded
         assert [r.answer for r in con.releases()] == [recorded]
         assert spent(con) == paid
         con.close()
         con = sparseq.connect(tmp_path / "s")
-    others = {con.sql(COUNT, sigma=1000, request_id=f"{i}").rows()[0]["x_high"] for i in range(20)}
+    others = {con.sql(COUNT, price=0.5, request_id=f"{i}").rows()[0]["x_high"] for i in range(20)}
     assert len(others) > 15, "another id: other noise"
     con.close()
 

@@ -30,8 +30,8 @@ from judged import (
 from mpmath import mp, mpf
 from stream import test_lifetime_reference, test_reference, test_weighted_reference
 
-import sparseq.stream.release_charges
-from sparseq.stream.release_charges import charges_of
+from sparseq.stream import charge_amounts
+from sparseq.stream.charge_amounts import charges_of
 
 ROOT = Path(__file__).resolve().parents[2]
 CHECK = ROOT / "proofs" / "check.py"
@@ -69,9 +69,14 @@ def test_where_rocq_is_not_installed_one_sentence_says_so(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CI", raising=False)
     done = checked()
     assert done.returncode == 0
-    assert done.stdout == "coqc is not installed, so the proofs were not checked.\n"
+    assert done.stdout.startswith("PROOFS NOT CHECKED: coqc is not installed")
+    monkeypatch.setenv("CI", "true")
+    done = checked()
+    assert done.returncode == 1
+    assert done.stderr.startswith("PROOFS NOT CHECKED: coqc is not installed")
 
 
 def test_what_the_page_quotes_is_what_is_proved() -> None:
@@ -89,9 +94,12 @@ def test_what_the_page_quotes_is_what_is_proved() -> None:
 
 
 KINDS: list[tuple[Callable[[random.Random], Judged], int]] = [
-    (in_or_out, 4_000), (weighted, 2_500), (windows, 1_500), (living, 1_500),
+    (in_or_out, 4_000),
+    (weighted, 2_500),
+    (windows, 1_500),
+    (living, 1_500),
     (purposes, 1_500),
-]  # fmt: skip
+]
 
 
 @installed
@@ -184,7 +192,7 @@ def test_a_charge_of_ours_that_is_off_by_a_unit_is_found(monkeypatch: pytest.Mon
         charges = charges_of(price, norms)
         return charges - (charges > 0)
 
-    monkeypatch.setattr(sparseq.stream.release_charges, "charges_of", cheaper)
+    monkeypatch.setattr(charge_amounts, "charges_of", cheaper)
     with pytest.raises(AssertionError):
         list(map(in_or_out, map(random.Random, range(300))))
 

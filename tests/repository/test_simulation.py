@@ -1,4 +1,4 @@
-"""Whole lives of stores from one seed: see `benchmarks.simulation`."""
+"""Whole lives of stores from one seed: see `checks.simulation`."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ import pytest
 pytest.importorskip("deltalake", reason="pip install 'sparseq[lake]'")
 
 import sparseq
-from benchmarks.simulation import delta
-from benchmarks.simulation.disk import Disk
-from benchmarks.simulation.faults import PLANTED
-from benchmarks.simulation.runs import SETTINGS, Runner, runner
-from benchmarks.simulation.threads import Lock
-from benchmarks.simulation.world import Stuck, World
-from sparseq.lake import fenced_log, lake_ledger
+from checks.simulation import delta
+from checks.simulation.disk import Disk
+from checks.simulation.faults import PLANTED
+from checks.simulation.runs import SETTINGS, Runner, runner
+from checks.simulation.threads import Lock
+from checks.simulation.world import Stuck, World
+from sparseq.lake import delta_table, fenced_log, ledger_rows
 from sparseq.lake._duckdb import layout
 from sparseq.lake.fenced_log import FencedLog
-from sparseq.ledger._duckdb import session
+from sparseq.ledger._duckdb import duckdb_log, session
 from sparseq.store import population
 from sparseq.store._duckdb import open_file
-from sparseq.store._duckdb.backup import keep_mark
+from sparseq.store._duckdb.outside_mark import keep_mark
 
 HOUR, FAULT = 3600, 600
 """Seconds of fresh seeds among the deep tests, and in which each planted fault is to be found."""
@@ -72,7 +72,7 @@ def test_a_planted_fault_is_found_in_a_life_that_is_known(worlds: Runner, fault:
 def test_an_hour_of_fresh_seeds_finds_nothing(worlds: Runner) -> None:
     for run in worlds.runs(secrets.randbelow(10**9), HOUR, float("inf")):
         again = f"--seed {run.seed} --setting {run.setting}"
-        assert run.found == "", f"python -m benchmarks.simulation {again}"
+        assert run.found == "", f"python -m checks.simulation {again}"
 
 
 @pytest.mark.deep
@@ -83,7 +83,7 @@ def test_a_planted_fault_is_found_within_ten_minutes(worlds: Runner, fault: str)
 
 def log_of(folder: Path) -> FencedLog:
     folder.mkdir()
-    return FencedLog.create(folder, b"", lake_ledger.all_columns())
+    return FencedLog.create(folder, b"", ledger_rows.all_columns())
 
 
 def row(number: int) -> pa.Table:
@@ -94,20 +94,21 @@ def test_entries_in_small_steps_are_those_of_delta_rs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each reads what the other has written, and refuses a second entry of a version."""
-    real = fenced_log.table_at
+    real = delta_table.table_at
     log, table = log_of(tmp_path / "log"), None
     for small in (False, True, True, False):
         with monkeypatch.context() as patch:
             if small:
-                for name in ("extend", "files", "table_at"):
-                    patch.setattr(fenced_log, name, getattr(delta, name))
+                patch.setattr(fenced_log, "extend", delta.extend)
+                patch.setattr(fenced_log, "files", delta.files)
+                patch.setattr(delta_table, "table_at", delta.table_at)
             log, late = (FencedLog(tmp_path / "log", b"") for _ in range(2))
             log.commit([log.put("departed", row(log.head.version))], log.head.files[:1])
             with pytest.raises(fenced_log.Overtaken):
                 late.commit([])
             table = delta.table_at(tmp_path / "log")
         assert real(tmp_path / "log").version() == table.version() == log.head.version
-        assert sorted(fenced_log.files(real(tmp_path / "log"))) == sorted(delta.files(table))
+        assert sorted(delta_table.files(real(tmp_path / "log"))) == sorted(delta.files(table))
     assert log.head.version == 4
 
 
@@ -175,8 +176,13 @@ def test_what_was_flushed_survives_a_loss_of_power(tmp_path: Path, mood: str) ->
     disk.lose_power(random.Random(1), mood)
     left = {path.name: path.read_bytes() for path in root.iterdir()}
     assert b"kept" in left.values()
-    assert left["old"] in ((b"old", b"new") if mood not in ("lost", "kept") else
-                           (b"old",) if mood == "lost" else (b"new",))  # fmt: skip
+    assert left["old"] in (
+        (b"old", b"new")
+        if mood not in ("lost", "kept")
+        else (b"old",)
+        if mood == "lost"
+        else (b"new",)
+    )
     assert left["new"] in (b"", b"new")
     assert ("later" in left) or mood != "kept"
     assert ("later" not in left) or mood != "lost"
@@ -251,9 +257,9 @@ def test_no_log_of_two_checkpoints_ago_comes_back(
     with sparseq.connect(path) as store:
         store.sql("SELECT count(*) AS n FROM t")
         sparseq.backup(store, tmp_path / "copy.sparseq")
-        assert not session.log_of(path).exists()
+        assert not duckdb_log.log_of(path).exists()
         made.clear()
-    assert made == [session.log_of(path)]
+    assert made == [duckdb_log.log_of(path)]
 
 
 # -- found by the simulator: the disk's fault is told as that, and never as that of the rows -------

@@ -167,7 +167,7 @@ os.rename("rows/0.orc", "odd.csv")
 try:
     shop(source="odd.csv")
 except sparseq.DataError as error:
-    assert "begins as a file of orc does" in str(error)
+    assert "begins like a file of orc" in str(error)
 else:
     raise AssertionError
 """,
@@ -175,7 +175,7 @@ else:
     ),
     "option": Change(
         "an option of a question, everywhere",
-        "sparseq/sql/plan.py",
+        "sparseq/question/plan.py",
         (
             (
                 "    interval: str | None = _option(\n",
@@ -208,7 +208,7 @@ assert "How often" in OPTION_FIELDS["miss"].about
 """,
     ),
     "default confidence": Change(
-        "a number that holds where nothing is said",
+        "a default",
         "sparseq/base/defaults.py",
         (("CONFIDENCE = 0.95\n", "CONFIDENCE = 0.75\n"),),
         SHOP
@@ -254,7 +254,7 @@ except sparseq.ParameterError as error:
 """,
     ),
     "hint": Change(
-        "how a hint is taken literally",
+        "queries that a hint suggests",
         "sparseq/sql/suggestions.py",
         (
             (
@@ -279,7 +279,7 @@ assert shop().sql(offered).rows()
     ),
     "figure": Change(
         "a figure of the monitor's page",
-        "sparseq/pictures/figures.py",
+        "sparseq/series/series_figures.py",
         (
             (
                 '    return Sheet(", ".join(series) or "watch", drawn)\n',
@@ -292,10 +292,10 @@ assert shop().sql(offered).rows()
         """
 import datetime as dt
 from sparseq.accounting import Budget
-from sparseq.pictures.figures import monitor_sheet
+from sparseq.series.series_figures import monitor_sheet
 from sparseq.pictures.page import html_page
 from sparseq.pictures.terminal import terminal_chart
-from sparseq.series.series_file import Row, as_table, schema_of
+from sparseq.series.series_rows import Row, as_table, schema_of
 rows = [Row("buyers", dt.date(2024, 1, k), "n", 10.0, 1.5 * k) for k in (1, 2, 3)]
 sheet = monitor_sheet(as_table(rows, schema_of([], dates=True)), Budget(0.5, 40), {}, False, None)
 assert sheet.figures[-1].title == "± of buyers: n"
@@ -305,7 +305,7 @@ assert "± of buyers: n" in html_page(sheet)
     ),
     "column of history": Change(
         "a column of `history`",
-        "sparseq/store/store_promise.py",
+        "sparseq/store/release_facts.py",
         (
             (
                 "RELEASE_FACTS: Mapping[str, Callable[[Release, Answer], Any]] = {\n",

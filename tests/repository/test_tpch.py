@@ -84,14 +84,18 @@ def test_a_sample_is_the_same_for_its_seed_and_each_query_is_counted_once(tmp_pa
 @pytest.mark.parametrize(
     ("sql", "kind"),
     [
-        ("SELECT n_name, sum(l_quantity) AS q FROM lineitem JOIN supplier ON s_suppkey = l_suppkey "
-         "JOIN orders ON o_orderkey = l_orderkey JOIN nation ON n_nationkey = s_nationkey "
-         "GROUP BY n_name ORDER BY q DESC LIMIT 10", "answered"),
+        (
+            "SELECT n_name, sum(l_quantity) AS q FROM lineitem JOIN supplier ON "
+            "s_suppkey = l_suppkey "
+            "JOIN orders ON o_orderkey = l_orderkey JOIN nation ON n_nationkey = s_nationkey "
+            "GROUP BY n_name ORDER BY q DESC LIMIT 10",
+            "answered",
+        ),
         ("SELECT p_brand, count(*) AS n FROM part GROUP BY p_brand", "public"),
         ("SELECT c_name, count(*) AS n FROM customer GROUP BY c_name", "refused"),
         ("SELECT count(*) FROM lineitem a, lineitem b, lineitem c", "unread"),
     ],
-)  # fmt: skip
+)
 def test_a_query_is_answered_as_duckdb_does_or_refused(sql: str, kind: str) -> None:
     folder = data(0.01)
     with store(folder, **DECLARED) as con:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
 
-from benchmarks.truth import SESSIONS, Outcome, Plan, outcome, upper_limit
+from benchmarks.truth import SESSIONS, Outcome, Plan, outcome, repeats, upper_limit
 from benchmarks.truth.asking import by_group
 from benchmarks.truth.fixed import best_fixed
 from benchmarks.truth.judge import judged, summary
@@ -56,8 +59,10 @@ def test_one_value_outside_its_interval_is_an_answer_that_fails() -> None:
 
 
 def test_of_what_is_null_anything_is_possible() -> None:
-    rows = [{"g": 1, "x": None, "x_low": None, "x_high": None}, {"g": 0, "x": 5, "x_low": 4.0,
-            "x_high": 6.0}]  # fmt: skip
+    rows = [
+        {"g": 1, "x": None, "x_low": None, "x_high": None},
+        {"g": 0, "x": 5, "x_low": 4.0, "x_high": 6.0},
+    ]
     value, low, high = by_group(rows, ("0", "1"))
     assert (value.tolist(), low.tolist(), high.tolist()) == ([5, 0], [4, -np.inf], [6, np.inf])
 
@@ -94,3 +99,44 @@ def test_the_upper_limit_is_that_of_clopper_and_pearson() -> None:
     assert upper_limit(100, 100) == 1.0
     assert 0.95 < upper_limit(1880, 2000) < 0.953
     assert upper_limit(1860, 2000) < 0.95
+
+
+def test_repeated_questions_are_judged_by_thirds() -> None:
+    found = repeats.repeated("few", "four in turn", None, length=6)
+    assert (len(found.inside), found.refused) == (6, 0)
+    assert [len(part.inside) for part in found.thirds()] == [2, 2, 2]
+    wrong = repeats.Repeated([False] * 83 + [True] * 167, [1.0] * 250)
+    assert [part.inside.count(False) for part in wrong.thirds()] == [83, 0, 0]
+    refused = repeats.Repeated([True] * 3, [1.0] * 3, 1)
+    assert [part.refused for part in refused.thirds()] == [1, 1, 1]
+
+
+def test_runs_are_kept_and_written_as_a_table(tmp_path: Path) -> None:
+    """A run that is kept is not done again; the page's table has those that are."""
+    kept, page = tmp_path / "kept.jsonl", tmp_path / "page.md"
+    first = list(repeats.figures(["few"], ["people"], kept, length=6))
+    assert len(first) == 6
+    size = kept.stat().st_size
+    assert list(repeats.figures(["few"], ["people"], kept, length=10**9)) == first
+    assert kept.stat().st_size == size
+    page.write_text(f"before\n{repeats.BEGIN}\nold\n{repeats.END}\nafter\n")
+    repeats.write_table(page, repeats.read_kept(kept))
+    before, *lines, after = page.read_text().splitlines()
+    assert (before, after) == ("before", "after")
+    assert [line.split("|")[1:5] for line in lines[3:-1]] == [
+        [" people ", " few ", f" {store} ", f" {missed} of 6 "]
+        for store, missed in zip((60, 240), (_missed(first[:3]), _missed(first[3:])), strict=True)
+    ]
+
+
+def _missed(run: list[dict[str, Any]]) -> int:
+    return round(sum(2 * (1 - one["figure"]) for one in run))
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("population", sorted(repeats.POPULATIONS))
+def test_each_kind_of_question_alone_holds_to_the_end(population: str) -> None:
+    """Of each third: as many as exact intervals, but for one chance in a thousand."""
+    kinds = "people", "rows", "sum", "growing window", "four in turn"
+    missed = [f for f in repeats.figures([population], kinds, None) if not f["ok"]]
+    assert len(missed) <= 1, missed  # of 30

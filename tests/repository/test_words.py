@@ -18,19 +18,22 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "sparseq"
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text("utf-8")
 TERMS = [term.lower() for term in re.findall(r"\*\*([^*]+)\*\*", GLOSSARY)]
-PUBLIC = ["sparseq", *(f"sparseq.{p}" for p in ("accounting", "mechanisms", "monitor", "training"))]
+PUBLIC = [
+    "sparseq",
+    *(f"sparseq.{p}" for p in ("accounting", "mechanisms", "networks.sgd", "series", "training")),
+]
 PLAIN = (
     "accept add all answer anyway averaging backup batch below checks column compare complete "
     "config convert create csv data dates demo derive dry epochs error events every examples "
     "explain family file follow forget format from history ingest last late lateness least log "
     "loss momentum most memory name noise output over param parameter patience plot public quiet "
-    "rate recover refused replay report resume result seed settle shell show spend summary table "
-    "time to top train type upgrade weighted yes sum id in use modes once orders queries "
+    "rate recover refused replay report resume result seed settle shell show skip spend summary "
+    "table time to top train type upgrade weighted yes sum id in use modes once orders queries "
     "accounting aggregation keep monitor more less private sparseq sql start stop text training "
     "people estimate feature for engine arrival inbox version charged again schema print serve "
     "revoke expires pg http tls url cert no list audit verify mcp fresh doctor sweep deep since "
     "picks statement timeout relocate at useful find rename drop title any receipt proof root "
-    "really copy"
+    "really copy read"
 )
 """Words that mean here what they mean everywhere."""
 MATHS = (

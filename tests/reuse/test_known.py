@@ -12,11 +12,12 @@ import pytest
 from click.testing import CliRunner
 
 import sparseq
-from benchmarks.stores import made_store
+from checks.stores import made_store
 from sparseq.cli.app import sparseq as command
-from sparseq.reuse.answer_cache import Inquiry, meaning_of
-from sparseq.sql.plan import Options
-from sparseq.stream.step import Request
+from sparseq.question.plan import Options
+from sparseq.reuse.answer_cache import Inquiry
+from sparseq.reuse.question_meanings import meaning_of
+from sparseq.stream.batches import Request
 
 FIRST = dt.date(2024, 1, 1)
 
@@ -38,9 +39,14 @@ def rows(seed: int = 1, people: int = 40, first: int = 0) -> pa.Table:
 
 def store(path: Path | None = None, **more: Any) -> sparseq.Store:
     args: dict[str, Any] = {
-        "table": "t", "user": "who", "time": "day", "seed": 3, "norm_budget": 200.0,
-        "bounds": {"amount": (0, 9)}, "keys": {"kind": ["a", "b", "c"]},
-    }  # fmt: skip
+        "table": "t",
+        "user": "who",
+        "time": "day",
+        "seed": 3,
+        "norm_budget": 200.0,
+        "bounds": {"amount": (0, 9)},
+        "keys": {"kind": ["a", "b", "c"]},
+    }
     return made_store(path, rows(), **args | more)
 
 
@@ -50,22 +56,32 @@ def spent(con: sparseq.Store) -> list[int]:
 
 
 SAME = [
-    ["SELECT count(*) AS n FROM t WHERE amount > 1 AND kind = 'a'",
-     "select  COUNT( * ) n from T as x where 'a' = X.Kind and x.amount > 1.0;",
-     "SELECT count(*) FILTER (WHERE NOT amount <= 1) AS n FROM t WHERE kind IN ('a')",
-     "SELECT n FROM (SELECT count(*) AS n FROM t WHERE kind = 'a' AND 1 < amount) AS q"],
-    ["SELECT count(*) AS n FROM t WHERE n IN (3, 1, 2)",
-     "SELECT count(*) AS n FROM t WHERE n BETWEEN 1 AND 3",
-     "SELECT count(*) AS n FROM t WHERE n > 0 AND n < 4",
-     "SELECT count(*) AS n FROM t WHERE n = 2 OR n = 1 OR n = 3"],
-    ["SELECT count(*) AS n FROM t WHERE day >= DATE '2024-02-01' AND day < DATE '2024-03-01'",
-     "SELECT count(*) AS n FROM t WHERE day BETWEEN '2024-02-01' AND '2024-02-29'"],
-    ["SELECT kind, sum(amount) AS n FROM t GROUP BY kind",
-     "SELECT kind, sum(amount) AS n FROM t AS y GROUP BY 1 ORDER BY kind",
-     "SELECT KIND AS kind, SUM(Amount) AS n FROM t GROUP BY t.kind HAVING sum(amount) > -1e9"],
-    ["SELECT count(DISTINCT who) AS n FROM t WHERE ok",
-     "SELECT count(DISTINCT t.who) AS n FROM t WHERE ok = true"],
-]  # fmt: skip
+    [
+        "SELECT count(*) AS n FROM t WHERE amount > 1 AND kind = 'a'",
+        "select  COUNT( * ) n from T as x where 'a' = X.Kind and x.amount > 1.0;",
+        "SELECT count(*) FILTER (WHERE NOT amount <= 1) AS n FROM t WHERE kind IN ('a')",
+        "SELECT n FROM (SELECT count(*) AS n FROM t WHERE kind = 'a' AND 1 < amount) AS q",
+    ],
+    [
+        "SELECT count(*) AS n FROM t WHERE n IN (3, 1, 2)",
+        "SELECT count(*) AS n FROM t WHERE n BETWEEN 1 AND 3",
+        "SELECT count(*) AS n FROM t WHERE n > 0 AND n < 4",
+        "SELECT count(*) AS n FROM t WHERE n = 2 OR n = 1 OR n = 3",
+    ],
+    [
+        "SELECT count(*) AS n FROM t WHERE day >= DATE '2024-02-01' AND day < DATE '2024-03-01'",
+        "SELECT count(*) AS n FROM t WHERE day BETWEEN '2024-02-01' AND '2024-02-29'",
+    ],
+    [
+        "SELECT kind, sum(amount) AS n FROM t GROUP BY kind",
+        "SELECT kind, sum(amount) AS n FROM t AS y GROUP BY 1 ORDER BY kind",
+        "SELECT KIND AS kind, SUM(Amount) AS n FROM t GROUP BY t.kind HAVING sum(amount) > -1e9",
+    ],
+    [
+        "SELECT count(DISTINCT who) AS n FROM t WHERE ok",
+        "SELECT count(DISTINCT t.who) AS n FROM t WHERE ok = true",
+    ],
+]
 OTHERS = [
     "SELECT count(*) AS n FROM t WHERE amount >= 1 AND kind = 'a'",
     "SELECT count(*) AS n FROM t WHERE amount > 1 AND kind = 'A'",
@@ -102,9 +118,13 @@ def test_one_question_has_one_answer_however_it_is_spelled(in_or_out: bool) -> N
 def test_what_was_asked_before_statistics_had_a_role_is_known_still() -> None:
     """What stands for a question, as stores of before have it: else a repeat would be charged."""
     con = sparseq.create(
-        None, {"t": pa.table({"who": [1], "x": [1.0], "day": pa.array([19_000], pa.date32())})},
-        user="who", time="day", seed=1, bounds={"x": (0, 9)},
-    )  # fmt: skip
+        None,
+        {"t": pa.table({"who": [1], "x": [1.0], "day": pa.array([19_000], pa.date32())})},
+        user="who",
+        time="day",
+        seed=1,
+        bounds={"x": (0, 9)},
+    )
     before = {
         "SELECT count(*) AS n FROM t WHERE x > 1": "65afc9aa296c900ea540ee529443beb7",
         "SELECT sum(x) AS s, count(DISTINCT who) AS n FROM t": "cca45d918d74510c17e023ed3d27b2f6",
@@ -137,11 +157,15 @@ def test_other_options_are_other_questions(in_or_out: bool) -> None:
     )
     query = con.lower("SELECT sum(amount) AS s FROM t")
     knobs: list[dict[str, float]] = [
-        {}, {"confidence": 0.9}, {"sigma": 50.0}, {"sigma": 60.0}, {"accuracy": 80.0},
-        {"scale": 5.0}, {"scale": 6.0},
+        {},
+        {"confidence": 0.9},
+        {"sigma": 400.0},
+        {"sigma": 500.0},
+        {"accuracy": 700.0},
+        {"scale": 5.0},
+        {"scale": 6.0},
         {"price": 0.5},
-    ]  # fmt: skip
-    knobs = knobs if in_or_out else [{"precision": 0.5}, *knobs]
+    ]
     asked = [Options(**some) for some in knobs]
     firsts = [con.ask(query, options) for options in asked]
     assert not any(first.facts.repeated for first in firsts)

@@ -17,10 +17,11 @@ from odd_rows import rows as odd
 from sampled import one_in
 
 import sparseq
-from benchmarks.stores import made_store
+from checks.stores import made_store
 from sparseq.base.errors import ParameterError
-from sparseq.reuse.answer_cache import Meaning, RowsCame, Standing, meaning_of
-from sparseq.sql.plan import Options
+from sparseq.question.plan import Options
+from sparseq.reuse.question_meanings import Meaning, meaning_of
+from sparseq.reuse.staleness import RowsCame, Standing
 
 FIRST, SINCE = dt.date(2024, 1, 1), dt.date(2024, 2, 1)
 
@@ -92,8 +93,14 @@ def a_day(day: int) -> pa.Table:
 @pytest.mark.parametrize("in_or_out", one_in(2, [False, True]))
 def test_a_series_is_paid_for_one_day_at_a_time(in_or_out: bool) -> None:
     con = sparseq.create(
-        None, {"t": rows(size=9000, people=1000)}, user="who", time="day", seed=3,
-        kappa=64.0, purposes=[sparseq.Questions(in_or_out=in_or_out, counts=1e3)])  # fmt: skip
+        None,
+        {"t": rows(size=9000, people=1000)},
+        user="who",
+        time="day",
+        seed=3,
+        kappa=64.0,
+        purposes=[sparseq.Questions(in_or_out=in_or_out, counts=1e3)],
+    )
     first = con.sql(by_day(3, 31)).rows()
     for day in range(31, 37):
         con.ingest(a_day(day), since=FIRST + dt.timedelta(day))

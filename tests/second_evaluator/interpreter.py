@@ -3,7 +3,7 @@
 `program_of` writes the terms of a plan down as steps, each an operation of `oracle.operations` on
 the results of steps before it; a term that occurs twice is one step. `Judge` carries them out on
 all rows of a store's table. It has no say in what `sparseq` does: it is there to be compared with,
-to the last unit. What is said of a coded text alone is looked up by code.
+to the last unit. What is said of a text alone is looked up by the text.
 """
 
 from __future__ import annotations
@@ -27,22 +27,23 @@ from second_evaluator.operations import (
     representable,
     typed,
 )
-from sparseq.engine._duckdb.tables import dictionary_table
+from sparseq.base.sql_text import quote
 from sparseq.engine.contributions import (
     Contributions,
     RowBatch,
-    Runs,
-    combine_positions,
+    coordinates_of,
     lattice,
     of_batch,
-    quantise,
 )
-from sparseq.engine.protocol import USER, quote
+from sparseq.engine.positions import combine_positions
+from sparseq.engine.protocol import USER
+from sparseq.engine.reduction import Runs, quantise
 from sparseq.language import types as T
+from sparseq.language.column_id import ColumnId
 from sparseq.language.expression_tree import Term, call, constant
 from sparseq.language.types import Family
-from sparseq.sql.catalog import Table
-from sparseq.sql.plan import Domain, Kind, Measure, Noise, Plan
+from sparseq.question.catalog import Table
+from sparseq.question.plan import Domain, Kind, Measure, Noise, Plan
 
 # -- a plan as a program ---------------------------------------------------------------------------
 
@@ -53,13 +54,13 @@ class Leaf:
 
     Attributes:
         column: A stored column.
-        type: Of the values; of a coded column's codes, TEXT.
-        said: SQL of what is said of each string of a coded column, or the group key whose place is
-            looked up; "": the values are those of the column.
+        type: Of the values, or of what is said of them; TEXT of a group key.
+        said: SQL of what is said of each text of a column, or the group key whose place is looked
+            up; "": the values are those of the column.
         name: What the SQL calls the column.
     """
 
-    column: str
+    column: ColumnId
     type: T.Type
     said: str | Domain = ""
     name: str = ""
@@ -104,7 +105,7 @@ def program_of(plan: Plan, table: Table) -> Program | None:
     relation = plan.query.relation
     if relation.stored != table.name or relation.joined:
         return None
-    writer = Writer(table)
+    writer = Writer()
     try:
         return Program(
             conditions=tuple(map(writer.step, relation.conditions)),
@@ -131,18 +132,16 @@ def _term(term: Term | None) -> Term:
 class Writer:
     """Writes the steps of terms over one stored table."""
 
-    def __init__(self, table: Table) -> None:
-        self._table = table
+    def __init__(self) -> None:
         self.steps: list[Leaf | Vector | Step] = []
         self._known: dict[str, int] = {}
 
     def position(self, domain: Domain) -> int:
         """Return the step that gives a row's place in a domain."""
-        term = _term(domain.position.term)
-        if domain.dictionary is not None:
-            place = self._add(f"place {domain}", Leaf(term.column, T.TEXT, domain))
+        if domain.key is not None and _is_text(domain.key) and not domain.rest:
+            place = self._add(f"place {domain}", Leaf(domain.key.column, T.TEXT, domain))
         else:
-            place = self.step(_inside_cases(term))
+            place = self.step(_inside_cases(_term(domain.position.term)))
         return self._end(place, f"placed {len(domain.values)}", placed(len(domain.values)))
 
     def bin(self, term: Term, bins: int) -> int:
@@ -168,17 +167,17 @@ class Writer:
             if not representable(term.type):
                 raise Unwritable
             return self._add(term.sql, constant_vector(term))
-        if term.column:
-            if self._is_coded(term) or not representable(term.type):
+        if term.column is not None:
+            if _is_text(term) or not representable(term.type):
                 raise Unwritable
             return self._add(term.sql, Leaf(term.column, term.type))
         named = {t.column: t for t in _columns(term)}
-        if len(named) == 1 and all(map(self._is_coded, named.values())):
+        if len(named) == 1 and all(map(_is_text, named.values())):
             return self._said(term, next(iter(named.values())), term.sql)
         return self._operation(term)
 
     def _said(self, term: Term, column: Term, sql: str) -> int:
-        """Return the step of what SQL says of each string of a coded column."""
+        """Return the step of what SQL says of each text of a column."""
         if not representable(term.type):
             raise Unwritable
         return self._add(sql, Leaf(column.column, term.type, sql, column.sql))
@@ -196,8 +195,10 @@ class Writer:
             self.steps.append(step)
         return self._known[key]
 
-    def _is_coded(self, term: Term) -> bool:
-        return term.column != "" and self._table.column(term.column).coded
+
+def _is_text(term: Term) -> bool:
+    """Tell whether a term is a stored column of texts."""
+    return term.column is not None and term.type.family is Family.TEXT
 
 
 def _columns(term: Term) -> list[Term]:
@@ -303,32 +304,26 @@ class Judge:
         ):
             one = quantise(np.ones(1), lattice(m, n.granularity))[0]
             values = np.full(len(order), one) if value is None else by_row(value).astype(np.int32)
-            measures.append((None if bin is None else by_row(bin).astype(np.int32), values))
-        return of_batch(plan, RowBatch(Runs.of(users[kept][order]), groups, measures))
+            bins = None if bin is None else by_row(bin).astype(np.int32)
+            measures.append((coordinates_of(plan, len(measures), groups, bins), values))
+        return of_batch(plan, RowBatch(Runs.of(users[kept][order]), measures))
 
     def _leaf(self, table: str, leaf: Leaf) -> Vector:
         """Return what a leaf has for each row."""
-        coded = leaf.type.family is Family.TEXT or leaf.said
-        read = self._read(f"SELECT {quote(leaf.column)} FROM by_user.{quote(table)}")[0]
-        if not coded:
+        column, rows = quote(leaf.column.name), f"by_user.{quote(table)}"
+        read = self._read(f"SELECT {column} FROM {rows}")[0]
+        if not leaf.said:
             return values_of(read)
-        codes, strings = read.to_pylist(), dictionary_table(table, leaf.column)
         if isinstance(leaf.said, Domain):
             place = {value: i for i, value in enumerate(leaf.said.values)}
-            listed = zip(
-                *(c.to_pylist() for c in self._read(f"SELECT * FROM {strings}")), strict=True
-            )
-            by_code = {code: place.get(value, -1) for code, value in listed}
-            by_code[None] = place.get(None, -1)
-            return Vector(np.array([by_code[c] for c in codes], np.int64))
-        name = quote(leaf.column)
+            return Vector(np.array([place.get(text, -1) for text in read.to_pylist()], np.int64))
         said, of = self._read(
-            f'SELECT {leaf.said} AS said, "#code" FROM (SELECT code AS "#code", value AS {name} '
-            f"FROM {strings} UNION ALL SELECT NULL, NULL) AS {leaf.name[: -len(name) - 1]}"
+            f'SELECT {leaf.said} AS said, {column} AS "#text" FROM (SELECT DISTINCT {column} '
+            f"FROM {rows}) AS {leaf.name[: -len(column) - 1]}"
         )
-        by_code, results = {c: i for i, c in enumerate(of.to_pylist())}, values_of(said)
-        rows = np.array([by_code[c] for c in codes], np.int64)
-        return Vector(results.values[rows], results.known[rows])
+        by_text, results = {text: i for i, text in enumerate(of.to_pylist())}, values_of(said)
+        places = np.array([by_text[text] for text in read.to_pylist()], np.int64)
+        return Vector(results.values[places], results.known[places])
 
     def _read(self, sql: str) -> list[pa.ChunkedArray]:
         return list(self._store.backend.database.sql(sql).to_arrow_table().columns)

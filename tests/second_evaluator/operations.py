@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from sparseq.compiled import as_mask, bits_as
-from sparseq.engine.contributions import quantise
+from sparseq.engine.reduction import quantise
 from sparseq.language import types as T
 from sparseq.language.expression_tree import Term
 from sparseq.language.types import Family, Type

@@ -23,8 +23,8 @@ import preloaded  # noqa: F401
 
 from sparseq.base import whole_files as writing
 from sparseq.cli.app import sparseq as command
-from sparseq.engine._duckdb.storage import Storage
 from sparseq.ledger._duckdb.journal import Journal
+from sparseq.load._duckdb.storage import Storage
 
 left = 0
 

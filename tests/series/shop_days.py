@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 import sparseq
-from benchmarks.stores import made_store
+from checks.stores import made_store
 from sparseq.series import QuerySeries, QueryText, Ticks
 
 FIRST = dt.date(2024, 1, 1)

@@ -16,7 +16,7 @@ import pytest
 from shop_days import spends
 
 import sparseq
-from benchmarks.stores import made_store
+from checks.stores import made_store
 
 ROOT = Path(__file__).parent.parent.parent
 FIRST, LAST = dt.date(1997, 1, 1), dt.date(1998, 6, 30)
@@ -27,10 +27,13 @@ KILLS = 10
 @pytest.mark.deep
 @pytest.mark.parametrize(
     "accounts",
-    [{}, {"time": "date", "window": "month"},
-     {"time": "date", "window": "month", "lifetime_kappa": 2.0}],
+    [
+        {},
+        {"time": "date", "window": "month"},
+        {"time": "date", "window": "month", "lifetime_kappa": 2.0},
+    ],
     ids=["for life", "by month", "by month, and capped for life"],
-)  # fmt: skip
+)
 def test_killed_ten_times_at_random(tmp_path: Path, accounts: dict[str, Any]) -> None:
     """With an account for life, with one for each month of a person, and with both."""
     purchases = pq.read_table(ROOT / "data" / "cdnow.parquet")
@@ -56,9 +59,23 @@ def test_killed_ten_times_at_random(tmp_path: Path, accounts: dict[str, Any]) ->
         names = ("daily_buyers", "daily_orders", "daily_revenue")
         queries = (ROOT / "queries" / f"{name}.sql" for name in names)
         line = [
-            sys.executable, "-m", "sparseq", "monitor", store, *queries, "--over", "date",
-            "--from", str(FIRST), "--to", str(LAST), "--follow", tmp_path / "in", "--output", out,
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "sparseq",
+            "monitor",
+            store,
+            *queries,
+            "--over",
+            "date",
+            "--from",
+            str(FIRST),
+            "--to",
+            str(LAST),
+            "--follow",
+            tmp_path / "in",
+            "--output",
+            out,
+        ]
         for _ in range(KILLS if run == "killed" else 0):
             process = subprocess.Popen(line, cwd=ROOT, stderr=subprocess.DEVNULL)
             try:

@@ -35,8 +35,10 @@ def known() -> tuple[Store, KnownStream]:
     )
     sql = "SELECT count(DISTINCT who) AS n FROM t WHERE day = {}"
     asked = [store.lower(sql.format(d)) for d in range(TICKS)]
-    cells = [store.stream.engine.cells(store.explain(q), store.stream.people) for q in asked]
-    return store, KnownStream.of(asked[0], store.stream.people, cells, 1.0)
+    cells = [
+        store.stream.engine.cells(store.explain(q), store.stream.people.inside()) for q in asked
+    ]
+    return store, KnownStream.of(asked[0], store.stream.people.inside(), cells, 1.0)
 
 
 def test_the_ranks_are_near_and_everybody_pays_for_its_nodes(

@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 import sparseq
 import sparseq.stream.step
-from benchmarks.stores import IN_OR_OUT
+from checks.stores import IN_OR_OUT
 from sparseq.accounting import Budget, Price
 from sparseq.accounting.strategies import Strategy
 from sparseq.base.errors import ParameterError, QueryRefused
-from sparseq.engine.contributions import Cells
+from sparseq.engine.cells import Cells
 from sparseq.series.derive import DERIVED, NoisySeries
 from sparseq.series.methods import band
 from sparseq.series.methods.band import Band
@@ -319,10 +319,13 @@ def published() -> dict[str, tuple[Strategy, NDArray[np.float64], float]]:
     found = {}
     for text in ("none", "news:0.6,3", "window:4", "fractional:-0.5,9"):
         with sparseq.create(
-            None, {"t": rows}, user="who", seed=len(found) + 5,
+            None,
+            {"t": rows},
+            user="who",
+            seed=len(found) + 5,
             keys={"key": keys},
             purposes=[sparseq.Questions(in_or_out=True, counts=30)],
-        ) as store:  # fmt: skip
+        ) as store:
             series = CorrelatedSeries(store, "s", text)
             ticks = [series.ask(t, store.lower(sql.format(t))) for t in range(LONG)]
             values = np.array([tick.values for tick in ticks])
@@ -380,8 +383,13 @@ def test_a_tick_that_a_restart_follows_is_the_tick_without_it(tmp_path: Path) ->
     sql = QUESTIONS[0].sql
 
     def made(path: Path | None, again: bool) -> list[float]:
-        store = sparseq.create(path, {"t": arrow(rows)}, user="who", seed=3,
-                               purposes=[sparseq.Questions(in_or_out=True, counts=4)])  # fmt: skip
+        store = sparseq.create(
+            path,
+            {"t": arrow(rows)},
+            user="who",
+            seed=3,
+            purposes=[sparseq.Questions(in_or_out=True, counts=4)],
+        )
         found = []
         for t in range(8):
             series = CorrelatedSeries(store, "s", "news:0.5,3")
@@ -462,8 +470,11 @@ def test_a_series_goes_on_for_years_where_each_month_has_an_account(tmp_path: Pa
         seed=6,
         purposes=[sparseq.Questions(in_or_out=True, counts=5)],
     )
-    store.ingest(pa.concat_tables([arrow([(who, 10 * k, "a", 1.0) for who in range(30)])
-                                   for k in range(108)]))  # fmt: skip
+    store.ingest(
+        pa.concat_tables(
+            [arrow([(who, 10 * k, "a", 1.0) for who in range(30)]) for k in range(108)]
+        )
+    )
     found = []
     for t, day in enumerate(days):
         if t % 36 == 0:

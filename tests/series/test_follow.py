@@ -22,9 +22,10 @@ from shop_days import DAYS, QUERIES, make, sales, sources, spends, ticks
 
 import sparseq
 from sparseq.base.errors import DataError
-from sparseq.ledger._duckdb.notes import CuratorLog
+from sparseq.ledger._duckdb.curator_log import CuratorLog
 from sparseq.series import Monitor
-from sparseq.series.folder import Arrival, Folder, Inbox, has_end, sha256, stamp
+from sparseq.series.arrivals import Arrival, Inbox
+from sparseq.series.folder import Folder, has_end, sha256, stamp
 
 LONG_AGO = 1_600_000_000
 HERE = Path(__file__).parent
@@ -71,9 +72,14 @@ class Following:
         """Deal with all files; return the ticks that were answered."""
         inbox = Inbox(self.con, "shop")
         self.folder = Folder(
-            self.path, inbox, once=True, say=self.said.append, wait=self.wait,
-            clock=lambda: self.now, **self.more,
-        )  # fmt: skip
+            self.path,
+            inbox,
+            once=True,
+            say=self.said.append,
+            wait=self.wait,
+            clock=lambda: self.now,
+            **self.more,
+        )
         monitor = Monitor(self.con, ticks(), sources(self.con), self.out)
         done = [t.tick.label for t in monitor.follow(self.folder, inbox, **how)]
         monitor.flush()
@@ -245,7 +251,7 @@ def test_a_file_that_changed_after_it_was_taken_in(empty: sparseq.Store, inbox: 
     put(inbox, name, pa.concat_tables([sales(DAYS[0]), sales(DAYS[1])]))
     following.run()
     assert following.said == []  # whether it changed is what its rows say
-    assert f"{name} has other contents" in told(empty)
+    assert f"{name} has changed since it was loaded" in told(empty)
     assert following.rows() == sales(DAYS[0]).num_rows
 
 
@@ -264,7 +270,7 @@ def test_a_file_that_does_not_fit_is_set_aside_whole(
     put(inbox, f"{DAYS[0]}-{name}", contents)
     put(inbox, f"{DAYS[1]}.csv", sales(DAYS[1]))
     following = Following(empty, inbox)
-    assert following.run() == [str(DAYS[0]), str(DAYS[1])]
+    assert following.run() == []
     assert following.rows() == sales(DAYS[1]).num_rows
     assert following.reason(f"{DAYS[0]}-{name}")
     with make(None, []) as con:  # the folder is as it was; nothing is set aside twice
@@ -286,18 +292,54 @@ def test_a_value_that_does_not_fit_sets_nothing_aside(empty: sparseq.Store, inbo
     assert "SECRET" not in told(empty)
 
 
-def test_what_is_set_aside_completes_its_ticks_for_good(empty: sparseq.Store, inbox: Path) -> None:
-    """Names decide which ticks are complete, also of a file that nothing can be taken in from."""
-    put(inbox, f"{DAYS[0]}.csv", b"garbage\n")
+def test_a_file_that_is_set_aside_holds_back_its_ticks_until_it_is_mended(
+    empty: sparseq.Store, inbox: Path
+) -> None:
+    """Its rows are missing; a tick that was answered without them would stay wrong."""
+    put(inbox, f"{DAYS[0]}.csv", sales(DAYS[0]))
+    put(inbox, f"{DAYS[1]}.csv", b"name,date\n1,2\n")
+    put(inbox, f"{DAYS[2]}.csv", sales(DAYS[2]))
     following = Following(empty, inbox)
     assert following.run() == [str(DAYS[0])]
-    assert following.reason(f"{DAYS[0]}.csv")
+    assert following.reason(f"{DAYS[1]}.csv")
+    assert "--skip" in following.said[-1]
+    assert following.run() == [str(DAYS[0])]  # a monitor that is started again waits too
+    assert Inbox(empty, "shop").held == [f"{DAYS[1]}.csv"]
+    put(inbox, f"{DAYS[1]}.csv", b"still,wrong\n")
+    assert following.run() == [str(DAYS[0])]
+    put(inbox, f"{DAYS[1]}.csv", sales(DAYS[1]))
+    assert following.run() == [str(d) for d in DAYS[:3]]
+    assert following.rows() == sum(sales(d).num_rows for d in DAYS[:3])
+    assert Inbox(empty, "shop").held == []
+
+
+def test_a_file_that_is_set_aside_can_be_skipped_by_its_name(
+    empty: sparseq.Store, inbox: Path
+) -> None:
+    put(inbox, f"{DAYS[0]}.csv", b"garbage\n")
+    put(inbox, f"{DAYS[1]}.csv", sales(DAYS[1]))
+    following = Following(empty, inbox)
+    assert following.run() == []
     again = Inbox(empty, "shop")
-    assert again.upto == dt.datetime.combine(DAYS[1], dt.time())
-    assert again.notes == {}  # once mended, its rows can come under the same name
+    assert again.complete is None
+    with pytest.raises(sparseq.ParameterError, match=r"(?s)holds no ticks back.*2024-01-01\.csv"):
+        again.skip("other.csv")
+    again.skip(f"{DAYS[0]}.csv")
+    assert "is skipped" in told(empty)
+    assert following.run() == [str(DAYS[0]), str(DAYS[1])]
+
+
+def test_a_late_file_that_is_set_aside_holds_nothing_back(
+    empty: sparseq.Store, inbox: Path
+) -> None:
+    """Its ticks are answered: nothing can be mended in them."""
     put(inbox, f"{DAYS[0]}.csv", sales(DAYS[0]))
-    following.run()
-    assert following.rows() == sales(DAYS[0]).num_rows
+    put(inbox, f"{DAYS[1]}.csv", sales(DAYS[1]))
+    following = Following(empty, inbox)
+    assert following.run() == [str(DAYS[0]), str(DAYS[1])]
+    put(inbox, f"{DAYS[0]}-more.csv", b"garbage\n")
+    put(inbox, f"{DAYS[2]}.csv", sales(DAYS[2]))
+    assert following.run() == [str(d) for d in DAYS[:3]]
 
 
 HOSTILE_NAMES = [
@@ -318,10 +360,11 @@ def test_no_name_stops_the_monitor(
     source = put(inbox, "x.tmp.csv", sales(DAYS[0]) if good else b"garbage\n")
     os.rename(source, os.path.join(os.fsencode(inbox), name))
     following = Following(empty, inbox)
-    assert following.run() == [str(DAYS[0])]
-    assert following.run() == [str(DAYS[0])]
+    expected = [str(DAYS[0])] if good else []
+    assert following.run() == expected
+    assert following.run() == expected
     assert following.rows() == (sales(DAYS[0]).num_rows if good else 0)
-    assert len(following.said) == (0 if good else 1)
+    assert len(following.said) == (0 if good else 2)
     assert all(text.isprintable() for text in following.said)
     aside = [] if good else os.listdir(inbox / "rejected")
     assert len(aside) == (0 if good else 2)
@@ -355,8 +398,11 @@ def test_a_second_file_of_one_name_is_set_aside_beside_the_first(
         put(inbox, "x.csv", b"a\n1\n")
         Following(empty, inbox).run()
     assert sorted(p.name for p in (inbox / "rejected").iterdir()) == [
-        "2-x.csv", "2-x.csv.reason.txt", "x.csv", "x.csv.reason.txt",
-    ]  # fmt: skip
+        "2-x.csv",
+        "2-x.csv.reason.txt",
+        "x.csv",
+        "x.csv.reason.txt",
+    ]
 
 
 def test_late_files_are_kept_or_set_aside_by_their_names(empty: sparseq.Store, inbox: Path) -> None:
@@ -426,7 +472,7 @@ def test_a_file_whose_end_never_comes_is_set_aside(
     assert not has_end(path)
     put(inbox, f"{DAYS[1]}.csv", sales(DAYS[1]))
     before = following.now
-    assert following.run() == [str(DAYS[0]), str(DAYS[1])]
+    assert following.run() == []
     assert following.now - before >= 29
     assert following.reason(name)
     assert following.rows() == sales(DAYS[1]).num_rows
@@ -505,9 +551,11 @@ class Lives:
     def __init__(self) -> None:
         self._process = subprocess.Popen(
             [sys.executable, str(HERE / "lives.py")],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
             env={**os.environ, "PYTHONPATH": str(Path(sparseq.__file__).parents[1])},
-        )  # fmt: skip
+        )
 
     def live(self, until: int, *args: str | Path) -> int:
         stdin, stdout = self._process.stdin, self._process.stdout
@@ -542,9 +590,20 @@ def test_killed_at_any_moment_the_series_is_that_of_one_run(
         path, out = tmp_path / f"{run}.sparseq", tmp_path / f"{run}.{kind}"
         make(path, []).close()
         line = (
-            "monitor", path, *(tmp_path / f"{name}.sql" for name in QUERIES), "--from", DAYS[0],
-            "--to", DAYS[-1], "--follow", tmp_path / "in", "--output", out, "--quiet", "--anyway",
-        )  # fmt: skip
+            "monitor",
+            path,
+            *(tmp_path / f"{name}.sql" for name in QUERIES),
+            "--from",
+            DAYS[0],
+            "--to",
+            DAYS[-1],
+            "--follow",
+            tmp_path / "in",
+            "--output",
+            out,
+            "--quiet",
+            "--anyway",
+        )
         deaths = 0
         while run == "killed" and lives.live(draw.randrange(6, 36), *map(str, line)) == -9:
             deaths += 1

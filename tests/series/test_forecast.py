@@ -17,14 +17,16 @@ from hypothesis import strategies as st
 from sampled import one_in
 
 import sparseq
-from benchmarks.stores import made_store
+from checks.stores import made_store
 from sparseq.accounting import Budget, Price, budget_units, round_up
 from sparseq.base.errors import ParameterError, QueryRefused
-from sparseq.ledger.purposes import Pot
+from sparseq.ledger.forecast_notes import ForecastNotes
+from sparseq.ledger.pots import Pot
 from sparseq.mechanisms.toeplitz_counter import coefficients
-from sparseq.series.methods.corrector import Columns, PostProcessing
+from sparseq.series.methods.corrector import PostProcessing
+from sparseq.series.methods.counter_columns import Columns
 from sparseq.series.methods.forecast import Forecast
-from sparseq.series.methods.forecast_series import ForecastNotes, ForecastTick
+from sparseq.series.methods.forecast_settings import ForecastTick
 from sparseq.store import curator
 from sparseq.store.curator import forget
 from sparseq.store.store import Store
@@ -311,7 +313,7 @@ def test_a_store_has_settings_under_the_names_of_its_format() -> None:
         store.backend.database.execute(change, [json.dumps(json.loads(stored) | PART_TIME[0])])
         Forecast(store, "s", cap=0.5)
         store.backend.database.execute(change, [json.dumps(json.loads(stored) | PART_TIME[1])])
-        with pytest.raises(ParameterError, match="begun in part time, which there is no more"):
+        with pytest.raises(ParameterError, match="begun in part time, which no longer exists"):
             Forecast(store, "s", cap=0.5)
 
 

@@ -9,11 +9,11 @@ import pytest
 import sparseq
 from sparseq.base.errors import ParameterError
 from sparseq.ledger.purposes import Purpose
-from sparseq.series.companions import Beside
 from sparseq.series.derive import NoisySeries, change, rolling_mean, rolling_sum, running_total
 from sparseq.series.left_out import allowance, rate_of, rounded_up
-from sparseq.series.planning.simulate import window_sums
-from sparseq.series.series_file import Row
+from sparseq.series.monitor_series import MonitorSeries
+from sparseq.series.planning.simulate_strategy import window_sums
+from sparseq.series.series_rows import Row
 from sparseq.series.ticks import Ticks, moment
 from sparseq.sql.parameters import QueryText
 
@@ -77,7 +77,7 @@ def series_of(sql: str, strategy: str, left_out: float) -> list[Row]:
     part = Purpose("s", 0.5, 6, 3.0, strategy=strategy, left_out=left_out)
     with sparseq.create(None, {"t": table}, user="who", purposes=[part], seed=1) as con:
         ticks = Ticks(moment("2024-01-01"), "1d")
-        (series,) = Beside().sources(con, [("s", QueryText.of(sql))], ticks)
+        (series,) = MonitorSeries().sources(con, [("s", QueryText.of(sql))], ticks)
         return [row for t in range(6) for row in series.rows(ticks[t])]
 
 
@@ -93,7 +93,7 @@ def test_a_tick_has_room_beside_its_noise() -> None:
 @pytest.mark.parametrize(
     ("sql", "strategy", "said"),
     [
-        ("SELECT count(*) AS n FROM t WHERE day = :day", "", "left-out of s is for a strategy"),
+        ("SELECT count(*) AS n FROM t WHERE day = :day", "", "left-out of s needs a strategy"),
         (
             "SELECT sum(greatest(least(x, 5), -5)) AS n FROM t WHERE day = :day",
             "news",

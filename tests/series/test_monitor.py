@@ -242,7 +242,7 @@ def test_group_keys_of_several_series() -> None:
 
 
 def test_daily_queries_are_lowered_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sparseq.sql.query_templates as lowering
+    import sparseq.sql.lowered_queries as lowering
 
     lowered, calls = lowering.lower_sql, []
     monkeypatch.setattr(
@@ -258,8 +258,9 @@ def test_hours_and_weeks() -> None:
     assert [t.label for t in hours][1:3] == ["2024-01-01T23:00:00", "2024-01-02T00:00:00"]
     weeks = Ticks(dt.datetime(2024, 1, 1), "1w", dt.datetime(2024, 1, 15))
     assert [t.label for t in weeks] == ["2024-01-01", "2024-01-08", "2024-01-15"]
-    rows = pa.table({"who": [1, 2, 2], "at": [dt.datetime(2024, 1, 1, 22, k) for k in (0, 30, 59)]})
-    with sparseq.create(None, {"t": rows}, user="who", seed=1, kappa=1024) as con:
+    once = [sparseq.Questions(in_or_out=True, counts=20)]
+    rows = pa.table({"who": [1, 2, 3], "at": [dt.datetime(2024, 1, 1, 22, k) for k in (0, 30, 59)]})
+    with sparseq.create(None, {"t": rows}, user="who", seed=1, kappa=1024, purposes=once) as con:
         sql = "SELECT count(*) AS n FROM t WHERE at >= :tick AND at < :next_hour"
         series = QuerySeries(con, "s", QueryText.of(sql), hours)
         values = [row.value for t in hours for row in series.rows(t)]

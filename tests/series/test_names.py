@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from sparseq.ledger.notes import Asker
+from sparseq.ledger.request_id import Asker
 from sparseq.series import Monitor, QuerySeries, QueryText, Ticks
 
 DAY = dt.date(2024, 1, 1)

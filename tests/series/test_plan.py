@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
+from checks.stores import IN_OR_OUT
 from sparseq.accounting import Budget
 from sparseq.base.errors import DataError
 from sparseq.series.methods.corrector import PostProcessing
@@ -30,8 +30,10 @@ def stream(rates: np.ndarray, seed: int = 1) -> KnownStream:
     table = pa.table({"who": who, "day": day})
     with sparseq.create(None, {"t": table}, user="who", seed=1, purposes=IN_OR_OUT) as store:
         asked = [store.lower(SQL.format(d)) for d in range(TICKS)]
-        cells = [store.stream.engine.cells(store.explain(q), store.stream.people) for q in asked]
-        return KnownStream.of(asked[0], store.stream.people, cells, 1.0)
+        cells = [
+            store.stream.engine.cells(store.explain(q), store.stream.people.inside()) for q in asked
+        ]
+        return KnownStream.of(asked[0], store.stream.people.inside(), cells, 1.0)
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import sparseq
 from sparseq.cli.app import sparseq as command
-from sparseq.series.companions import CORRECTED
-from sparseq.series.series_file import Row, as_table, schema_of
-from sparseq.series.watch import FAR, UnlikeThePlan, window_of
+from sparseq.series.method_series import CORRECTED
+from sparseq.series.plan_alarm import FAR, PlanAlarm, window_length
+from sparseq.series.series_rows import Row, as_table, schema_of
 
 START = dt.date(2024, 1, 1)
 LOW, HIGH = 10.0, 30.0
@@ -41,44 +41,44 @@ def row(tick: int, value: float | None, error: float | None = 1.0, estimate: str
 def test_where_intervals_hold_it_is_silent_as_long_as_the_truth_is_near(
     ticks: list[tuple[float, float, float]],
 ) -> None:
-    series = UnlikeThePlan(part())
+    series = PlanAlarm(part())
     for t, (truth, error, off) in enumerate(ticks):
-        assert series.after([row(t, truth + off * error, error + 1e-9)]) == ""
+        assert series.check([row(t, truth + off * error, error + 1e-9)]) == ""
 
 
 def test_it_is_said_once_and_again_when_the_series_has_come_back_and_left() -> None:
-    series = UnlikeThePlan(part())
+    series = PlanAlarm(part())
     values = [20, 20, 60, 62, 64, 66, 20, 20, 20, 1, 1]
-    found = [series.after([row(t, v)]) for t, v in enumerate(values)]
+    found = [series.check([row(t, v)]) for t, v in enumerate(values)]
     assert [bool(said) for said in found] == [t in (3, 10) for t in range(len(values))]
     assert found[3] == SAID
     assert "have 1 on average" in found[10]
 
 
 def test_groups_are_added_up_and_what_is_about_everybody_counts() -> None:
-    series = UnlikeThePlan(part())
+    series = PlanAlarm(part())
     for t in range(3):
         groups = [row(t, 25.0), row(t, 36.0)]
-        assert bool(series.after([*groups, row(t, None), Row("other", t, "n", 1e9, 1.0)])) == (
+        assert bool(series.check([*groups, row(t, None), Row("other", t, "n", 1e9, 1.0)])) == (
             t == 1
         )
-    series = UnlikeThePlan(part())
+    series = PlanAlarm(part())
     for t in range(3):
-        assert series.after([row(t, 61.0), row(t, 20.0, estimate=CORRECTED)]) == ""
-    assert series.after([row(3, 61.0, error=None)]) == ""  # nothing is known of it
+        assert series.check([row(t, 61.0), row(t, 20.0, estimate=CORRECTED)]) == ""
+    assert series.check([row(3, 61.0, error=None)]) == ""  # nothing is known of it
 
 
 def test_after_a_restart_it_goes_on_from_the_file() -> None:
     rows = [row(t, v) for t, v in enumerate([20.0, 20.0, 60.0])]
     table = as_table(rows, schema_of([], dates=True))
-    assert UnlikeThePlan(part(), table).after([row(3, 62.0)]) == SAID
+    assert PlanAlarm(part(), table).check([row(3, 62.0)]) == SAID
     told = as_table([*rows, row(3, 62.0)], schema_of([], dates=True))
-    assert UnlikeThePlan(part(), told).after([row(4, 64.0)]) == ""
+    assert PlanAlarm(part(), told).check([row(4, 64.0)]) == ""
 
 
 @pytest.mark.parametrize(("ticks", "window"), [(1, 1), (4, 1), (52, 13), (112, 28), (10**6, 28)])
 def test_a_window_is_a_quarter_of_what_is_planned_and_28_at_most(ticks: int, window: int) -> None:
-    assert window_of(ticks) == window
+    assert window_length(ticks) == window
 
 
 def test_the_monitor_says_it_and_ends_with_7(tmp_path: Path) -> None:
@@ -94,8 +94,19 @@ def test_the_monitor_says_it_and_ends_with_7(tmp_path: Path) -> None:
         return done.exit_code, " ".join(done.output.split())
 
     said = "visitors=60%,ticks=24,seen=900..900"
-    code, _ = run("create", store, tmp_path / "visits.parquet", "--user", "who", "--time", "day",
-                  "--for", said, "--seed", 1)  # fmt: skip
+    code, _ = run(
+        "create",
+        store,
+        tmp_path / "visits.parquet",
+        "--user",
+        "who",
+        "--time",
+        "day",
+        "--for",
+        said,
+        "--seed",
+        1,
+    )
     assert code == 0
     asked = ("monitor", store, query, "--from", START, "--output", tmp_path / "n.csv")
     code, text = run(*asked, "--to", START + dt.timedelta(11))

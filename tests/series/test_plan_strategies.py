@@ -16,7 +16,7 @@ from sparseq.base.errors import DataError, ParameterError
 from sparseq.series.methods.strategy_series import CorrelatedSeries
 from sparseq.series.planning.known_stream import KnownStream
 from sparseq.series.planning.plan_strategies import PlanTarget, targets_of
-from sparseq.series.planning.simulate import StrategySetting, simulate_setting, window_sums
+from sparseq.series.planning.simulate_strategy import StrategySetting, simulate_setting, window_sums
 from sparseq.series.planning.verdict import STRATEGY, Method, verdict
 from sparseq.store.store import Store
 
@@ -48,7 +48,7 @@ def store_of(table: pa.Table, norm_budget: float) -> Store:
 def stream_of(table: pa.Table, ticks: int, grouped: bool = False) -> KnownStream:
     with store_of(table, 20.0) as store:
         asked = [store.lower(sql_of(t, grouped)) for t in range(ticks)]
-        people = store.stream.people
+        people = store.stream.people.inside()
         cells = [store.stream.engine.cells(store.explain(q), people) for q in asked]
         return KnownStream.of(asked[0], people, cells, 1.0)
 

@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from benchmarks.stores import made_store
-from sparseq.ledger.purposes import Pot
+from checks.stores import made_store
+from sparseq.ledger.pots import Pot
+from sparseq.question.plan import Query
 from sparseq.series.methods.corrector import PostProcessing
 from sparseq.series.methods.forecast import Forecast
 from sparseq.series.planning.known_stream import KnownStream
 from sparseq.series.planning.simulate import BudgetSplit, Simulation
 from sparseq.series.planning.simulate import simulate as simulate_all
-from sparseq.sql.plan import Query
 from sparseq.store.store import Store
 
 DAYS = 25
@@ -35,8 +35,17 @@ def make(norm_budget: float, reserves: dict[str, float], seed: int = 5) -> Store
         }
     )
     settings: dict[str, Any] = {"keys": {"kind": ["a", "b", "c"]}, "bounds": {"amount": (-2, 4)}}
-    return made_store(None, table, user="who", table="t", norm_budget=norm_budget,
-                          reserves=reserves, seed=seed, **settings, in_or_out=True)  # fmt: skip
+    return made_store(
+        None,
+        table,
+        user="who",
+        table="t",
+        norm_budget=norm_budget,
+        reserves=reserves,
+        seed=seed,
+        **settings,
+        in_or_out=True,
+    )
 
 
 def queries(store: Store, sql: str) -> list[Query]:
@@ -46,8 +55,10 @@ def queries(store: Store, sql: str) -> list[Query]:
 def stream(store: Store, sql: str) -> KnownStream:
     asked = queries(store, sql)
     plan = store.explain(asked[0])
-    cells = [store.stream.engine.cells(store.explain(q), store.stream.people) for q in asked]
-    return KnownStream.of(asked[0], store.stream.people, cells, plan.noise[0].granularity)
+    cells = [
+        store.stream.engine.cells(store.explain(q), store.stream.people.inside()) for q in asked
+    ]
+    return KnownStream.of(asked[0], store.stream.people.inside(), cells, plan.noise[0].granularity)
 
 
 def simulate(stream: KnownStream, kappa: float, setting: BudgetSplit) -> Simulation:

@@ -14,17 +14,13 @@ import sparseq
 from sparseq.accounting import Budget
 from sparseq.base.errors import DataError
 from sparseq.ledger.purposes import Purpose
+from sparseq.question.plan import Query
 from sparseq.series.methods.corrector import PostProcessing
 from sparseq.series.planning.known_stream import KnownStream
 from sparseq.series.planning.plan_search import plan
 from sparseq.series.planning.plan_strategies import targets_of
-from sparseq.series.planning.simulate import (
-    BudgetSplit,
-    Simulation,
-    StrategySetting,
-    simulate,
-    simulate_setting,
-)
+from sparseq.series.planning.simulate import BudgetSplit, Simulation, simulate
+from sparseq.series.planning.simulate_strategy import StrategySetting, simulate_setting
 from sparseq.series.planning.verdict import (
     FORECAST,
     LEAST_GAIN,
@@ -35,7 +31,6 @@ from sparseq.series.planning.verdict import (
     forecast_off,
     verdict,
 )
-from sparseq.sql.plan import Query
 from sparseq.stream.stream_progress import QUESTION
 
 TICKS, SHARE, BUDGET = 30, 0.6, Budget(0.5, 48.0)

@@ -19,17 +19,17 @@ from scipy import stats
 
 import sparseq
 import sparseq.stream.step
-from benchmarks.stores import made_store
+from checks.stores import made_store
 from sparseq.accounting import Budget, budget_units
 from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.cli.budget import budget_text
-from sparseq.ledger.purposes import Pot
+from sparseq.ledger.pots import Pot
 from sparseq.mechanisms import AboveThreshold, LaplaceSparseVector, SeededEntropy, TreeCounter
 from sparseq.mechanisms.gaussian import rounded_gaussian
 from sparseq.mechanisms.laplace import discrete_laplace
 from sparseq.mechanisms.tree_counter import window
 from sparseq.series.watch import ActiveWatch, WatchEstimate
-from sparseq.series.watch_alarm import WatchDesign
+from sparseq.series.watch_design import WatchDesign
 from sparseq.store._duckdb.file_backend import DuckBackend
 
 SHARE = 0.25
@@ -252,8 +252,10 @@ def test_nothing_but_the_noised_values_depends_on_whether_anybody_was_left_out(
                 with pytest.raises(sparseq.SparseqError) as error:
                     watch.tick(*wrong)  # type: ignore[arg-type]
                 seen.append(str(error.value))
-            journal = [(r.id, r.request_id, r.query, r.sigma, r.bound, r.pot, r.answer)
-                       for r in con.releases()]  # fmt: skip
+            journal = [
+                (r.id, r.request_id, r.query, r.sigma, r.bound, r.pot, r.answer)
+                for r in con.releases()
+            ]
             looks.append((seen, journal))
             assert bool(con.stream.departures.first.any()) == (weights[0] == 9)
     assert looks[0] == looks[1]
@@ -337,9 +339,11 @@ def test_the_counters_error_is_within_its_bound_and_half_the_bound_fails() -> No
         entropy = SeededEntropy(seed)
         counters = [TreeCounter(ticks, n.lattice_sigma, entropy=entropy) for n in nodes]
         errors = np.array(
-            [[abs(int(c.release(steps)[0])) * n.granularity for c, n in zip(counters, nodes)]  # noqa: B905
-             for _ in range(ticks)]
-        )  # fmt: skip
+            [
+                [abs(int(c.release(steps)[0])) * n.granularity for c, n in zip(counters, nodes)]  # noqa: B905
+                for _ in range(ticks)
+            ]
+        )
         bounds = np.array([watch.errors(t, ticks) for t in range(1, ticks + 1)])
         outside += bool((errors > bounds).any())
         halves += bool((errors > bounds / 2).any())
@@ -439,8 +443,13 @@ def test_at_most_one_store_in_a_hundred_has_a_false_alarm_in_a_year() -> None:
 def test_the_alarm_has_the_power_that_its_page_states() -> None:
     """In 95 of 100 stores it goes off on the worst day of a year, or in the month before it."""
     design = WatchDesign.fitting(Budget(0.5, 20, False), YEAR, [0.9], budget_units(1.0))
-    stated = [(200, 0.72, 0.55), (614, 0.31, 0.25), (1220, 0.21, 0.18), (5000, 0.13, 0.12),
-              (20_000, 0.107, 0.106)]  # fmt: skip
+    stated = [
+        (200, 0.72, 0.55),
+        (614, 0.31, 0.25),
+        (1220, 0.21, 0.18),
+        (5000, 0.13, 0.12),
+        (20_000, 0.107, 0.106),
+    ]
     for users, day, month in stated:
         at_once = fires(design, users, math.ceil(day * users), 1.0, 2000)[:, 254]
         within = fires(design, users, math.ceil(month * users), 1.0, 2000)[:, 225:255]

@@ -15,7 +15,7 @@ import pytest
 import watching
 
 import sparseq
-from sparseq.ledger.purposes import Pot
+from sparseq.ledger.pots import Pot
 from sparseq.mechanisms import AboveThreshold
 from sparseq.series.watch import ActiveWatch
 
@@ -36,8 +36,11 @@ def make(path: Path) -> None:
 
 def state(con: sparseq.Store) -> list[Any]:
     """Everything that was released and written, but when."""
-    tables = ("SELECT * FROM ledger.watched", "SELECT * FROM ledger.alarm",
-              "SELECT id, departed FROM ledger.release WHERE departed IS NOT NULL")  # fmt: skip
+    tables = (
+        "SELECT * FROM ledger.watched",
+        "SELECT * FROM ledger.alarm",
+        "SELECT id, departed FROM ledger.release WHERE departed IS NOT NULL",
+    )
     return [
         [replace(r, released_at=None) for r in con.releases()],  # type: ignore[arg-type]
         *(con.backend.database.execute(f"{t} ORDER BY ALL").fetchall() for t in tables),

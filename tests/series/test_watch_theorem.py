@@ -66,9 +66,14 @@ def worst(world: World, alpha: float, price: float, reverse: bool) -> float:
     masses = math.tanh(0.5 / world.scale) * np.exp(-np.abs(world.z) / world.scale)
 
     def go(
-        past: Transcript, without: Floats, having: Floats, coins: tuple[float, float],
-        inside: bool, over: bool, charged: float,
-    ) -> float:  # fmt: skip
+        past: Transcript,
+        without: Floats,
+        having: Floats,
+        coins: tuple[float, float],
+        inside: bool,
+        over: bool,
+        charged: float,
+    ) -> float:
         if len(past) == STEPS:
             q, p = float(without.sum()) * coins[0], float(having.sum()) * coins[1]
             if reverse:
@@ -92,9 +97,14 @@ def worst(world: World, alpha: float, price: float, reverse: bool) -> float:
         for answer in (0, 1):
             q, p = (high, 1 - high) if answer else (1 - high, high)
             total += go(
-                (*past, answer), without, having, (coins[0] * q, coins[1] * p), inside, over,
+                (*past, answer),
+                without,
+                having,
+                (coins[0] * q, coins[1] * p),
+                inside,
+                over,
                 charged + COIN**2 / 2,
-            )  # fmt: skip
+            )
         return total
 
     return go((), masses, masses, (1.0, 1.0), False, False, 0.0)

@@ -19,10 +19,21 @@ class Running:
     def __init__(self, store: Path, *options: str) -> None:
         environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "sparseq", "serve", str(store), "--http", "127.0.0.1:0",
-             *options],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "sparseq",
+                "serve",
+                str(store),
+                "--http",
+                "127.0.0.1:0",
+                *options,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+        )
         assert self.process.stdout is not None
         said = self.process.stdout.readline()
         assert "is served at http://" in said, said

@@ -214,7 +214,7 @@ def test_who_asked_what_and_what_the_log_lacked(tmp_path: Path) -> None:
 
     asyncio.run(main())
     asked, again, refused, _ = log.lines()
-    assert (asked["who"], asked["release"], asked["price"]) == ("ada", 1, 1.3125)
+    assert (asked["who"], asked["release"], asked["price"]) == ("ada", 1, 2.3125)
     assert (again["repeat"], again["price"]) == (True, 0.0)
     assert (refused["what"], refused["why"]) == ("refused", "QueryRefused")
     assert "rows" not in json.dumps([asked, again, refused]).replace("release rows", "")

@@ -18,8 +18,8 @@ import pytest
 from browser import CHROMIUM, SWITCHES, needs_browser
 from server.made import ROWS, made
 
-from sparseq.ledger.notes import Asker, RequestId
-from sparseq.server.jobs import JobState
+from sparseq.ledger.request_id import Asker, RequestId
+from sparseq.server.job import JobState
 from sparseq.server.service import Service
 from sparseq.server.tokens import Role, Tokens
 
@@ -40,13 +40,30 @@ axe.run(document, {resultTypes: ["violations"]}).then(async (found) => {
 });
 """
 PAGES = (
-    "/", "/ask", "/ask?sql=SELECT+kind,+count(*)+AS+n+FROM+t+GROUP+BY+kind", "/ask?sql=SELEC",
-    "/dashboard", "/saved", "/saved/1", "/saved/2", "/answers", "/answers?ticks=1",
-    "/answers/1?repeat=1", "/answers/2", "/answers/99",
-    "/known?sql=SELECT+count(*)+AS+n+FROM+t+WHERE+x+=+1", "/series", "/series/daily",
-    "/new-series", "/new-series?sql=SELECT+1&name=a&first=2024-01-01", "/budget", "/curator",
-    "/curator/audit", "/curator/audit?who=nobody", "/sign-in-page",
-)  # fmt: skip
+    "/",
+    "/ask",
+    "/ask?sql=SELECT+kind,+count(*)+AS+n+FROM+t+GROUP+BY+kind",
+    "/ask?sql=SELEC",
+    "/dashboard",
+    "/saved",
+    "/saved/1",
+    "/saved/2",
+    "/answers",
+    "/answers?ticks=1",
+    "/answers/1?repeat=1",
+    "/answers/2",
+    "/answers/99",
+    "/known?sql=SELECT+count(*)+AS+n+FROM+t+WHERE+x+=+1",
+    "/series",
+    "/series/daily",
+    "/new-series",
+    "/new-series?sql=SELECT+1&name=a&first=2024-01-01",
+    "/budget",
+    "/curator",
+    "/curator/audit",
+    "/curator/audit?who=nobody",
+    "/sign-in-page",
+)
 
 
 def axe(folder: Path) -> Path:
@@ -169,10 +186,15 @@ async def visited(script: str, profile: Path, switches: list[str]) -> dict[str, 
         await asyncio.sleep(0.02)
     port = server.servers[0].sockets[0].getsockname()[1]
     browser = await asyncio.create_subprocess_exec(
-        CHROMIUM, *SWITCHES, *switches, "--remote-debugging-port=0",
-        f"--user-data-dir={profile}", f"http://127.0.0.1:{port}{PAGES[0]}",
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        CHROMIUM,
+        *SWITCHES,
+        *switches,
+        "--remote-debugging-port=0",
+        f"--user-data-dir={profile}",
+        f"http://127.0.0.1:{port}{PAGES[0]}",
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         await asyncio.wait_for(watched.finished.wait(), 60)
     finally:

@@ -11,7 +11,7 @@ import pytest
 from server.made import made, person
 
 from sparseq.base.errors import DataError, ServerError, StoreError
-from sparseq.server import thread
+from sparseq.server import health
 from sparseq.server.service import Service, Statement
 from sparseq.server.tokens import Tokens
 
@@ -100,7 +100,7 @@ def test_nobody_waits_for_the_stream() -> None:
 def test_a_thread_that_has_ended_and_a_disk_that_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     async def check(service: Service, well: Callable[[], Awaitable[int]]) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(thread.Health, "roomy", lambda _: False)
+            patch.setattr(health.Health, "roomy", lambda _: False)
             assert await well() == 503
         assert await well() == 200
         await asyncio.to_thread(service._thread.close)
@@ -111,7 +111,7 @@ def test_a_thread_that_has_ended_and_a_disk_that_is_full(monkeypatch: pytest.Mon
 
 def test_after_a_minute_nothing_is_known() -> None:
     now = [0.0]
-    one = thread.Health(None, lambda: now[0])
+    one = health.Health(None, lambda: now[0])
     one.failed(ServerError.__new__(ServerError))
     assert one.well
     try:
@@ -122,5 +122,5 @@ def test_after_a_minute_nothing_is_known() -> None:
     except ValueError as error:
         one.failed(error)
     assert not one.well
-    now[0] = thread.SECONDS
+    now[0] = health.SECONDS
     assert one.well

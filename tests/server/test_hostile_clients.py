@@ -29,7 +29,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, 
 
 def opened(running: Running) -> socket.socket:
     place = urlsplit(running.url)
-    return socket.create_connection((place.hostname, place.port), timeout=10)
+    return socket.create_connection((place.hostname, place.port), timeout=300)
 
 
 def request(token: str, body: bytes = COUNT, path: str = "/v1/query") -> bytes:

@@ -19,7 +19,11 @@ from sparseq.ledger.purposes import Purpose
 from sparseq.series.methods.strategy_series import has_strategy
 from sparseq.server import jobs as module
 from sparseq.server.audit import AuditLog
-from sparseq.server.jobs import Jobs, JobState, KeptJobs, SeriesJob, read_jobs
+from sparseq.server.http import markup
+from sparseq.server.job import JobState
+from sparseq.server.job_file import read_jobs
+from sparseq.server.jobs import Jobs
+from sparseq.server.kept_jobs import KeptJobs, SeriesJob
 from sparseq.server.service import Service
 from sparseq.server.tokens import Role, Tokens
 
@@ -84,7 +88,7 @@ def served(folder: Path, enough: Callable[[dict[str, JobState]], bool]) -> dict[
         running = Jobs(wanted, service.operate, service.stopping, service.desk)
         states = {state.name: state for state in running.states}
         task = asyncio.ensure_future(running.run())
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(300):
             while not enough(states):
                 await asyncio.sleep(0.01)
         service.stop()
@@ -140,8 +144,13 @@ def test_series_of_jobs_have_strategies_and_forecasts_and_alarms(tmp_path: Path)
         folder.mkdir()
         (folder / "rows.sql").write_text((tmp_path / "rows.sql").read_text())
         sparseq.create(
-            folder / "s", {"t": data}, user="who", time="day", seed=1,
-            purposes=[sparseq.Questions(in_or_out=True, watch=0.1), part]).close()  # fmt: skip
+            folder / "s",
+            {"t": data},
+            user="who",
+            time="day",
+            seed=1,
+            purposes=[sparseq.Questions(in_or_out=True, watch=0.1), part],
+        ).close()
         for last in (2, 4):
             output = f'output = "{last}.parquet"\n'
             text = f"[{name}]\n{common.format(last)}{more}{output}"
@@ -193,8 +202,8 @@ def test_a_curator_sees_them_and_an_analyst_does_not(folder: Path) -> None:
         ('[a]\nkind = "sing"', "no kind"),
         ('[a]\nkind = "backup"', "needs folder"),
         ('[a]\nkind = "backup"\nfolder = "b"\nkep = 1', "no 'kep'"),
-        ('[a]\nkind = "backup"\nfolder = "b"\nkeep = -1', "keep is -1"),
-        ('[a]\nkind = "monitor"\nqueries = "q"\nfrom = 1', "queries is 'q'"),
+        ('[a]\nkind = "backup"\nfolder = "b"\nkeep = -1', "keep can't be -1"),
+        ('[a]\nkind = "monitor"\nqueries = "q"\nfrom = 1', "queries can't be 'q'"),
         ('[a]\nkind = "monitor"\nstart = "2024-01-01"', "no 'start'"),
         (
             '[a]\nkind = "monitor"\nqueries = ["q"]\nfrom = 2024-01-01\nforecast = true',
@@ -206,9 +215,9 @@ def test_a_curator_sees_them_and_an_analyst_does_not(folder: Path) -> None:
         ),
         (
             '[a]\nkind = "monitor"\nqueries = ["q"]\nfrom = 2024-01-01\nsettle = true',
-            "settle is True",
+            "settle can't be True",
         ),
-        ('["a b"]\nkind = "backup"', "can't be called so"),
+        ('["a b"]\nkind = "backup"', "can't be the name of a job"),
         ("[a", "can't read"),
     ],
 )
@@ -220,7 +229,7 @@ def test_what_a_file_of_jobs_says_is_checked(tmp_path: Path, text: str, said: st
 
 FORM = {
     "name": "visits",
-    "sql": "SELECT count(*) AS n FROM t WHERE day >= :day AND day < :next_day;",
+    "sql": "SELECT count(DISTINCT who) AS n FROM t WHERE day >= :day AND day < :next_day;",
     "first": "2024-01-01",
     "last": "2024-01-03",
     "share": "20",
@@ -256,7 +265,7 @@ def on_pages(folder: Path, check: Callable[[Any, Service], Awaitable[None]]) -> 
 
 
 async def until(service: Service, state: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(300):
         while [one.state for one in service.jobs] != [state]:
             await asyncio.sleep(0.01)
 
@@ -274,7 +283,8 @@ def test_a_curator_begins_a_series_on_a_page(folder: Path) -> None:
             ({"last": "", "share": ""}, "of what the store has for questions"),  # 365 ticks
             ({"last": ""}, "has no last tick"),
             ({"sql": "SELECT count(*) AS n FROM t"}, "has no parameter :day"),
-            ({"name": "a b"}, "can&#x27;t be called so"),
+            ({"sql": "SELECT count(*) AS n FROM t WHERE day = :day"}, "the bound of its noise"),
+            ({"name": "a b"}, "can&#x27;t be the name of a job"),
             ({"first": "soon"}, "is not a date"),
         ):
             page = await client.get("/new-series", params=FORM | wrong)
@@ -283,6 +293,11 @@ def test_a_curator_begins_a_series_on_a_page(folder: Path) -> None:
             refused = await client.post("/new-series", data=FORM | wrong)
             assert refused.status_code == 422, wrong
         assert (service.released, service.jobs) == (0, [])
+        plain = FORM | {"sql": "SELECT count(*) AS n FROM t WHERE day = :day"}
+        assert f"choose “{markup.ANYWAY}”" in (await client.get("/new-series", params=plain)).text
+        page = await client.get("/new-series", params=plain | {"anyway": "true"})
+        assert "Begin it" in page.text
+        assert "checked" in page.text
         done = await client.post("/new-series", data=FORM)
         assert done.headers["location"] == "/series"
         assert (await client.post("/new-series", data=FORM)).status_code == 422  # its name

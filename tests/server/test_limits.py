@@ -16,11 +16,12 @@ from sparseq.server.tokens import Role, Tokens
 
 uvicorn = pytest.importorskip("uvicorn")
 running = pytest.importorskip("sparseq.server.serve")
-limits = pytest.importorskip("sparseq.server.http.endpoints")
+limits = pytest.importorskip("sparseq.server.http.connection_limits")
 endpoints = pytest.importorskip("sparseq.server.http.endpoints")
 
 Check = Callable[[int, str], Awaitable[None]]
 SHORT = 0.2
+HOUR = 3600.0
 
 
 def served(check: Check, monkeypatch: pytest.MonkeyPatch, log: AuditLog | None = None) -> None:
@@ -34,7 +35,7 @@ def served(check: Check, monkeypatch: pytest.MonkeyPatch, log: AuditLog | None =
         listening = running.Address("127.0.0.1", 0).bound()
         with contextlib.ExitStack() as stack:
             at = {"http": listening}
-            serving = asyncio.ensure_future(running._listen(service, at, None, "", stack))
+            serving = asyncio.ensure_future(running._listen(service, at, "", stack))
             try:
                 await check(listening.getsockname()[1], token)
             finally:
@@ -58,7 +59,7 @@ async def ended(reader: asyncio.StreamReader) -> bytes:
     """Return what comes until the server ends the connection: it does, or the test fails."""
     found = b""
     with contextlib.suppress(ConnectionError):
-        while part := await asyncio.wait_for(reader.read(65536), 20):
+        while part := await asyncio.wait_for(reader.read(65536), 300):
             found += part
     return found
 
@@ -88,15 +89,26 @@ def test_a_head_that_does_not_end(sent: bytes, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_head_that_ends_in_time_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time counts for each head anew, and not while a question is answered."""
-    monkeypatch.setattr(limits, "HEAD_SECONDS", SHORT)
+    """Time counts for each head anew, and not while a question is answered: timers are counted."""
+    monkeypatch.setattr(limits, "HEAD_SECONDS", HOUR)
 
     async def check(port: int, token: str) -> None:
+        loop, timers = asyncio.get_running_loop(), list[asyncio.TimerHandle]()
+        later = loop.call_later
+
+        def seen(delay: float, *what: object) -> asyncio.TimerHandle:
+            timer = later(delay, *what)  # type: ignore[arg-type]
+            timers.extend([timer] * (delay == HOUR))
+            return timer
+
+        monkeypatch.setattr(loop, "call_later", seen)
         async with opened(port) as (reader, writer):
-            for _ in range(6):
+            for asked in range(1, 7):
                 writer.write(b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n")
                 assert (await reader.readuntil(b'{"ok": true}')).startswith(b"HTTP/1.1 200")
-                await asyncio.sleep(SHORT / 3)
+                running = [timer for timer in timers if not timer.cancelled()]
+                assert len(running) <= 1 < len(timers) <= asked + 1
+        assert len(timers) >= 6
 
     served(check, monkeypatch)
 
@@ -139,7 +151,7 @@ def test_a_body_that_does_not_end(path: str, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("reads", [False, True])
 def test_an_answer_that_is_not_read(reads: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who reads slowly gets all of it; who reads nothing is let go."""
-    monkeypatch.setattr(limits, "WRITE_SECONDS", 10 * SHORT if reads else SHORT)
+    monkeypatch.setattr(limits, "WRITE_SECONDS", HOUR if reads else SHORT)
     log = AuditLog(None, most=1 << 30)
     log.add([{"what": "asked", "who": "ada", "query": "x" * 2000}] * 10_000)
 
@@ -160,26 +172,32 @@ def test_an_answer_that_is_not_read(reads: bool, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize(
     ("head", "status"),
-    one_in(2, [
-        (b"GET / HTTP/1.1\r\nX: " + b"a" * 200_000, b"400"),
-        (b"GET /" + b"a" * 200_000, b"400"),
-        (b"GET / HTTP/1.1\r\nHost: h\r\n" + b"X: a\r\n" * 200 + b"\r\n", b"431"),
-        (b"GET /v1/releases/" + b"1" * 5000 + b" HTTP/1.1\r\nHost: h\r\n\r\n", b"401"),
-        (b"NONSENSE\r\n\r\n", b"400"),
-        (b"GET / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: x\r\n\r\n", b"400"),
-        (b"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: -1\r\n\r\n", b"400"),
-        (b"GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", b"200"),
-    ]),
-)  # fmt: skip
+    one_in(
+        2,
+        [
+            (b"GET / HTTP/1.1\r\nX: " + b"a" * 200_000, b"400"),
+            (b"GET /" + b"a" * 200_000, b"400"),
+            (b"GET / HTTP/1.1\r\nHost: h\r\n" + b"X: a\r\n" * 200 + b"\r\n", b"431"),
+            (b"GET /v1/releases/" + b"1" * 5000 + b" HTTP/1.1\r\nHost: h\r\n\r\n", b"401"),
+            (b"NONSENSE\r\n\r\n", b"400"),
+            (b"GET / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: x\r\n\r\n", b"400"),
+            (b"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: -1\r\n\r\n", b"400"),
+            (
+                b"GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+                b"200",
+            ),
+        ],
+    ),
+)
 def test_heads_that_are_too_long_or_none(
     head: bytes, status: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "HEAD_SECONDS", 5 * SHORT)
+    monkeypatch.setattr(limits, "HEAD_SECONDS", HOUR)
 
     async def check(port: int, token: str) -> None:
         async with opened(port) as (reader, writer):
             writer.write(head)
-            found = await asyncio.wait_for(reader.read(100), 20)
+            found = await asyncio.wait_for(reader.read(100), 300)
             assert found[9:12] == status
 
     served(check, monkeypatch)

@@ -12,7 +12,7 @@ from server.running import Running, secret
 
 from sparseq.server.audit import AuditLog
 from sparseq.server.http import app, pages
-from sparseq.server.quota_desk import QuotaTotals
+from sparseq.server.quota_totals import QuotaTotals
 from sparseq.server.tokens import Role
 
 pytest.importorskip("uvicorn")
@@ -91,8 +91,11 @@ def test_a_log_of_5_000_lines(tmp_path: Path) -> None:
 
 @pytest.mark.deep
 def test_a_log_of_a_million_lines(tmp_path: Path) -> None:
-    """A server starts in 5 s, and every page answers in 1 s; the quicker test has no times."""
-    started, each = check(tmp_path, 1_000_000)
-    print(f"started in {started:.2f} s", {path: round(s, 3) for path, s in each.items()})
-    assert started < 5
-    assert max(each.values()) < 1, each
+    """A server starts, and every page answers, nearly as fast as with a log of 20,000 lines."""
+    (tmp_path / "few").mkdir()
+    (tmp_path / "many").mkdir()
+    few, of_few = check(tmp_path / "few", 20_000)
+    many, of_many = check(tmp_path / "many", 1_000_000)
+    assert many < 3 * few
+    slower = {path: (s, of_few[path]) for path, s in of_many.items() if s > 10 * of_few[path] + 0.5}
+    assert not slower

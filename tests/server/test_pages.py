@@ -15,7 +15,7 @@ import pytest
 from server.made import ROWS, made
 
 import sparseq
-from sparseq.ledger.notes import Asker, RequestId
+from sparseq.ledger.request_id import Asker, RequestId
 from sparseq.server import saved_questions
 from sparseq.server.fields import InputType
 from sparseq.server.service import Service, Statement
@@ -273,7 +273,7 @@ def test_a_saved_question_is_shown_free_until_somebody_asks_anew() -> None:
         await service.operate(lambda store: store.ingest(ROWS.slice(0, 7)))
         stale = (await client.get("/dashboard")).text
         assert 'href="/answers/2"' in stale
-        assert "Asking anew costs at most 1.7 %" in stale
+        assert "A new answer costs at most 1.7 % of what is planned" in stale
         assert service.released == 2
         sent = form_of(stale, "/saved/1/ask")
         assert "fresh" not in sent
@@ -356,8 +356,10 @@ def test_who_may_change_a_saved_question() -> None:
         await client.post("/saved", data=saved, headers=HERE)
         changed = {"name": "large", "look": "chart", "place": "2"}
         for name, role, status in [
-            ("bob", Role.ANALYST, 403), ("mon", Role.MONITOR, 403), ("cur", Role.CURATOR, 303),
-        ]:  # fmt: skip
+            ("bob", Role.ANALYST, 403),
+            ("mon", Role.MONITOR, 403),
+            ("cur", Role.CURATOR, 303),
+        ]:
             client.cookies.set("sparseq", service.tokens.create(name, role), domain="here.local")
             for path in ("/saved/1", "/saved/1/delete"):
                 page = (await client.get("/saved/1")).text
@@ -379,9 +381,14 @@ def test_how_many_questions_are_saved(monkeypatch: pytest.MonkeyPatch) -> None:
     async def check(client: Any, service: Service) -> None:
         await client.post("/ask", data={"sql": X}, headers=HERE)
         for name, place, status in [
-            ("a", "1", 303), ("a", "", 400), (" ", "", 400), ("b", "2", 400), ("b", "", 303),
-            ("c", "", 303), ("d", "", 400),
-        ]:  # fmt: skip
+            ("a", "1", 303),
+            ("a", "", 400),
+            (" ", "", 400),
+            ("b", "2", 400),
+            ("b", "", 303),
+            ("c", "", 303),
+            ("d", "", 400),
+        ]:
             form = {"sql": X, "answer": "1", "name": name, "place": place}
             done = await client.post("/saved", data=form, headers=HERE)
             assert done.status_code == status, (name, place)

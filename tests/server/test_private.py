@@ -83,7 +83,8 @@ def test_neighbours_are_told_the_same() -> None:
     # what is expected follows from the noised answers of pilots
     outlook = re.compile(
         r"'(value|half_width|scale|doubt)': [^,}]*|expect[^\n]*\n *if all[^\n]*|"
-        r"expect[^\n]*|(?<=the answer: n ± )[\d,]+|"
+        r"expect[^\n]*|(?<=the answer: n ± )[\d,]+|(?<=at most )[\d,]+(?= rows)|"
+        r"\d{4}-\d\d-\d\d \d\d:\d\d \(UTC\)|"  # the minute in which it was asked
         r"\"root\": \"[0-9a-f]{64}\""  # of a secret key that each store has of its own
     )
     assert len(here) == len(there) == 5 * len(QUESTIONS) + 8

@@ -16,11 +16,12 @@ from server.made import ROWS, made, person
 import sparseq
 from sparseq.base.errors import QueryRefused, ServerError, Why
 from sparseq.server.audit import AuditLog
-from sparseq.server.quota_desk import DAY, Desk, QuotaTotals
+from sparseq.server.quota_desk import Desk
+from sparseq.server.quota_totals import DAY, QuotaTotals
 from sparseq.server.service import Service, Statement
 from sparseq.server.tokens import Principal, Quota, Role, Tokens
 from sparseq.store.store import Store
-from sparseq.stream.step import Outcome
+from sparseq.stream.batches import Outcome
 
 
 def count(i: int, request_id: str = "") -> Statement:
@@ -146,9 +147,10 @@ async def second_again(folder: Path, tokens: Tokens) -> None:
 
 
 def test_a_share_of_the_budget_outlives_the_server(tmp_path: Path) -> None:
-    """3 % of 78.75 is 2.36: one question of 1.3125 fits, two don't; one of price 1/2 does."""
+    """4.5 % of 78.75 is 3.54: the first question costs 2.3125, with a pilot of all rows; another
+    one of 1.3125 doesn't fit; one of price 1/2 does."""
     tokens = Tokens(None)
-    ada = replace(person(tokens, "ada"), quota=Quota.parse("3%"))
+    ada = replace(person(tokens, "ada"), quota=Quota.parse("4.5%"))
 
     async def served(*expected: Why | None) -> None:
         service = Service(made(), tokens, audit=AuditLog(tmp_path / "log"))

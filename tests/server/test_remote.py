@@ -81,10 +81,13 @@ def test_others_are_told_where_it_is_served(served: Running, store: Path) -> Non
 @pytest.mark.parametrize(
     ("url", "token"),
     [
-        ("http://example.org", "sq_x"), ("https://", "sq_x"), ("https://a:b@example.org", "sq_x"),
-        ("https://example.org", ""), ("https://example.org", "sq_x\r\nHost: y"),
+        ("http://example.org", "sq_x"),
+        ("https://", "sq_x"),
+        ("https://a:b@example.org", "sq_x"),
+        ("https://example.org", ""),
+        ("https://example.org", "sq_x\r\nHost: y"),
     ],
-)  # fmt: skip
+)
 def test_odd_addresses(url: str, token: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPARSEQ_TOKEN", raising=False)
     with pytest.raises(ParameterError):
@@ -113,8 +116,11 @@ def test_sigterm_answers_what_waits_and_closes(tmp_path: Path) -> None:
         answers = [con.sql(f"SELECT count(*) AS n FROM t WHERE x > {i}") for i in range(3)]
     assert running.stop() == 0
     assert {p.name for p in tmp_path.iterdir()} == {
-        "s.sparseq", "s.sparseq.tokens", "s.sparseq.audit", "s.sparseq.saved",
-    }  # fmt: skip
+        "s.sparseq",
+        "s.sparseq.tokens",
+        "s.sparseq.audit",
+        "s.sparseq.saved",
+    }
     with sparseq.connect(path) as con:
         assert [con.release(i + 1).to_bytes() for i in range(3)] == [a.to_bytes() for a in answers]
         assert con.releases()[0].released_at.date() <= dt.datetime.now(dt.UTC).date()

@@ -102,6 +102,7 @@ def test_all_routes_are_in_the_tables() -> None:
         known = {(one.method, one.path) for one, _ in ROUTES}
         assert {(m, p) for m, p in found if m != "HEAD"} - known == {
             ("GET", "/healthz"),
+            ("GET", "/readyz"),
             ("GET", "/openapi.json"),
             ("GET", "/static/{name}"),
         }
@@ -111,19 +112,22 @@ def test_all_routes_are_in_the_tables() -> None:
 
 @pytest.mark.parametrize(
     "origin",
-    one_in(2, [
-        {},
-        {"Origin": "https://evil.example"},
-        {"Origin": "null"},
-        {"Origin": "http://here.evil.example"},
-        {"Origin": "http://here", "Sec-Fetch-Site": "cross-site"},
-        {"Origin": "http://here", "Sec-Fetch-Site": "same-site"},
-        {"Origin": "http://here", "Sec-Fetch-Site": "none"},
-        {"Origin": "http://here:81"},
-        {"Origin": "http://[here"},
-        {"Origin": "https://numbers.example.org.evil.example"},
-    ]),
-)  # fmt: skip
+    one_in(
+        2,
+        [
+            {},
+            {"Origin": "https://evil.example"},
+            {"Origin": "null"},
+            {"Origin": "http://here.evil.example"},
+            {"Origin": "http://here", "Sec-Fetch-Site": "cross-site"},
+            {"Origin": "http://here", "Sec-Fetch-Site": "same-site"},
+            {"Origin": "http://here", "Sec-Fetch-Site": "none"},
+            {"Origin": "http://here:81"},
+            {"Origin": "http://[here"},
+            {"Origin": "https://numbers.example.org.evil.example"},
+        ],
+    ),
+)
 def test_no_other_site_can_change_anything(origin: dict[str, str]) -> None:
     """A browser sends the cookie, and no header of the page's own: nothing happens."""
 
@@ -256,3 +260,18 @@ def test_no_route_opens_a_file_in_the_event_loop(tmp_path: Path) -> None:
         assert len(list(tmp_path.iterdir())) > 3
 
     served(check, log)
+
+
+def test_a_browser_gets_a_page_where_there_is_none() -> None:
+    """Others get JSON, as everywhere; what was typed is text on the page."""
+
+    async def check(client: Any, service: Service) -> None:
+        page = await client.get("/<b>no", headers={"Accept": "text/html,*/*"})
+        assert (page.status_code, page.headers["content-type"][:9]) == (404, "text/html")
+        assert "there is nothing at GET /&lt;b&gt;no" in page.text
+        assert 'href="/"' in page.text
+        assert "default-src" in page.headers["content-security-policy"]
+        other = await client.get("/nothing")
+        assert (other.status_code, "error" in other.json()) == (404, True)
+
+    served(check)

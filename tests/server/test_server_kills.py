@@ -14,13 +14,13 @@ from server.made import made
 from server.running import Running, secret
 
 import sparseq
+from sparseq.answers.answer import Answer
 from sparseq.base.errors import ServerError, StoreError
-from sparseq.ledger._duckdb.mark import read_record
-from sparseq.ledger.notes import Asker, RequestId
+from sparseq.ledger._duckdb.progress_record import read_record
+from sparseq.ledger.request_id import Asker, RequestId
 from sparseq.server.audit import AuditLog
-from sparseq.server.serve import served_backup
-from sparseq.store._duckdb.backup import keep_mark
-from sparseq.store.answer import Answer
+from sparseq.server.operator_socket import served_backup
+from sparseq.store._duckdb.outside_mark import keep_mark
 
 pytest.importorskip("uvicorn")
 psycopg = pytest.importorskip("psycopg")
@@ -70,7 +70,7 @@ class Clients:
 
     def wait_for(self, answers: int) -> None:
         with self._changed:
-            assert self._changed.wait_for(lambda: len(self.seen) >= answers or self.wrong, 60)
+            assert self._changed.wait_for(lambda: len(self.seen) >= answers or self.wrong, 300)
 
     def end(self) -> None:
         self.stop.set()
@@ -123,7 +123,7 @@ def _http(url: str, name: str, token: str) -> Iterator[Callable[[str, str], Seen
 @contextlib.contextmanager
 def _postgresql(url: str, name: str, token: str) -> Iterator[Callable[[str, str], Seen]]:
     where = url.replace("://", f"://{name}:{token}@") + "/s"
-    with psycopg.connect(where, autocommit=True, connect_timeout=20) as con:
+    with psycopg.connect(where, autocommit=True, connect_timeout=300) as con:
 
         def ask(sql: str, id: str) -> Seen:
             con.execute(f"SET sparseq.request_id = '{id}'")

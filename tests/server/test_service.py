@@ -13,11 +13,11 @@ import pytest
 from server.made import ROWS, made, person
 
 import sparseq
+from sparseq.answers.answer import Answer
 from sparseq.base.errors import QueryRefused, ServerError, StoreError, Why
 from sparseq.server.releases import LatestReleases
 from sparseq.server.service import MOST_LOOKS, Service, Statement
 from sparseq.server.tokens import Principal, Role, Tokens
-from sparseq.store.answer import Answer
 from sparseq.stream.step import Stream
 
 

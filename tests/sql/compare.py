@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparseq.released.render import ERROR_SUFFIX
+from sparseq.released.result_columns import columns_of, noised_of
 
 Row = tuple[Any, ...]
 
@@ -23,10 +23,10 @@ def check_same(ours: pa.Table, theirs: pa.Table, in_order: bool, exact: bool = T
         in_order: The rows have an order.
         exact: Numbers are the same but for floating point; else, but for a lattice.
     """
-    shown = [c for c in ours.column_names if not c.endswith(ERROR_SUFFIX)]
+    shown, noisy = columns_of(ours), noised_of(ours)
     names = [s if "(" in t else t for t, s in zip(theirs.column_names, shown, strict=True)]
     assert [c.lower() for c in shown] == [c.lower() for c in names]
-    noised = {i for i, c in enumerate(shown) if c + ERROR_SUFFIX in ours.column_names}
+    noised = {i for i, c in enumerate(shown) if c in noisy}
     keys = [i for i in range(len(shown)) if i not in noised]
     got, want = _rows(ours.select(shown)), _rows(theirs)
     if in_order:

@@ -75,9 +75,13 @@ EVENTS = Rows(
     EVENT_KEYS,
 )
 VISITS = Rows(
-    "visits", "visits", "who", ("pages",), dates=("day",),
+    "visits",
+    "visits",
+    "who",
+    ("pages",),
+    dates=("day",),
     keys=(("pages", "", "pages IN (1, 2, 3, 4, 5)"), ("pages", "pages IN (2, 9)", "")),
-)  # fmt: skip
+)
 
 
 def _of(alias: str, rows: Rows) -> Rows:
@@ -87,10 +91,14 @@ def _of(alias: str, rows: Rows) -> Rows:
         return tuple(f"{alias}.{c}" for c in columns)
 
     return replace(
-        rows, user=f"{alias}.{rows.user}", numbers=named(rows.numbers), texts=named(rows.texts),
-        truths=named(rows.truths), dates=named(rows.dates),
+        rows,
+        user=f"{alias}.{rows.user}",
+        numbers=named(rows.numbers),
+        texts=named(rows.texts),
+        truths=named(rows.truths),
+        dates=named(rows.dates),
         keys=((f"{alias}.gift", "", ""),) if rows.truths else (),
-    )  # fmt: skip
+    )
 
 
 def joined(draw: st.DrawFn) -> Rows:
@@ -99,20 +107,32 @@ def joined(draw: st.DrawFn) -> Rows:
     e = _of("e", EVENTS)
     public = [
         (f"{kind} shops s ON e.shop_id = s.shop_id", ("s.rent",), ("s.city",), ("s.city", "", "")),
-        (f"{kind} families f ON f.kind = e.kind AND f.weight > e.qty", ("f.weight",),
-         ("f.family",), ("f.family", "", "")),
+        (
+            f"{kind} families f ON f.kind = e.kind AND f.weight > e.qty",
+            ("f.weight",),
+            ("f.family",),
+            ("f.family", "", ""),
+        ),
         ("JOIN families f ON f.kind = e.kind", ("f.weight",), ("f.family",), ("f.family", "", "")),
         (f"{kind} items i ON e.item = i.item", ("i.half",), (), ("i.half", "", "")),
-        (f"{kind} visits v ON e.who = v.who AND e.day >= v.day", ("v.pages",), (),
-         ("v.pages", "v.pages BETWEEN 3 AND 5", "")),
+        (
+            f"{kind} visits v ON e.who = v.who AND e.day >= v.day",
+            ("v.pages",),
+            (),
+            ("v.pages", "v.pages BETWEEN 3 AND 5", ""),
+        ),
         (f"{kind} visits v ON v.who = e.who AND v.pages > 6", ("v.pages",), (), ("e.gift", "", "")),
-    ]  # fmt: skip
+    ]
     join, numbers, texts, key = draw(st.sampled_from(public))
     source = f"events e {join}"
     return replace(
-        e, asked=source, plain=source, numbers=e.numbers + numbers, texts=e.texts + texts,
+        e,
+        asked=source,
+        plain=source,
+        numbers=e.numbers + numbers,
+        texts=e.texts + texts,
         keys=(*e.keys, key),
-    )  # fmt: skip
+    )
 
 
 def grouped(draw: st.DrawFn) -> Rows:
@@ -144,13 +164,20 @@ def grouped(draw: st.DrawFn) -> Rows:
 def windowed(draw: st.DrawFn) -> Rows:
     """Return a subquery with a window over each person's rows."""
     function, by, frame = draw(
-        st.sampled_from([
-            ("row_number()", "seen", ""), ("rank()", "day DESC", ""), ("lag(qty)", "seen", ""),
-            ("sum(amount)", "day", ""), ("count(kind)", "day", ""), ("avg(qty)", "", ""),
-            ("sum(qty)", "seen", " ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING"),
-            ("lead(qty, 2)", "seen DESC", ""), ("dense_rank()", "shop_id", ""),
-        ])
-    )  # fmt: skip
+        st.sampled_from(
+            [
+                ("row_number()", "seen", ""),
+                ("rank()", "day DESC", ""),
+                ("lag(qty)", "seen", ""),
+                ("sum(amount)", "day", ""),
+                ("count(kind)", "day", ""),
+                ("avg(qty)", "", ""),
+                ("sum(qty)", "seen", " ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING"),
+                ("lead(qty, 2)", "seen DESC", ""),
+                ("dense_rank()", "shop_id", ""),
+            ]
+        )
+    )
     one_by_one = frame or function.split("(")[0] in ("row_number", "lag", "lead")
     part = draw(st.sampled_from(["", "kind", "shop_id"]))
     shown = "amount, qty, kind, gift, day, seen, shop_id"
@@ -164,10 +191,15 @@ def windowed(draw: st.DrawFn) -> Rows:
         return f"(SELECT who, {shown}, {function} OVER ({over}) AS w FROM events) AS t"
 
     return Rows(
-        text("who", ""), text("who", f", {shown}" if one_by_one else ""), "who",
-        ("amount", "qty", "w", "w"), ("kind",), ("gift",), ("day",),
+        text("who", ""),
+        text("who", f", {shown}" if one_by_one else ""),
+        "who",
+        ("amount", "qty", "w", "w"),
+        ("kind",),
+        ("gift",),
+        ("day",),
         (("w", "w IN (1, 2, 3)", ""), ("gift", "", "")),
-    )  # fmt: skip
+    )
 
 
 def distinct(draw: st.DrawFn) -> Rows:
@@ -181,9 +213,15 @@ def distinct(draw: st.DrawFn) -> Rows:
         )
 
     return Rows(
-        text("who, "), text("who, "), "", ("qty",), ("kind",), ("gift",), ("day",),
+        text("who, "),
+        text("who, "),
+        "",
+        ("qty",),
+        ("kind",),
+        ("gift",),
+        ("day",),
         (("qty", "qty IN (1, 2, 3)", ""), ("gift", "", "")),
-    )  # fmt: skip
+    )
 
 
 def chained(draw: st.DrawFn) -> Rows:
@@ -200,16 +238,26 @@ def chained(draw: st.DrawFn) -> Rows:
         )
 
     return Rows(
-        name, name, "u", ("total", "n"), ("kind", "family"),
+        name,
+        name,
+        "u",
+        ("total", "n"),
+        ("kind", "family"),
         keys=(("n", "n < 6 AND 0 < n", ""), ("kind", "kind IN ('book', '', 'x')", "")),
         before=(text(where), text(tried(where))),
-    )  # fmt: skip
+    )
 
 
 SOURCES: tuple[Callable[[st.DrawFn], Rows], ...] = (
-    lambda _: EVENTS, lambda _: EVENTS, lambda _: VISITS, joined, grouped, windowed, distinct,
+    lambda _: EVENTS,
+    lambda _: EVENTS,
+    lambda _: VISITS,
+    joined,
+    grouped,
+    windowed,
+    distinct,
     chained,
-)  # fmt: skip
+)
 
 
 # -- expressions -----------------------------------------------------------------------------------
@@ -239,10 +287,24 @@ def _number(rows: Rows, depth: int) -> st.SearchStrategy[str]:
         return leaf
     less = number(rows, depth - 1)
     unary = st.sampled_from(
-        ["- {}", "-({})", "abs({})", "round({})", "floor({})", "sign({})", "sqrt(abs({}))",
-         "CAST({} AS INT)", "({})::DOUBLE", "nullif({}, 2)", "coalesce({}, 1)",
-         "least({}, 7)", "greatest({}, -3, 4)", "round({}, 1)", "ceil({})"]
-    )  # fmt: skip
+        [
+            "- {}",
+            "-({})",
+            "abs({})",
+            "round({})",
+            "floor({})",
+            "sign({})",
+            "sqrt(abs({}))",
+            "CAST({} AS INT)",
+            "({})::DOUBLE",
+            "nullif({}, 2)",
+            "coalesce({}, 1)",
+            "least({}, 7)",
+            "greatest({}, -3, 4)",
+            "round({}, 1)",
+            "ceil({})",
+        ]
+    )
     case = st.builds(
         "CASE WHEN {} THEN {} ELSE {} END".format, condition(rows, depth - 1), less, less
     )
@@ -265,33 +327,50 @@ def _simple(rows: Rows, depth: int) -> st.SearchStrategy[str]:
     parts = [
         _binary(["<", "<=", "=", "<>", ">", ">=", "IS DISTINCT FROM"], numbers),
         st.builds(
-            "{} {} {} AND {}".format, numbers, st.sampled_from(["BETWEEN", "NOT BETWEEN"]),
-            st.sampled_from(NUMBERS), st.sampled_from(NUMBERS),
+            "{} {} {} AND {}".format,
+            numbers,
+            st.sampled_from(["BETWEEN", "NOT BETWEEN"]),
+            st.sampled_from(NUMBERS),
+            st.sampled_from(NUMBERS),
         ),
         st.builds(
-            lambda e, n, listed: f"{e} {n} ({', '.join(listed)})", numbers,
-            st.sampled_from(["IN", "NOT IN"]), st.lists(st.sampled_from(NUMBERS), min_size=1),
+            lambda e, n, listed: f"{e} {n} ({', '.join(listed)})",
+            numbers,
+            st.sampled_from(["IN", "NOT IN"]),
+            st.lists(st.sampled_from(NUMBERS), min_size=1),
         ),
         st.builds("{} IS {}".format, numbers, st.sampled_from(["NULL", "NOT NULL"])),
-    ]  # fmt: skip
+    ]
     if rows.texts:
         text = st.sampled_from([f.format(t) for t in rows.texts for f in ("{}", "lower({})", "{}")])
         parts += [
-            st.builds("{} {} {}".format, text, st.sampled_from(["LIKE", "NOT LIKE", "ILIKE"]),
-                      st.sampled_from(PATTERNS)),
-            st.builds(lambda e, listed: f"{e} IN ({', '.join(listed)})", text,
-                      st.lists(st.sampled_from(TEXTS), min_size=1)),
-            st.builds("{} {} {}".format, text, st.sampled_from(["=", "<>", "<", ">="]),
-                      st.one_of(text, st.sampled_from(TEXTS))),
+            st.builds(
+                "{} {} {}".format,
+                text,
+                st.sampled_from(["LIKE", "NOT LIKE", "ILIKE"]),
+                st.sampled_from(PATTERNS),
+            ),
+            st.builds(
+                lambda e, listed: f"{e} IN ({', '.join(listed)})",
+                text,
+                st.lists(st.sampled_from(TEXTS), min_size=1),
+            ),
+            st.builds(
+                "{} {} {}".format,
+                text,
+                st.sampled_from(["=", "<>", "<", ">="]),
+                st.one_of(text, st.sampled_from(TEXTS)),
+            ),
             st.builds("{} || '!' = {}".format, text, st.sampled_from(["'book!'", "'!'"])),
-        ]  # fmt: skip
+        ]
     if rows.dates:
         date = st.sampled_from(rows.dates)
         parts += [
-            st.builds("{} {} {}".format, date, st.sampled_from(["<", ">=", "="]),
-                      st.sampled_from(DATES)),
+            st.builds(
+                "{} {} {}".format, date, st.sampled_from(["<", ">=", "="]), st.sampled_from(DATES)
+            ),
             st.builds("{} BETWEEN {} AND {}".format, date, *[st.sampled_from(DATES)] * 2),
-        ]  # fmt: skip
+        ]
     if rows.truths:
         forms = st.sampled_from(["{}", "NOT {}", "{} IS TRUE", "{} IS NOT FALSE", "{} = true"])
         parts.append(st.builds(str.format, forms, st.sampled_from(rows.truths)))
@@ -326,9 +405,11 @@ def tried(sql: str) -> str:
 @st.composite
 def aggregate(draw: st.DrawFn, rows: Rows) -> tuple[str, str]:
     """Return an aggregate, as asked and in plain SQL."""
-    chosen = draw(st.sampled_from(
-        ["count(*)", "count", "countif", "users", "sum", "avg", "sum", "deviation", "reading"]
-    ))  # fmt: skip
+    chosen = draw(
+        st.sampled_from(
+            ["count(*)", "count", "countif", "users", "sum", "avg", "sum", "deviation", "reading"]
+        )
+    )
     where = draw(st.none() | condition(rows, 1))
     only = f" FILTER (WHERE {where})" if where else ""
     plain_only = f" FILTER (WHERE {tried(where)})" if where else ""

@@ -14,10 +14,10 @@ import duckdb
 import pyarrow as pa
 
 import sparseq
-from benchmarks.stores import made_store
 from benchmarks.written.check import lowered, unnoised
-from sparseq.released.render import ERROR_SUFFIX
-from sparseq.sql.plan import Options
+from checks.stores import made_store
+from sparseq.question.plan import Options
+from sparseq.released.result_columns import columns_of
 
 KINDS = ("book", "o'brien", 'née "x"', "", "日本", "100%", "Book", None)
 READINGS = (1.5, -2.0, 7.25, 40.0, 55.5, float("nan"), float("inf"), float("-inf"), None)
@@ -131,12 +131,12 @@ def truth() -> duckdb.DuckDBPyConnection:
     return con
 
 
-def store(loads: int = 3, **options: Any) -> sparseq.Store:
-    """Return the shop's store, loaded in so many goes: new users come with every one."""
+def store(loads: int = 3, path: Any = None, **options: Any) -> sparseq.Store:
+    """Return the shop's store, loaded in a number of goes: new users come with every one."""
     cuts = {name: len(table) // loads + 1 for name, table in PRIVATE.items()}
     first = {name: table.slice(0, cuts[name]) for name, table in PRIVATE.items()}
     con = made_store(
-        None,
+        path,
         first["events"],
         table="events",
         user="who",
@@ -152,7 +152,7 @@ def store(loads: int = 3, **options: Any) -> sparseq.Store:
         seed=1,
         **options,
         in_or_out=True,
-    )  # fmt: skip
+    )
     for load in range(1, loads):
         for name, table in PRIVATE.items():
             con.ingest(table.slice(load * cuts[name], cuts[name]), name)
@@ -167,6 +167,6 @@ def answer(con: sparseq.Store, sql: str, options: Options = FINE) -> pa.Table:
 def exact(con: sparseq.Store, sql: str) -> list[dict[str, Any]]:
     """Return the same as rows, without the columns of errors."""
     table = answer(con, sql)
-    shown = [c for c in table.column_names if not c.endswith(ERROR_SUFFIX)]
+    shown = columns_of(table)
     rows: list[dict[str, Any]] = table.select(shown).to_pylist()
     return rows

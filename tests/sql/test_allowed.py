@@ -14,9 +14,9 @@ import sparseq
 import sparseq.language
 import sparseq.sql
 from sparseq.base.errors import QueryRefused
-from sparseq.sql import normalize as allowed
-from sparseq.sql.normalize import ALLOWED, check_allowed, check_written
-from sparseq.sql.plan import all_limits
+from sparseq.question.limits import all_limits
+from sparseq.sql import allowed_words as allowed
+from sparseq.sql.allowed_words import ALLOWED, check_allowed, check_written
 
 ARGUMENTS = [
     (kind, name)
@@ -82,21 +82,26 @@ PAIRS = [
     ("regexp_matches(s, 'a')", "regexp_matches(s, 'a', 'i')"),
     ("regexp_replace(s, 'a', 'b') = 'b'", "regexp_replace(s, 'a', 'b', 'g') = 'b'"),
     ("string_split(s, 'a') IS NULL", "string_split(s, 'a', 1) IS NULL"),
-    ("v IN (SELECT max(v) FROM t GROUP BY who)",
-     "v IN (SELECT max(v, 2) FROM t GROUP BY who)"),
+    ("v IN (SELECT max(v) FROM t GROUP BY who)", "v IN (SELECT max(v, 2) FROM t GROUP BY who)"),
     ("who IN (SELECT who FROM t)", "who IN (SELECT who FROM t TABLESAMPLE 10%)"),
     ("who IN (SELECT who FROM t)", "who IN (SELECT who FROM t FOR UPDATE)"),
     ("who IN (SELECT who FROM t)", "who IN (SELECT who FROM ONLY t)"),
-    ("v IN (SELECT v FROM t QUALIFY row_number() OVER (PARTITION BY who ORDER BY w) = 1)",
-     "v IN (SELECT v FROM t QUALIFY row_number() OVER "
-     "(PARTITION BY who ORDER BY w NULLS FIRST) = 1)"),
-    ("v IN (SELECT v FROM t QUALIFY sum(v) OVER w2 = 1 WINDOW w2 AS (PARTITION BY who))",
-     "v IN (SELECT v FROM t QUALIFY sum(v) OVER (w2 ORDER BY w) = 1 "
-     "WINDOW w2 AS (PARTITION BY who))"),
-    ("v IN (SELECT lag(v) OVER (PARTITION BY who ORDER BY w) FROM t)",
-     "v IN (SELECT lag(v IGNORE NULLS) OVER (PARTITION BY who ORDER BY w) FROM t)"),
+    (
+        "v IN (SELECT v FROM t QUALIFY row_number() OVER (PARTITION BY who ORDER BY w) = 1)",
+        "v IN (SELECT v FROM t QUALIFY row_number() OVER "
+        "(PARTITION BY who ORDER BY w NULLS FIRST) = 1)",
+    ),
+    (
+        "v IN (SELECT v FROM t QUALIFY sum(v) OVER w2 = 1 WINDOW w2 AS (PARTITION BY who))",
+        "v IN (SELECT v FROM t QUALIFY sum(v) OVER (w2 ORDER BY w) = 1 "
+        "WINDOW w2 AS (PARTITION BY who))",
+    ),
+    (
+        "v IN (SELECT lag(v) OVER (PARTITION BY who ORDER BY w) FROM t)",
+        "v IN (SELECT lag(v IGNORE NULLS) OVER (PARTITION BY who ORDER BY w) FROM t)",
+    ),
     ("v IN (SELECT DISTINCT v FROM t)", "v IN (SELECT DISTINCT ON (who) v FROM t)"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("without", "with_it"), one_in(2, PAIRS), ids=lambda c: c[:50])

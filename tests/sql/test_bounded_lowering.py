@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
+from checks.stores import IN_OR_OUT
 from sparseq.base.errors import QueryRefused
-from sparseq.sql.subquery_expressions import MAX_SUBQUERIES
+from sparseq.sql.public_subqueries import MAX_SUBQUERIES
 
 LONG = 60.0
 """Seconds that nothing here comes near: a test that hangs fails after them."""

@@ -297,10 +297,12 @@ def test_a_text_that_is_compared_as_a_number_has_many_spellings(value: str) -> N
 @pytest.mark.parametrize(
     "key",
     [
-        "floor(epoch(ts) / 86400)", "floor(epoch(ts) / 60 / 60)", "floor(epoch(ts) / 600)",
+        "floor(epoch(ts) / 86400)",
+        "floor(epoch(ts) / 60 / 60)",
+        "floor(epoch(ts) / 600)",
         pytest.param("floor(epoch(ts) / 2)", marks=pytest.mark.deep),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("year", one_in(3, [1, 1969, 2024, 9000]))
 def test_seconds_of_a_range_end_in_all_their_parts(key: str, year: int) -> None:
     """Divisions round: far from 1970 the last microsecond of a day has the next day's number."""
@@ -384,6 +386,43 @@ def never() -> sparseq.Store:
 def test_null_is_no_group_where_no_row_has_it(
     never: sparseq.Store, rows: str, null: list[None]
 ) -> None:
-    found = [r["k"] for r in never.sql(f"SELECT k, count(*) AS n FROM ({rows}) AS s GROUP BY k")]
+    query = never.lower(f"SELECT k, count(*) AS n FROM ({rows}) AS s GROUP BY k")
+    found = list(query.domains[0].values)
     assert [k for k in found if k is None] == null
     assert "none" not in found
+
+
+def test_a_value_that_a_cast_does_not_hold_is_in_the_group_of_null() -> None:
+    rows = pa.table({"who": range(300), "x": pa.array(range(300), pa.int32())})
+    sql = "SELECT {}(x AS TINYINT) AS k, count(*) AS n FROM t WHERE x BETWEEN 0 AND 299 GROUP BY k"
+    with sparseq.create(None, {"t": rows}, user="who", seed=1) as con:
+        for cast in ("CAST", "TRY_CAST"):
+            found = {row["k"]: row["n"] for row in exact(con, sql.format(cast))}
+            assert found[None] == 300 - 128
+            assert sum(found.values()) == 300
+
+
+@pytest.mark.parametrize(
+    ("key", "where", "null"),
+    [
+        ("qty", "qty + 1 > 0", False),
+        ("qty", "qty + shop_id > 0", False),
+        ("qty", "qty > 0 OR shop_id > 0", True),
+        ("qty", "NOT (qty > 5 AND gift)", True),
+        ("qty", "coalesce(qty, 1) > 0", True),
+        ("qty", "abs(qty) BETWEEN 0 AND shop_id", False),
+        ("shop_id", "qty NOT BETWEEN 0 AND shop_id AND shop_id IN (1, 2, NULL)", False),
+        ("qty", "(qty > 0) IS TRUE", False),
+        ("qty", "(qty > 0) IS NOT FALSE", True),
+        ("coalesce(qty, 0)", "", False),
+        ("greatest(qty, 0)", "", False),
+        ("qty // 2", "qty > 0", False),
+        ("qty // shop_id", "qty > 0 AND shop_id IN (0, 1, 2)", True),
+    ],
+)
+def test_null_is_a_group_where_a_row_may_have_it(
+    con: sparseq.Store, key: str, where: str, null: bool
+) -> None:
+    rows = f"events WHERE {where}" if where else "events"
+    (domain,) = con.lower(f"SELECT {key} AS k, count(*) AS n FROM {rows} GROUP BY k").domains
+    assert (None in domain.values) is null

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from sparseq.base.errors import QueryRefused
-from sparseq.sql.polars_question import to_sql
+from sparseq.sql.polars_expressions import to_sql
 
 ROWS = pl.DataFrame(
     {

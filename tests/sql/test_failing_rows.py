@@ -14,9 +14,9 @@ import pytest
 from sampled import one_in
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
+from checks.stores import IN_OR_OUT
 from sparseq.base.errors import QueryRefused
-from sparseq.sql.plan import Options, calibrate
+from sparseq.question.plan import Options, calibrate
 
 ROWS = """
 (1, 'a', 1.5, 1, 1, '1997-01-01', '1997-01-01 05:06:07.123456', true, 1.25, 1.5, 9.99),

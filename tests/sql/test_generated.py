@@ -13,7 +13,7 @@ from shop import answer, store, truth
 
 import sparseq
 from sparseq.base.errors import QueryRefused
-from sparseq.sql.plan import Options
+from sparseq.question.plan import Options
 
 OPTIONS = Options(sigma=8.0)
 """A lattice of 2**-20, on which the grammar's values are far from too large."""

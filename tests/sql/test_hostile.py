@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
+from checks.stores import IN_OR_OUT
 from sparseq.base.errors import ParameterError, QueryRefused, SparseqError
 
 HERE = Path(__file__).parent
@@ -107,8 +107,8 @@ def canaries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def con() -> sparseq.Store:
+def store() -> sparseq.Store:
+    """Return a store of the rows."""
     return sparseq.create(
         None,
         {"visits": VISITS, "events": EVENTS},
@@ -117,6 +117,11 @@ def con() -> sparseq.Store:
         purposes=IN_OR_OUT,
         find_bounds=None,
     )
+
+
+@pytest.fixture(scope="module")
+def con() -> sparseq.Store:
+    return store()
 
 
 @pytest.fixture(scope="module")

@@ -25,8 +25,8 @@ from sparseq.base.errors import QueryRefused
 from sparseq.language.types import MOST_LISTED
 from sparseq.load.load_rows import IncomingRows
 from sparseq.load.read_schema import Declarations
-from sparseq.sql.plan import calibrate
-from sparseq.stream.release_charges import price
+from sparseq.question.plan import calibrate
+from sparseq.stream.charge_amounts import price
 
 WORDS = ("a", "b", "é", "", None)
 AMONG = "IN ('a', 'b', 'é', '', 'never')"
@@ -43,13 +43,16 @@ def _rows(number: int = 600) -> pa.Table:
         {
             "who": [rng.randrange(60) for _ in range(number)],
             "tags": pa.array([some(WORDS, 5) for _ in range(number)], pa.list_(pa.string())),
-            "nums": pa.array([some((1, 2, 3, None), 4) for _ in range(number)],
-                             pa.large_list(pa.int32())),
-            "xs": pa.array([[rng.choice((0.5, 1.0, float("nan"), None))] for _ in range(number)],
-                           pa.list_(pa.float64(), 1)),
+            "nums": pa.array(
+                [some((1, 2, 3, None), 4) for _ in range(number)], pa.large_list(pa.int32())
+            ),
+            "xs": pa.array(
+                [[rng.choice((0.5, 1.0, float("nan"), None))] for _ in range(number)],
+                pa.list_(pa.float64(), 1),
+            ),
             "k": [rng.choice("abc") for _ in range(number)],
         }
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +103,7 @@ ASKED = (
     f"FROM {VALUES}) WHERE r IN (1, 2, 3) GROUP BY r",
     "SELECT name, count(*) n FROM posts JOIN (SELECT name, unnest(of) AS tag FROM sets) s ON "
     "contains(tags, tag) GROUP BY name",
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("sql", one_in(3, ASKED))
@@ -118,17 +121,16 @@ REFUSED = {
     "SELECT count(*) FROM posts WHERE unnest(tags) = 'a'": "makes rows here",
     "SELECT tags, count(*) FROM posts GROUP BY tags": "are not public",
     "SELECT count(*) FROM (SELECT unnest(tags) a, unnest(nums) b FROM posts)": "another unnest",
-    "SELECT count(*) FROM (SELECT a.who, unnest(a.tags) t FROM posts a JOIN posts b USING (who))":
-        "beside a join",
+    "SELECT count(*) FROM (SELECT a.who, unnest(a.tags) t FROM posts a "
+    "JOIN posts b USING (who))": "beside a join",
     "SELECT count(*) FROM posts p LEFT JOIN unnest(p.tags) AS t(tag) ON true": "its own table",
-    "SELECT count(*) FROM posts, unnest(tags) WITH ORDINALITY AS t(tag, i)":
-        "beside its own table",
+    "SELECT count(*) FROM posts, unnest(tags) WITH ORDINALITY AS t(tag, i)": "beside its own table",
     "SELECT count(*) FROM posts, unnest(who) AS t(x)": "is no list",
     "SELECT count(*) FROM posts WHERE tags[k] = 'a'": "a place is a whole number",
     "SELECT count(*) FROM posts WHERE tags[1:2] IS NULL": "not answered",
     "SELECT count(*) FROM posts WHERE 'a' < ANY(tags)": "not answered",
     "SELECT max(tags) FROM posts": "one person",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("sql", one_in(2, REFUSED))
@@ -151,7 +153,9 @@ def _charged(sizes: dict[int, list[int]], sql: str) -> dict[int, int]:
     )
     with sparseq.create(None, {"posts": rows}, user="who", seed=1, most={"work": MOST}) as con:
         plan = calibrate(con.lower(sql), con.guarantee, FINE)
-        users, found = price(plan, con.stream.engine.contributions(plan, con.stream.people))
+        users, found = price(
+            plan, con.stream.engine.contributions(plan, con.stream.people.inside())
+        )
         names = dict(con.backend.database.execute("SELECT _user, id FROM ledger.users").fetchall())
         return {names[u]: int(c) for u, c in zip(users.tolist(), found.tolist(), strict=True) if c}
 
@@ -180,12 +184,17 @@ def test_lists_of_json_and_of_parquet_are_kept_and_cut(tmp_path: Path) -> None:
         kept = f"SELECT tags, n, k, o, len(long) FROM by_user.{name}"
         rows = con.backend.database.execute(kept).fetchall()
     assert types == {
-        "who": "BIGINT", "tags": "VARCHAR[]", "n": "DOUBLE[]", "k": "BIGINT[]", "o": "BOOLEAN[]",
+        "who": "BIGINT",
+        "tags": "VARCHAR[]",
+        "n": "DOUBLE[]",
+        "k": "BIGINT[]",
+        "o": "BOOLEAN[]",
         "long": "BIGINT[]",
-    }  # fmt: skip
+    }
     assert rows == [
-        (["a", None, "b"], [1.0, 2.5], [7], [True], MOST_LISTED), ([], None, [None, 1], [], 1),
-    ]  # fmt: skip
+        (["a", None, "b"], [1.0, 2.5], [7], [True], MOST_LISTED),
+        ([], None, [None, 1], [], 1),
+    ]
 
 
 def test_lists_of_pandas_are_kept_value_by_value() -> None:
@@ -207,8 +216,11 @@ def test_lists_of_pandas_are_kept_value_by_value() -> None:
 def test_lists_that_are_cut_are_told(text: bool) -> None:
     long = [1] * (MOST_LISTED + 1)
     lists = [json.dumps(x) for x in (long, [1])] if text else [long, [1]]
-    rows = IncomingRows(pa.table({"who": [1, 2], "k": lists}), user="who",
-                        declared=Declarations({"k": "BIGINT[]"} if text else {}))  # fmt: skip
+    rows = IncomingRows(
+        pa.table({"who": [1, 2], "k": lists}),
+        user="who",
+        declared=Declarations({"k": "BIGINT[]"} if text else {}),
+    )
     with duckdb.connect() as con:
         rows.read(con, rows.usable(), "who")
         assert con.sql("SELECT list(len(k)) FROM staged").fetchall() == [([MOST_LISTED, 1],)]

@@ -16,9 +16,10 @@ from shop import events, store
 import sparseq
 from sparseq import compiled as loops
 from sparseq.base.errors import QueryRefused
-from sparseq.engine import contributions
-from sparseq.engine.contributions import Contributions, Weights
-from sparseq.sql.plan import Options, Plan, calibrate
+from sparseq.engine import reduction, weighted_reduction
+from sparseq.engine.contributions import Contributions
+from sparseq.engine.weighted_reduction import Weights
+from sparseq.question.plan import Options, Plan, calibrate
 from sparseq.stream.joint_unit import joint
 
 LATTICES = (Options(sigma=8.0), Options(sigma=1e-6), Options(scale=3.0))
@@ -49,11 +50,15 @@ WRITTEN = (
     "THEN 'a' END END AS b, count(*) FROM events GROUP BY b",
     "SELECT shop_id, qty, count(*) FROM events WHERE shop_id BETWEEN 1 AND 3 AND qty BETWEEN -1 "
     "AND 4 GROUP BY shop_id, qty",
-)  # fmt: skip
+)
 quickly = settings(
-    derandomize=True, max_examples=40, deadline=None, database=None,
-    phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck),
-)  # fmt: skip
+    derandomize=True,
+    max_examples=40,
+    deadline=None,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +88,7 @@ def told(found: Contributions, people: int, some: tuple[np.ndarray, ...]) -> obj
 
 def compare(con: sparseq.Store, plan: Plan, others: int = 9) -> bool:
     """Tell whether the oracle has a plan; if so, DuckDB must do as it."""
-    judge, people = Judge(con), con.stream.people
+    judge, people = Judge(con), con.stream.people.inside()
     if judge.program(plan) is None:
         return False
     only = np.array(sorted(random.Random(1).sample(range(people), others)), np.int32)
@@ -108,7 +113,8 @@ def plans(con: sparseq.Store, text: str) -> list[Plan]:
 def with_loops(monkeypatch: pytest.MonkeyPatch, compiled: bool) -> None:
     if compiled:
         pytest.importorskip("numba")
-    monkeypatch.setattr(contributions, "worthwhile", lambda length: compiled)
+    monkeypatch.setattr(reduction, "worthwhile", lambda length: compiled)
+    monkeypatch.setattr(weighted_reduction, "worthwhile", lambda length: compiled)
     monkeypatch.setattr(loops, "worthwhile", lambda length: compiled)
 
 
@@ -129,7 +135,7 @@ def test_weighted_sums_are_those_of_each_person(
 ) -> None:
     with_loops(monkeypatch, by_loops)
     asked = joint(con.lower(text), Options(scale=3.0), con.guarantee)
-    plan, people = asked.before(0.05), con.stream.people
+    plan, people = asked.before(0.05), con.stream.people.inside()
     ours = con.stream.engine.contributions(plan, people)
     weights = some_weights(people, len(plan.noise), ours)
     sums = [total.tolist() for total in ours.weighted(weights)]
@@ -153,7 +159,7 @@ def some_weights(people: int, measures: int, found: Contributions) -> Weights:
     users = np.flatnonzero(draw.random(people) < 0.3).astype(np.int32)
     mantissa = draw.integers(2**15, 2**16, len(users))
     for measure in found.measures:
-        beyond = measure.users[measure.norms >= contributions.NORM_LIMIT]
+        beyond = measure.users[measure.norms >= reduction.NORM_LIMIT]
         mantissa[np.isin(users, beyond)] = 0
     return Weights(
         users, mantissa, draw.integers(16, 40, len(users)), (5, 16, 24, 0, 20)[:measures]

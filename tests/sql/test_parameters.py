@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.series import QueryText
-from sparseq.series.ticks import OF_TICKS
+from sparseq.series.ticks import TICK_PARAMETERS
 from sparseq.sql.parameters import Value, bound, literal
 from sparseq.sql.parameters import given as given_values
 from sparseq.sql.parse import Dialect
@@ -75,7 +75,7 @@ def test_a_name_without_a_value_is_said() -> None:
 @pytest.mark.parametrize("pair", ["", "a", "=1", "a b=1", "day=2024-01-01", "next_tick=1"])
 def test_params_that_are_none(pair: str) -> None:
     with pytest.raises(ParameterError):
-        given_values((pair,), OF_TICKS)
+        given_values((pair,), TICK_PARAMETERS)
 
 
 def test_params() -> None:

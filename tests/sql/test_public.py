@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 import sparseq
+from sparseq.answers.interval_words import WHY
+from sparseq.base._duckdb.connection import scratch
 from sparseq.base.errors import QueryRefused
-from sparseq.engine._duckdb.connection import scratch
 from sparseq.sql import public_database as public
-from sparseq.store.answer_facts import WHY
-from sparseq.stream.step import Request
+from sparseq.stream.batches import Request
 
 JOINED = "SELECT sum(rent) AS s FROM t JOIN p ON t.kind = p.kind"
 RENT = "SELECT rent FROM public.p"

@@ -15,10 +15,10 @@ import sparseq
 from sparseq.base.errors import ParameterError
 from sparseq.cli.sql import sql
 from sparseq.pgwire.pg_settings import Settings
+from sparseq.question.plan import KNOBS, OPTIONS, Option, Options, OptionWords
 from sparseq.server.fields import OPTION_FIELDS
-from sparseq.server.http.store_endpoints import TAKES
+from sparseq.server.http.question_endpoints import TAKES
 from sparseq.server.mcp import TOOLS
-from sparseq.sql.plan import KNOBS, OPTIONS, Option, Options, OptionWords
 
 PAGE = Path(__file__).parents[2] / "docs" / "options.md"
 VALUES = {"interval": "alike", "at_least_useful": True, "columns": "plain"}

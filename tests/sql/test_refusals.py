@@ -35,11 +35,16 @@ EVENTS = pa.table(
     },
     schema=pa.schema(
         [
-            ("who", pa.int64()), ("day", pa.date32()), ("at", pa.timestamp("us")),
-            ("kind", pa.string()), ("amount", pa.float64()), ("n", pa.int32()), ("big", pa.int64()),
+            ("who", pa.int64()),
+            ("day", pa.date32()),
+            ("at", pa.timestamp("us")),
+            ("kind", pa.string()),
+            ("amount", pa.float64()),
+            ("n", pa.int32()),
+            ("big", pa.int64()),
         ]
     ),
-)  # fmt: skip
+)
 VISITS = pa.table({"who": [11, 12, 14], "page": ["a", "b", SECRET]})
 SHOPS = pa.table({"kind": ["gift", "book"], "shelf": [1, 2]})
 
@@ -226,7 +231,6 @@ WRONG = [
     "SELECT sum(n) FROM events",
     "SELECT sum(kind) FROM events",
     "SELECT sum(who) FROM events",
-    "SELECT count(*) AS a, sum(amount) AS a FROM events",
     "SELECT count(*) FROM events AS e, events AS e",
     "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon => 1) count(*) FROM events",
     "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(sigma => -1) count(*) FROM events",
@@ -310,20 +314,27 @@ def empty() -> sparseq.Store:
 
 @pytest.mark.parametrize(
     ("name", "form"),
-    one_in(7, itertools.product(FAILING, [
-        "SELECT count(*) AS v FROM events WHERE {e}",
-        "SELECT countif({e}) AS v FROM events",
-        "SELECT count(*) FILTER (WHERE {e}) AS v FROM events",
-        "SELECT count(DISTINCT who) AS v FROM events WHERE NOT ({e})",
-        "SELECT sum(CASE WHEN {e} THEN 1 ELSE 0 END) AS v FROM events",
-        "SELECT count(*) AS v FROM (SELECT who, {e} AS f FROM events) WHERE f",
-        "SELECT count(*) AS v FROM (SELECT who, countif({e}) AS c FROM events GROUP BY who)",
-        "SELECT count(*) AS v FROM events JOIN visits ON events.who = visits.who AND {e}",
-        "SELECT {e} AS k, count(*) AS v FROM events GROUP BY k",
-        "SELECT count(*) AS v FROM (SELECT who, row_number() OVER (PARTITION BY who ORDER "
-        "BY {e}) AS r FROM events)",
-    ])),
-)  # fmt: skip
+    one_in(
+        7,
+        itertools.product(
+            FAILING,
+            [
+                "SELECT count(*) AS v FROM events WHERE {e}",
+                "SELECT countif({e}) AS v FROM events",
+                "SELECT count(*) FILTER (WHERE {e}) AS v FROM events",
+                "SELECT count(DISTINCT who) AS v FROM events WHERE NOT ({e})",
+                "SELECT sum(CASE WHEN {e} THEN 1 ELSE 0 END) AS v FROM events",
+                "SELECT count(*) AS v FROM (SELECT who, {e} AS f FROM events) WHERE f",
+                "SELECT count(*) AS v FROM (SELECT who, countif({e}) AS c FROM events "
+                "GROUP BY who)",
+                "SELECT count(*) AS v FROM events JOIN visits ON events.who = visits.who AND {e}",
+                "SELECT {e} AS k, count(*) AS v FROM events GROUP BY k",
+                "SELECT count(*) AS v FROM (SELECT who, row_number() OVER (PARTITION BY who ORDER "
+                "BY {e}) AS r FROM events)",
+            ],
+        ),
+    ),
+)
 def test_a_row_that_fails_counts_for_nothing_and_raises_nothing(
     full: sparseq.Store, empty: sparseq.Store, name: str, form: str
 ) -> None:

@@ -12,10 +12,10 @@ from sampled import one_in
 from sqlglot import exp
 
 from benchmarks.written.check import exact
+from sparseq.answers.answer import columns_of
 from sparseq.base.errors import QueryRefused
-from sparseq.sql import normalize as allowed
+from sparseq.sql import allowed_words as allowed
 from sparseq.sql.parse import Dialect
-from sparseq.store.answer import columns_of
 from sparseq.store.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,9 +26,17 @@ _FUNCTIONS = PAGE.split("These functions, and no others:")[1].split("\n\n")[1]
 CALLS = re.findall(r"`([^`]+)`", _FUNCTIONS)
 # what the parser makes of other spellings of the functions that are listed
 OTHER_SPELLINGS = {
-    exp.DateSub, exp.DateTrunc, exp.TsOrDsAdd, exp.TsOrDsDiff, exp.TsOrDsToDate, exp.Date,
-    exp.MakeInterval, exp.Any, exp.Bracket, exp.Explode,  # of lists, which this shop has none of
-}  # fmt: skip
+    exp.DateSub,
+    exp.DateTrunc,
+    exp.TsOrDsAdd,
+    exp.TsOrDsDiff,
+    exp.TsOrDsToDate,
+    exp.Date,
+    exp.MakeInterval,
+    exp.Any,
+    exp.Bracket,
+    exp.Explode,  # of lists, which this shop has none of
+}
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +45,7 @@ def con() -> Store:
     return store_of_the_page()
 
 
-def store_of_the_page(more: str = "") -> Store:
+def store_of_the_page(more: str = "", path: Path | None = None) -> Store:
     """The store that the page's Python makes; `more`: arguments of `create`."""
     (script,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
     names: dict[str, Store] = {}
@@ -45,7 +53,9 @@ def store_of_the_page(more: str = "") -> Store:
     here = Path.cwd()
     os.chdir(ROOT)
     try:
-        exec(script.replace("user=", f"{more}user=", 1), names)
+        script = script.replace("None", repr(path and str(path)), 1)
+        made = script.replace("user=", f"{more}user=", 1)
+        exec(made, names)
     finally:
         os.chdir(here)
     return names["con"]

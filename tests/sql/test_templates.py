@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import sparseq
+from sparseq.question.plan import Query
 from sparseq.sql import select as lowering
-from sparseq.sql.plan import Query
 
 DAYS = [dt.date(2024, 1, 1) + dt.timedelta(days=i) for i in range(40)]
 NOON = [dt.datetime(day.year, day.month, day.day, 12) for day in DAYS]
@@ -83,7 +83,7 @@ def test_a_query_of_every_tick_is_lowered_in_full_twice_only(
     calls = []
     full = lowering.lower_sql
     monkeypatch.setattr(
-        "sparseq.sql.query_templates.lower_sql", lambda *a: calls.append(a[0]) or full(*a)
+        "sparseq.sql.lowered_queries.lower_sql", lambda *a: calls.append(a[0]) or full(*a)
     )
     for day in DAYS:
         assert con.lower(query.format(day)).text == query.format(day)
@@ -104,7 +104,7 @@ def test_today_is_another_day_tomorrow(
             def today(cls) -> dt.date:
                 return cls.now
 
-        for module in ("sparseq.sql.query_templates.dt", "sparseq.sql.normalize.dt"):
+        for module in ("sparseq.sql.lowered_queries.dt", "sparseq.sql.spellings.dt"):
             monkeypatch.setattr(f"{module}.date", Date, raising=True)
         seen.append(con.lower(f"SELECT count(*) AS n FROM events WHERE day < {today}"))
     assert [str(day) in q.relation.where for day, q in zip(DAYS, seen, strict=False)] == [True] * 3

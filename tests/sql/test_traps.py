@@ -21,8 +21,8 @@ from traps import Trap
 
 import sparseq
 from sparseq.base.errors import QueryRefused
-from sparseq.released.render import ERROR_SUFFIX
-from sparseq.sql.plan import Options
+from sparseq.question.plan import Options
+from sparseq.released.result_columns import columns_of, noised_of
 
 ALL = traps.traps()
 SAMPLE = 60
@@ -53,10 +53,10 @@ def fate(con: sparseq.Store, plain: duckdb.DuckDBPyConnection, trap: Trap) -> st
 
 def _difference(ours: pa.Table, theirs: pa.Table) -> str:
     """Return how an answer differs; a group that plain SQL has no row for holds nothing."""
-    shown = [c for c in ours.column_names if not c.endswith(ERROR_SUFFIX)]
+    shown = columns_of(ours)
     if len(shown) != len(theirs.column_names):
         return f"{len(shown)} columns for {len(theirs.column_names)}"
-    noised = [c + ERROR_SUFFIX in ours.column_names for c in shown]
+    noised = [c in noised_of(ours) for c in shown]
     left = _rows(theirs)
     for row in _rows(ours.select(shown)):
         found = next((other for other in left if _same(row, other, noised)), None)

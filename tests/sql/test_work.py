@@ -14,10 +14,12 @@ from sampled import one_in
 import sparseq
 from sparseq.base.errors import ParameterError, QueryRefused
 from sparseq.engine._duckdb.reader import Reader
-from sparseq.engine._duckdb.storage import Storage
-from sparseq.sql.from_clause import MAX_FACTOR, Equality, FromItem, factor, key_sql, most_of
-from sparseq.sql.plan import MOST_WORK, Options, calibrate
-from sparseq.stream.release_charges import price
+from sparseq.load._duckdb.storage import Storage
+from sparseq.question.limits import MOST_WORK
+from sparseq.question.plan import Options, calibrate
+from sparseq.sql.from_clause import FromItem
+from sparseq.sql.join_sizes import MAX_FACTOR, Equality, factor, key_sql, most_of
+from sparseq.stream.charge_amounts import price
 
 ROOT = Path(__file__).parent.parent.parent
 PUBLIC = {
@@ -66,7 +68,7 @@ JOINS = {
     "ON a.who = b.who) AS j JOIN kinds k ON k.rent = j.r": lambda x, y: x * y,
     "WITH j AS (SELECT a.who FROM a JOIN b ON a.who = b.who) SELECT count(*) AS v FROM j "
     "JOIN j AS i ON i.who = j.who": lambda x, y: x * y if x * y > MOST else out_of((x * y) ** 2, 4),
-}  # fmt: skip
+}
 
 People = dict[int, tuple[list[tuple[str | None, int]], list[int]]]
 
@@ -88,7 +90,7 @@ def store(people: People, most: int | None = MOST) -> sparseq.Store:
 def charges(con: sparseq.Store, sql: str) -> tuple[dict[int, int], list[Any]]:
     """Return what each person is charged who is charged anything, and the sums."""
     plan = calibrate(con.lower(sql), con.guarantee, FINE)
-    made = con.stream.engine.contributions(plan, con.stream.people)
+    made = con.stream.engine.contributions(plan, con.stream.people.inside())
     users, found = price(plan, made)
     names = dict(con.backend.database.execute("SELECT _user, id FROM ledger.users").fetchall())
     paid = {names[u]: int(c) for u, c in zip(users.tolist(), found.tolist(), strict=True) if c}
@@ -190,8 +192,12 @@ def test_a_public_factor_has_two_limits() -> None:
     with pytest.raises(QueryRefused, match="9 rows; the limit is 8"):
         con.lower("SELECT count(*) AS n FROM a, kinds k, kinds l")
     many = sparseq.create(
-        None, {"t": pa.table({"who": [1]})}, user="who", seed=1,
-        public={"p": pa.table({"j": list(range(MAX_FACTOR + 1))})})  # fmt: skip
+        None,
+        {"t": pa.table({"who": [1]})},
+        user="who",
+        seed=1,
+        public={"p": pa.table({"j": list(range(MAX_FACTOR + 1))})},
+    )
     with pytest.raises(QueryRefused, match="add ON column"):
         many.lower("SELECT count(*) AS n FROM t, p")
     assert many.lower("SELECT count(*) AS n FROM t JOIN p ON p.j = t.who").relation.caps == ()
@@ -234,8 +240,12 @@ def test_keys_are_counted_as_they_are_compared(type: str, other: str, key: str) 
 
 def test_texts_that_are_one_number_are_one_key() -> None:
     con = sparseq.create(
-        None, {"t": pa.table({"who": [1], "n": [1]})}, user="who", seed=1,
-        public={"p": pa.table({"k": ["1", "01", "001", "x"]})})  # fmt: skip
+        None,
+        {"t": pa.table({"who": [1], "n": [1]})},
+        user="who",
+        seed=1,
+        public={"p": pa.table({"k": ["1", "01", "001", "x"]})},
+    )
     (cap,) = con.lower("SELECT count(*) AS n FROM t JOIN p ON p.k = t.n").relation.caps
     assert f"HAVING count(*) > {MOST_WORK // 3}" in cap.sql
 

@@ -20,10 +20,10 @@ import pytest
 import sparseq
 from sparseq import dbapi
 from sparseq.base.errors import ParameterError, QueryRefused
-from sparseq.language.value_sets import UNITS, ZONES_SINCE
-from sparseq.pgwire.messages import WireError
+from sparseq.language.calendar import UNITS, ZONES_SINCE
 from sparseq.pgwire.pg_values import parameter
-from sparseq.sql.catalog import Catalog
+from sparseq.pgwire.wire_errors import WireError
+from sparseq.question.catalog import Catalog
 from sparseq.sql.parameters import bound, literal, value_of
 from sparseq.sql.public_database import PublicFacts
 
@@ -40,20 +40,45 @@ ROWS = pa.table(
     }
 )
 TEXTS = (
-    "2024-03-31", "2024-03-31 12:00", "2024-03-31 12:00:00", "2024-03-31T12:00:00.5",
-    "2024-03-31 12:00:00Z", "2024-03-31 12:00:00+00:00", "2024-03-31 12:00:00+00",
-    "2024-03-31 12:00:00 UTC", "2024-03-31 12:00:00+05:00", "2024-03-31 12:00:00-05",
-    "2024-03-31T12:00:00-05:30", "2024-03-31 12:00:00 +0500", "2024-03-31 12:00:00 Asia/Tokyo",
-    "2024-03-31 02:30:00 Europe/Berlin", "2024-03-31 23:00:00-05:00", "2024-03-31 00:00",
-    "infinity", "-infinity", "epoch", "now", "2024-03-31 24:00:00", "12:00:00", "12:00:00+05",
-)  # fmt: skip
+    "2024-03-31",
+    "2024-03-31 12:00",
+    "2024-03-31 12:00:00",
+    "2024-03-31T12:00:00.5",
+    "2024-03-31 12:00:00Z",
+    "2024-03-31 12:00:00+00:00",
+    "2024-03-31 12:00:00+00",
+    "2024-03-31 12:00:00 UTC",
+    "2024-03-31 12:00:00+05:00",
+    "2024-03-31 12:00:00-05",
+    "2024-03-31T12:00:00-05:30",
+    "2024-03-31 12:00:00 +0500",
+    "2024-03-31 12:00:00 Asia/Tokyo",
+    "2024-03-31 02:30:00 Europe/Berlin",
+    "2024-03-31 23:00:00-05:00",
+    "2024-03-31 00:00",
+    "infinity",
+    "-infinity",
+    "epoch",
+    "now",
+    "2024-03-31 24:00:00",
+    "12:00:00",
+    "12:00:00+05",
+)
 TEMPLATES = (
-    "{c} >= '{t}'", "'{t}' > {c}", "{c} BETWEEN '{t}' AND '2024-04-02'", "{c} IN ('{t}')",
-    "{c} >= TIMESTAMP '{t}'", "{c} >= TIMESTAMPTZ '{t}'", "{c} >= CAST('{t}' AS DATE)",
-    "coalesce({c}, '{t}') >= '{t}'", "CASE WHEN {c} < '{t}' THEN 1 ELSE 0 END = 1",
-    "{c} >= TIMESTAMPTZ '{t}' - INTERVAL 3 HOUR", "{c} >= CAST(TIMESTAMPTZ '{t}' AS DATE)",
-    "hour(TIMESTAMPTZ '{t}') = hour({c})", "{c} IS NOT DISTINCT FROM TIMESTAMPTZ '{t}'",
-)  # fmt: skip
+    "{c} >= '{t}'",
+    "'{t}' > {c}",
+    "{c} BETWEEN '{t}' AND '2024-04-02'",
+    "{c} IN ('{t}')",
+    "{c} >= TIMESTAMP '{t}'",
+    "{c} >= TIMESTAMPTZ '{t}'",
+    "{c} >= CAST('{t}' AS DATE)",
+    "coalesce({c}, '{t}') >= '{t}'",
+    "CASE WHEN {c} < '{t}' THEN 1 ELSE 0 END = 1",
+    "{c} >= TIMESTAMPTZ '{t}' - INTERVAL 3 HOUR",
+    "{c} >= CAST(TIMESTAMPTZ '{t}' AS DATE)",
+    "hour(TIMESTAMPTZ '{t}') = hour({c})",
+    "{c} IS NOT DISTINCT FROM TIMESTAMPTZ '{t}'",
+)
 
 
 @pytest.fixture(scope="module")
@@ -158,13 +183,15 @@ def test_a_time_of_day_beside_a_date_is_refused_and_mended(counted: Callable[...
 
 
 CLOCKS = (
-    "{c} AT TIME ZONE '{z}' >= '2024-03-31 02:30'", "timezone('{z}', {c}) < '2024-04-01'",
-    "hour({c} AT TIME ZONE '{z}') = 3", "day >= CAST({c} AT TIME ZONE '{z}' AS DATE)",
+    "{c} AT TIME ZONE '{z}' >= '2024-03-31 02:30'",
+    "timezone('{z}', {c}) < '2024-04-01'",
+    "hour({c} AT TIME ZONE '{z}') = 3",
+    "day >= CAST({c} AT TIME ZONE '{z}' AS DATE)",
     "{c} AT TIME ZONE 'UTC' AT TIME ZONE '{z}' > plain",
     "date_trunc('day', {c} AT TIME ZONE '{z}') AT TIME ZONE '{z}' = '2024-03-31'",
     "date_diff('minute', {c}, {c} AT TIME ZONE '{z}') BETWEEN -90 AND 90",
     "to_timestamp(1711846800) AT TIME ZONE '{z}' <= {c} AT TIME ZONE 'utc'",
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "america/new_york", "Australia/Lord_Howe"])
@@ -237,8 +264,9 @@ def test_zones_change_their_clocks_at_whole_minutes() -> None:
         days = con.execute(
             f"SELECT list(d) FROM (SELECT d, {off.format('(d * 86400000000)')} AS x, "
             f"{off.format('((d + 1) * 86400000000)')} AS y FROM range({ZONES_SINCE}, 25000) t(d)) "
-            "WHERE x <> y", [zone, zone],
-        ).fetchall()[0][0]  # fmt: skip
+            "WHERE x <> y",
+            [zone, zone],
+        ).fetchall()[0][0]
         per = 86_400_000_000 // size
         rows = f"(SELECT d * {per} + unnest(range({per})) AS i FROM unnest(?::BIGINT[]) AS t(d))"
         found = con.execute(
@@ -278,8 +306,12 @@ def test_parameters_keep_their_zone(
 
 
 def test_parameters_that_microseconds_do_not_hold_are_refused() -> None:
-    for value in (pd.Timestamp("2024-01-01T00:00:00.000000001"), np.datetime64(1, "ns"),
-                  np.timedelta64(5, "ns"), pd.Timedelta(days=1)):  # fmt: skip
+    for value in (
+        pd.Timestamp("2024-01-01T00:00:00.000000001"),
+        np.datetime64(1, "ns"),
+        np.timedelta64(5, "ns"),
+        pd.Timedelta(days=1),
+    ):
         with pytest.raises(ParameterError):
             literal(value)
     assert literal(np.datetime64("NaT", "ns")) == literal(pd.NaT) == "NULL"
@@ -293,8 +325,12 @@ def test_parameters_of_postgresql_are_moments() -> None:
     assert parameter(micros.to_bytes(8, "big"), 1184, 1) == utc
     assert parameter(b"2024-04-01 06:00:00", 1114, 0) == utc.replace(tzinfo=None)
     assert "TIMESTAMPTZ" in literal(parameter(b"2024-04-01 02:00:00-04", 1184, 0))
-    for text, oid in ((b"2024-04-01 02:00:00-04", 1114), (b"2024-04-01 02:00:00", 1184),
-                      (b"infinity", 1184), (b"infinity", 1082)):  # fmt: skip
+    for text, oid in (
+        (b"2024-04-01 02:00:00-04", 1114),
+        (b"2024-04-01 02:00:00", 1184),
+        (b"infinity", 1184),
+        (b"infinity", 1082),
+    ):
         with pytest.raises(WireError):
             parameter(text, oid, 0)
 

@@ -13,7 +13,7 @@ import pytest
 
 import sparseq
 from sparseq import backup
-from sparseq.ledger._duckdb.mark import record_of
+from sparseq.ledger._duckdb.progress_record import record_of
 from sparseq.store._duckdb import backup as module
 from sparseq.store.curator import forget
 

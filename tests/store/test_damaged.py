@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 import sparseq
+from sparseq.base._duckdb.connection import connect, is_damage
 from sparseq.base.errors import StoreError
 from sparseq.cli.app import sparseq as command
-from sparseq.engine._duckdb.connection import connect, is_damage
 from sparseq.ledger._duckdb.notes import DuckNotes
 from sparseq.stream.partition_selection import DELTAS
 
@@ -94,8 +94,11 @@ def test_the_command_line_says_it_wherever_it_comes_up(
     for at in range(BLOCK // 2, len(whole), every * BLOCK):
         flipped(whole, path, at)
         store = str(path)
-        for arguments in (["history", store], ["curator", "user", store, "77"],
-                          ["sql", store, QUERIES[0]]):  # fmt: skip
+        for arguments in (
+            ["history", store],
+            ["curator", "user", store, "77"],
+            ["sql", store, QUERIES[0]],
+        ):
             result = CliRunner().invoke(command, arguments)
             assert result.exit_code in (0, StoreError.exit_code), result.output
             told += result.exit_code != 0 and "is damaged" in result.output

@@ -54,12 +54,17 @@ def test_globals() -> None:
 
 def test_exceptions_are_in_their_tree() -> None:
     parents = {
-        "Warning": Exception, "Error": Exception, "InterfaceError": dbapi.Error,
-        "DatabaseError": dbapi.Error, "DataError": dbapi.DatabaseError,
-        "OperationalError": dbapi.DatabaseError, "IntegrityError": dbapi.DatabaseError,
-        "InternalError": dbapi.DatabaseError, "ProgrammingError": dbapi.DatabaseError,
+        "Warning": Exception,
+        "Error": Exception,
+        "InterfaceError": dbapi.Error,
+        "DatabaseError": dbapi.Error,
+        "DataError": dbapi.DatabaseError,
+        "OperationalError": dbapi.DatabaseError,
+        "IntegrityError": dbapi.DatabaseError,
+        "InternalError": dbapi.DatabaseError,
+        "ProgrammingError": dbapi.DatabaseError,
         "NotSupportedError": dbapi.DatabaseError,
-    }  # fmt: skip
+    }
     for name, parent in parents.items():
         assert getattr(dbapi, name).__bases__ == (parent,)
         assert getattr(dbapi.Connection, name) is getattr(dbapi, name)
@@ -210,9 +215,17 @@ def test_all_that_the_text_names_is_there() -> None:
     for name in ("close", "commit", "rollback", "cursor"):
         assert callable(getattr(dbapi.Connection, name))
     needed = {
-        "close", "execute", "executemany", "fetchone", "fetchmany", "fetchall",
-        "setinputsizes", "setoutputsize", "description", "rowcount",
-    }  # fmt: skip
+        "close",
+        "execute",
+        "executemany",
+        "fetchone",
+        "fetchmany",
+        "fetchall",
+        "setinputsizes",
+        "setoutputsize",
+        "description",
+        "rowcount",
+    }
     assert needed <= {name for name, _ in inspect.getmembers(dbapi.Cursor)}
 
 

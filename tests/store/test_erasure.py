@@ -16,8 +16,8 @@ import pytest
 from sampled import one_in
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
-from sparseq.load import memory_table as held
+from checks.stores import IN_OR_OUT
+from sparseq.load import held_rows
 from sparseq.store.curator import Erasure, account, exact_sql, forget, top_spenders
 
 UNIT = 2**24
@@ -175,7 +175,7 @@ def test_the_hash_is_under_a_key_of_the_stores_own() -> None:
 # The bytes ----------------------------------------------------------------------------------------
 
 MARKS = ["id-Mallory", "di-hapax", "te-rarest", "co-before", "wa-inlog"]
-"""An identifier; a string in a dictionary, and one that is not; one corrected; one in the log."""
+"""An identifier; a text in a short column, and in a long one; one corrected; one in the log."""
 
 
 def gone(con: sparseq.Store) -> bool:
@@ -205,7 +205,7 @@ def found(path: Path) -> set[str]:
 @pytest.fixture
 def marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> sparseq.Store:
     """A store with one person's marks in every place that a value can be in."""
-    monkeypatch.setattr(held, "DICTIONARY_LIMIT", 50)
+    monkeypatch.setattr(held_rows, "DICTIONARY_LIMIT", 50)
     who, code, text = MARKS[0], MARKS[1], MARKS[2]
     others = [(f"person {i % 700}", f"k{i % 9}", f"text {i * 7919 % 5003}", i) for i in range(5000)]
     columns = zip(*others, (who, code, text, -1), (who, "k1", MARKS[3], -2), strict=True)
@@ -219,8 +219,6 @@ def marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> sparseq.Store:
         row_key="n",
         purposes=[sparseq.Questions(in_or_out=True, counts=500)],
     )
-    assert con.catalog.table("t").column("kind").coded
-    assert not con.catalog.table("t").column("text").coded
     more = {"who": [who, who, "person 3"], "kind": [MARKS[1]] * 2 + ["k2"], "n": [-2, -3, -3]}
     con.ingest(pa.table({**more, "text": ["corrected", MARKS[4], "theirs"]}))
     assert found(path) == set(MARKS)
@@ -267,12 +265,22 @@ def test_what_others_share_stays(marked: sparseq.Store) -> None:
 # Kills --------------------------------------------------------------------------------------------
 
 STATEMENTS = [
-    "BEGIN", "INSERT INTO meta", "CREATE TABLE by_user", "DROP TABLE by_user",
-    "ALTER TABLE by_user", "CREATE TABLE by_time", "CREATE TABLE dictionary",
-    "INSERT INTO ledger.forgotten", "DROP TABLE ledger.users", "ALTER TABLE ledger", "COMMIT",
-    "DROP TABLE IF EXISTS filling", "CHECKPOINT", "CREATE TABLE filling", "DROP TABLE filling",
+    "BEGIN",
+    "INSERT INTO meta",
+    "CREATE TABLE by_user",
+    "DROP TABLE by_user",
+    "ALTER TABLE by_user",
+    "CREATE TABLE by_time",
+    "INSERT INTO ledger.forgotten",
+    "DROP TABLE ledger.users",
+    "ALTER TABLE ledger",
+    "COMMIT",
+    "DROP TABLE IF EXISTS filling",
+    "CHECKPOINT",
+    "CREATE TABLE filling",
+    "DROP TABLE filling",
     "DELETE FROM meta",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,12 @@ import pytest
 from algorithm2 import UNITS, Algorithm2
 
 import sparseq
-from benchmarks.stores import made_store
+from checks.stores import made_store
 from sparseq.base.errors import ParameterError, QueryRefused, StoreError
 from sparseq.engine.protocol import USER
 from sparseq.mechanisms import SeededEntropy, rounded_gaussian
-from sparseq.pictures.tables import guarantee
-from sparseq.sql.catalog import OTHER, FoundColumns
+from sparseq.pictures.guarantee_texts import guarantee
+from sparseq.question.catalog import OTHER, FoundColumns
 from sparseq.store.found_keys import Keys
 from sparseq.store.store import Store
 from sparseq.stream.partition_selection import (
@@ -141,11 +141,16 @@ def test_no_promise_is_shown_without_its_delta() -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT who FROM visits", "SELECT page FROM nothing", "SELECT page FROM visits WHERE true",
-        "SELECT upper(page) FROM visits", "SELECT FROM", "SELECT page, who FROM visits",
-        "SELECT count(*) FROM visits GROUP BY page", "SELECT page FROM visits GROUP BY upper(page)",
+        "SELECT who FROM visits",
+        "SELECT page FROM nothing",
+        "SELECT page FROM visits WHERE true",
+        "SELECT upper(page) FROM visits",
+        "SELECT FROM",
+        "SELECT page, who FROM visits",
+        "SELECT count(*) FROM visits GROUP BY page",
+        "SELECT page FROM visits GROUP BY upper(page)",
     ],
-)  # fmt: skip
+)
 def test_only_a_column_of_texts_is_looked_through(sql: str) -> None:
     with made() as con, pytest.raises(QueryRefused):
         Keys(con).discover(sql)
@@ -189,8 +194,9 @@ def test_keys_of_several_columns_are_those_that_occur_together(place: str, tmp_p
         assert all(abs(r["n"] - exact[r["kind"], r["z"]]) < 5 for r in answer)
         some = con.sql("SELECT kind, z, count(*) AS n FROM t WHERE z = 2 GROUP BY kind, z").rows()
         assert [(r["kind"], r["z"], round(r["n"], -1)) for r in some] == [
-            ("a", 2, 70), (OTHER, None, 70)
-        ]  # fmt: skip
+            ("a", 2, 70),
+            (OTHER, None, 70),
+        ]
         outer = con.sql("SELECT z, n FROM (SELECT kind, z, count(*) AS n FROM t GROUP BY 1, 2)")
         assert sorted(str(r["z"]) for r in outer.rows()) == ["1", "1", "2", "None"]
         assert len(Keys(con).discover("SELECT z, kind FROM t")) == 0, "each is found once"
@@ -201,16 +207,18 @@ def test_keys_of_several_columns_are_those_that_occur_together(place: str, tmp_p
 def test_keys_are_typed_and_the_rest_has_none() -> None:
     with typed() as con:
         for column, keys in {
-            "day": DAYS, "f": [0.0, 0.1], "p": [decimal.Decimal(0), decimal.Decimal("0.25")],
+            "day": DAYS,
+            "f": [0.0, 0.1],
+            "p": [decimal.Decimal(0), decimal.Decimal("0.25")],
             "at": [dt.datetime(2024, 1, 1, h, 30) for h in range(3)],
-        }.items():  # fmt: skip
+        }.items():
             found = Keys(con).discover(f"SELECT {column} FROM t").arrow()[column].to_pylist()
             assert sorted(found) == keys
             rows = con.sql(f"SELECT {column}, count(*) AS n FROM t GROUP BY {column}").rows()
             assert sorted(r[column] for r in rows if r[column] is not None) == keys
             assert sum(round(r["n"]) for r in rows) == pytest.approx(400, abs=8)
         hours = con.sql("SELECT hour(at) AS h, count(*) AS n FROM t GROUP BY h").rows()
-        assert [r["h"] for r in hours] == [*range(24), None], (
+        assert [r["h"] for r in hours] == [*range(24)], (
             "what is public without a search stays what it was"
         )
 

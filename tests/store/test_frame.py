@@ -143,7 +143,7 @@ def test_a_request_id_returns_the_recorded_answer(con: sparseq.Store) -> None:
     ("rows", "says"),
     [
         (handed(user=[1], coordinate=[0]), "no column 'value'"),
-        (handed(user=[99], coordinate=[0], value=[1.0]), "no account"),
+        (handed(user=[99], coordinate=[0], value=[1.0]), "without an account"),
         (handed(user=[1], coordinate=[5], value=[1.0]), "outside 0..1"),
         (handed(user=[1], coordinate=[-1], value=[1.0]), "outside 0..1"),
         (handed(user=["x"], coordinate=[0], value=[1.0]), "don't fit"),
@@ -183,5 +183,5 @@ def test_rows_as_mappings_are_a_table() -> None:
     types = {c.name: c.type for c in con.catalog.tables[0].columns}
     assert types == {"who": "BIGINT", "x": "DOUBLE", "kind": "VARCHAR"}
     for bad in ([{"who": 1}, 3], [{"who": 1}, {"who": "b"}]):
-        with pytest.raises(DataError, match="the rows are no table"):
+        with pytest.raises(DataError, match="the rows can't be read as a table"):
             sparseq.create(None, {"t": bad}, user="who", seed=1)

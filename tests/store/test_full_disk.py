@@ -74,8 +74,16 @@ for how, room in json.loads(sys.argv[2]):
         fill(f"{sys.argv[1]}/{how}{room}", how, room)
     assert os.wait()[1] == 0, (how, room)
 """
-CASES = [("ask", 0), ("ask", 900), ("ingest", 0), ("ingest", 4096), ("forget", 0), ("first", 0),
-         ("close", 0), ("backup", 0)]  # fmt: skip
+CASES = [
+    ("ask", 0),
+    ("ask", 900),
+    ("ingest", 0),
+    ("ingest", 4096),
+    ("forget", 0),
+    ("first", 0),
+    ("close", 0),
+    ("backup", 0),
+]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a limit on the size of files")
@@ -96,9 +104,10 @@ def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path: Path, step: int) -> N
     (tmp_path / "made").unlink()
     done = subprocess.run(
         [sys.executable, "-c", CHILD, str(tmp_path), json.dumps(cases)],
-        capture_output=True, text=True,
+        capture_output=True,
+        text=True,
         env=os.environ | {"PYTHONPATH": str(Path(sparseq.__file__).parents[1])},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     outcomes: list[Any] = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(how, room) for how, room, *_ in outcomes] == cases

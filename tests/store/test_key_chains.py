@@ -1,6 +1,6 @@
 """Tables from which keys lead to people, beside a store in which every row says whom it is about.
 
-`benchmarks.audit.chains` has the rule in plain Python. It hands the rows, as they become
+`checks.audit.chains` has the rule in plain Python. It hands the rows, as they become
 somebody's, to the other store.
 """
 
@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from benchmarks.audit.chains import PEOPLE, Chains, Drawn, Made, Row
-from benchmarks.stores import IN_OR_OUT
 from benchmarks.written.check import exact
-from sparseq.engine._duckdb.storage import Storage
+from checks.audit.chains import PEOPLE, Chains, Drawn, Made, Row
+from checks.stores import IN_OR_OUT
+from sparseq.load._duckdb.storage import Storage
 from sparseq.store.curator import counts, exact_sql, forget
 
 UNIT = 2**24
@@ -40,7 +40,7 @@ class World:
         first = {t.name: self.drawn.rows(t, 3, distinct=True) for t in self.tables}
         more: dict[str, Any] = {
             "seed": number,
-            "bounds": {"x": (0, 9)},
+            "bounds": {f"{t.name}.x": (0, 9) for t in self.tables},
             "row_key": self.drawn.row_keys,
             "purposes": self.rng.choice([(), IN_OR_OUT]),
         }
@@ -81,7 +81,7 @@ class World:
 
     def erase(self) -> None:
         who = f"p{self.rng.randrange(PEOPLE)}"
-        if self.plain.backend.find(who) is None:
+        if self.plain.backend.find(who).inside() is None:
             with pytest.raises(sparseq.ParameterError, match=who):
                 forget(self.linked, who)
             return
@@ -121,7 +121,7 @@ class World:
 
 def accounts(store: sparseq.Store) -> list[tuple[str, int, int]]:
     """Who has spent what."""
-    names = store.stream.ledger.identifiers(store.backend.people().tolist())
+    names = store.stream.ledger.identifiers(store.backend.people().inside().tolist())
     pots = store.stream.accounts
     return sorted((str(names[u]), int(pots.spent[u]), int(pots.budgets[u])) for u in names)
 
@@ -239,8 +239,9 @@ def test_rows_that_come_for_somebody_who_was_erased_are_nobody_elses() -> None:
 
 def test_a_key_is_not_cut_to_bounds() -> None:
     rows = {"items": items((1, 1)), "orders": orders((1, "ann", 1))}
+    bounds = {"orders.o": (0, 9)}
     with pytest.raises(sparseq.ParameterError, match="o of orders leads to people"):
-        sparseq.create(None, rows, user="who", links={"items.o": "orders.o"}, bounds={"o": (0, 9)})
+        sparseq.create(None, rows, user="who", links={"items.o": "orders.o"}, bounds=bounds)
 
 
 def test_a_public_table_may_stand_between_tables_that_a_key_joins() -> None:

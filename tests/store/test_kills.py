@@ -1,4 +1,4 @@
-"""kill -9, then a mishap with the files: refused, or nothing is lost; see `benchmarks.kills`."""
+"""kill -9, then a mishap with the files: refused, or nothing is lost; see `checks.kills`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 import sparseq
-from benchmarks import kills
-from benchmarks.kills import ENDS, LACKING, WHOLE, Files, Report
+from checks import kills
+from checks.file_mishaps import LACKING, WHOLE, Files
+from checks.kill_children import ENDS
+from checks.kills import Report
 
 
 def test_a_few_kills() -> None:

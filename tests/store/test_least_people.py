@@ -16,7 +16,8 @@ from click.testing import CliRunner
 import sparseq
 from sparseq.base.errors import ParameterError
 from sparseq.cli.app import sparseq as main
-from sparseq.released.render import SUPPRESSED_SUFFIX, columns_of, schema_of, shown_columns
+from sparseq.released.render import schema_of
+from sparseq.released.result_columns import columns_of, shown_columns
 from sparseq.server.service import Service
 from sparseq.server.tokens import Role, Tokens
 from sparseq.store.curator import raise_least_people
@@ -51,7 +52,7 @@ def test_what_is_hidden_is_told_by_the_noised_count_alone() -> None:
         assert 5 < hidden.sum() < GROUPS - 5
         for name in ("people", "n"):
             shown = later.arrow()[name].to_pylist()
-            marks = later.arrow()[name + SUPPRESSED_SUFFIX].to_pylist()
+            marks = later.arrow()[f"{name}_suppressed"].to_pylist()
             assert [v is None for v in shown] == hidden.tolist()
             assert marks == ["< 20 people" if h else None for h in hidden]
             assert later.arrow()[name].type == pa.int64()
@@ -64,7 +65,7 @@ def test_totals_are_of_all_cells_and_no_condition_tells_of_a_hidden_one() -> Non
         before = con.sql(total).rows()[0]["n"]
         raise_least_people(con, EACH)
         (after,) = con.sql(total).rows()
-        assert (after["n"], after["least"], after["c"]) == (before, None, GROUPS + 1), "NULL, too"
+        assert (after["n"], after["least"], after["c"]) == (before, None, GROUPS)
         hidden = {r["g"] for r in con.sql(COUNTS).rows() if r["n"] is None}
         assert hidden
         for text in (
@@ -85,11 +86,13 @@ def test_a_noised_value_that_is_grouped_by_is_hidden_where_a_row_of_the_group_is
     with made(least=EACH) as con:
         known = [r["n"] for r in con.sql(COUNTS).rows() if r["n"] is not None]
         own = con.sql(f"SELECT n, count(*) AS c FROM ({COUNTS}) AS q GROUP BY n").rows()
-        assert sorted(r["n"] for r in own if r["n"] is not None) == sorted(known)
-        assert [r["c"] for r in own] == [1] * (GROUPS + 1)
+        shown = [r["n"] for r in own if r["n"] is not None]
+        assert 0 < len(shown) == len(set(shown))
+        assert set(shown) < set(known)  # some counts are those of a hidden group, too
+        assert sum(r["c"] for r in own) == GROUPS
         all_ = f"SELECT n > -9999 AS any_, count(*) AS c FROM ({COUNTS}) AS q GROUP BY any_"
         (row,) = con.sql(all_).rows()
-        assert (row["any_"], row["c"]) == (None, GROUPS + 1)
+        assert (row["any_"], row["c"]) == (None, GROUPS)
 
 
 def test_the_count_of_people_is_of_what_the_value_is_about() -> None:
@@ -147,7 +150,7 @@ def test_it_is_raised_and_never_lowered(tmp_path: Path) -> None:
     rows = json.loads(told[told.index("{") :])["rows"]
     assert {r["n_suppressed"] for r in rows} == {"< 400 people"}
     shown = run(main, ["sql", str(path), "--columns", "plain", COUNTS]).output
-    assert shown.count("< 400 people") == 2 * (GROUPS + 1)  # NULL, too
+    assert shown.count("< 400 people") == 2 * GROUPS
     with pytest.raises(ParameterError):
         made(least=-1)
 

@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
+from checks.stores import IN_OR_OUT
 from sparseq.base.errors import StoreError, StoreInUse
-from sparseq.ledger._duckdb.mark import Lock, MarkFile, Record, read_record
-from sparseq.store._duckdb.backup import keep_mark
+from sparseq.ledger._duckdb.mark import MarkFile
+from sparseq.ledger._duckdb.progress_record import Lock, Record, read_record
+from sparseq.store._duckdb.outside_mark import keep_mark
 
 COUNT = "SELECT count(*) AS n FROM t"
 

@@ -12,11 +12,12 @@ import pytest
 from sampled import one_in
 
 import sparseq
-from benchmarks.stores import IN_OR_OUT
+from checks.stores import IN_OR_OUT
 from sparseq.base.errors import ParameterError, StoreError
-from sparseq.ledger._duckdb import mark
-from sparseq.ledger._duckdb.mark import RECORD_BYTES, MarkObject, Record
-from sparseq.store._duckdb.backup import keep_mark
+from sparseq.ledger._duckdb import mark_object
+from sparseq.ledger._duckdb.mark_object import MarkObject
+from sparseq.ledger._duckdb.progress_record import RECORD_BYTES, Record
+from sparseq.store._duckdb.outside_mark import keep_mark
 
 obstore = pytest.importorskip("obstore")
 
@@ -29,7 +30,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Any:
     from obstore.store import MemoryStore
 
     bucket = MemoryStore()
-    monkeypatch.setattr(mark, "_open", lambda _: bucket)
+    monkeypatch.setattr(mark_object, "_open", lambda _: bucket)
     return bucket
 
 
@@ -133,7 +134,7 @@ def test_what_is_no_mark_is_not_written_over(place: Path, bucket: Any) -> None:
     "place", ["s3://key:secret@bucket/m", "s3://bucket", "s3:///m", "s3://b/m?key=x", "ftp://a/b"]
 )
 def test_an_address_that_is_none_is_refused_and_no_secret_is_repeated(place: str) -> None:
-    with pytest.raises(ParameterError, match="no address of a mark") as refused:
+    with pytest.raises(ParameterError, match="is not a valid address of a mark") as refused:
         MarkObject(place)
     assert "secret" not in str(refused.value)
 
@@ -183,9 +184,12 @@ def test_in_s3_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         host, port = running.get_host_and_port()
         for name, value in {
-            "AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_ALLOW_HTTP": "true",
-            "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "us-east-1",
-        }.items():  # fmt: skip
+            "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_ACCESS_KEY_ID": "a",
+            "AWS_SECRET_ACCESS_KEY": "b",
+            "AWS_REGION": "us-east-1",
+        }.items():
             monkeypatch.setenv(name, value)
         made = urllib.request.Request(f"http://{host}:{port}/bucket", method="PUT")
         urllib.request.urlopen(made).close()

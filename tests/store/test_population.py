@@ -17,17 +17,21 @@ import pytest
 import receipt_check
 
 import sparseq
-from benchmarks import population_kills
-from benchmarks.population_kills import audited, worth
+from checks import population_kills
+from checks.population_kills import audited, worth
 from sparseq.base.errors import ParameterError, StoreError, StoreInUse
 from sparseq.cli.app import sparseq as command
 from sparseq.ledger._duckdb.journal import Journal
-from sparseq.ledger._duckdb.mark import Lock
-from sparseq.ledger.purposes import Pot, Purpose
+from sparseq.ledger._duckdb.progress_record import Lock
+from sparseq.ledger.pots import Pot
+from sparseq.ledger.purposes import Purpose
 from sparseq.store import population as populations
+from sparseq.store import store_draws
+from sparseq.store.account_roots import publish_root, published_roots
 from sparseq.store.curator import forget
-from sparseq.store.population import UNITS, Population, newcomers, open_population
-from sparseq.store.receipt import publish_root, published_roots, receipt
+from sparseq.store.population import UNITS, Population, open_population
+from sparseq.store.receipt import receipt
+from sparseq.store.store_draws import newcomers
 from sparseq.stream.new_purpose import add_purpose
 from sparseq.training import ClosedForm, PrivateGD, family
 
@@ -50,7 +54,7 @@ def store(place: Path, name: str | None, people: Any, kappa: float = 0.25, **mor
 
 def budget(con: sparseq.Store) -> dict[str, int]:
     """Units of questions, by person."""
-    names = con.stream.ledger.identifiers(con.backend.people().tolist())
+    names = con.stream.ledger.identifiers(con.backend.people().inside().tolist())
     return {str(n): int(con.stream.accounts.budgets[u]) for u, n in names.items() if n is not None}
 
 
@@ -67,8 +71,14 @@ def test_what_is_public_does_not_tell_whether_anybody_came(place: Path) -> None:
             facts = con.budget()
             facts["population"] |= {"id": "", "place": ""}
             people = sparseq.population_facts(place / f"{name}.people")
-            seen.append((facts, con.stream.course, people["least_left"],
-                         [(s["share"], s["draws"]) for s in people["stores"]]))  # fmt: skip
+            seen.append(
+                (
+                    facts,
+                    con.stream.course,
+                    people["least_left"],
+                    [(s["share"], s["draws"]) for s in people["stores"]],
+                )
+            )
     assert seen[0] == seen[1]
 
 
@@ -84,8 +94,9 @@ def test_each_is_given_the_amount_or_what_is_left_and_all_of_it_is_charged(place
         whole = 48 << 24
         assert budget(a) == {str(w): whole for w in range(6)}
         assert budget(b) == {"4": whole // 2, "5": whole // 2, "6": whole, "7": whole, "8": whole}
-        assert given(place) == {str(w): UNITS * (3 if w < 4 else 4 if w < 6 else 2) // 4
-                                for w in range(9)}  # fmt: skip
+        assert given(place) == {
+            str(w): UNITS * (3 if w < 4 else 4 if w < 6 else 2) // 4 for w in range(9)
+        }
         facts = sparseq.population_facts(place / "people")
         assert (facts["least_left"], [s["share"] for s in facts["stores"]]) == (0.0, [0.75, 0.5])
         assert b.stream.course is not None
@@ -139,8 +150,8 @@ SEAMS: dict[str, tuple[Any, str, Any]] = {
     "begun, and not asked": (Population, "give", before),
     "accounts are there, and not charged": (Journal, "commit", before),
     "charged, and not told": (Population, "give", after),
-    "told, and not added": (populations, "_add", before),
-    "added, and not in memory": (populations, "_add", after),
+    "told, and not added": (store_draws, "_add", before),
+    "added, and not in memory": (store_draws, "_add", after),
 }
 
 
@@ -389,8 +400,17 @@ def test_the_commands(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
     (place / "t.csv").write_text("who\n1\n2\n")
     people, shop = str(place / "people"), str(place / "shop")
-    made = run("create", shop, str(place / "t.csv"), "--user", "who", "--population",
-               f"{people}=50%", "--kappa", "0.25")  # fmt: skip
+    made = run(
+        "create",
+        shop,
+        str(place / "t.csv"),
+        "--user",
+        "who",
+        "--population",
+        f"{people}=50%",
+        "--kappa",
+        "0.25",
+    )
     assert "50 % of the most that this one may draw is drawn" in made
     assert "has drawn 75 % of the most" in run("population", "draw", people, shop, "25%")
     shown = run("population", "show", people)

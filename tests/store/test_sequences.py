@@ -1,4 +1,4 @@
-"""Random lives of a store end in no exception but ours: see `benchmarks.sequences`."""
+"""Random lives of a store end in no exception but ours: see `checks.sequences`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sampled import one_in
 pytest.importorskip("httpx")
 pytest.importorskip("polars")
 
-from benchmarks.sequences import life
+from checks.sequences import life
 from sparseq.store.store import Store
 from sparseq.stream.step import Stream
 

@@ -22,9 +22,9 @@ import pyarrow.parquet
 import pytest
 
 import sparseq
-from benchmarks.stores import made_store
+from checks.stores import made_store
 from sparseq.accounting import Budget
-from sparseq.engine._duckdb.storage import MAX_RUNS
+from sparseq.load._duckdb.storage import MAX_RUNS
 from sparseq.store._duckdb.file_backend import FORMAT
 from sparseq.store.curator import exact_sql
 
@@ -203,8 +203,8 @@ def test_budgets_that_make_no_sense_are_passed_over(own: list[float], gets: int)
     [
         (sparseq.DataError, "no column 'nobody'", {"user": "nobody"}),
         (sparseq.DataError, "no column 'noon'", {"time": "noon"}),
-        (sparseq.ParameterError, "no table has a column 'kind'", {"keys": {"kind": ["a"]}}),
-        (sparseq.ParameterError, "keys of shop", {"keys": {"shop": ["a", "a"]}}),
+        (sparseq.ParameterError, "no table has a column kind", {"keys": {"kind": ["a"]}}),
+        (sparseq.ParameterError, "keys of t.shop", {"keys": {"shop": ["a", "a"]}}),
         (sparseq.ParameterError, "low must be below high", {"bounds": {"amount": (5, 5)}}),
         (sparseq.ParameterError, "one of them", {"kappa": 1, "epsilon": (1, 1e-6)}),
         (sparseq.ParameterError, "goes with a delta", {"epsilon": 1}),
@@ -481,8 +481,12 @@ def test_own_budgets_are_set_when_a_user_arrives_and_never_again() -> None:
     con.ingest(more.append_column("own", pa.array([20.0, 3.0])))
     con.ingest(pa.table({**more.to_pydict(), "who": ["ann", "eve"]}))
     assert budgets(con) == {
-        "ann": 2 * UNIT, "bob": 2 * UNIT, "cid": 2 * UNIT, "dan": 3 * UNIT, "eve": 20 * UNIT
-    }  # fmt: skip
+        "ann": 2 * UNIT,
+        "bob": 2 * UNIT,
+        "cid": 2 * UNIT,
+        "dan": 3 * UNIT,
+        "eve": 20 * UNIT,
+    }
 
 
 # Answers ------------------------------------------------------------------------------------------
@@ -508,7 +512,7 @@ def test_the_bounds_of_an_answer_are_those_of_the_paper() -> None:
     assert answer.facts.coordinates == 3
     assert answer.corollary_bound(0.1) == pytest.approx(10 * np.sqrt(2 * np.log(3 / 0.1)) + 0.5)
     assert answer.bound(0.1) < answer.corollary_bound(0.1)
-    assert answer.arrow()["n_error"].to_pylist() == pytest.approx([answer.bound(0.1)] * 3)
+    assert answer.arrow()["n_error"].to_pylist() == pytest.approx([answer.bound(0.1)] * 2)
     assert con.releases()[0].bound == pytest.approx((answer.corollary_bound(0.1),))
 
 
@@ -524,7 +528,7 @@ def test_every_answer_of_a_seeded_store_says_so_and_can_be_had_again() -> None:
     runs = []
     for seed in (5, 5, 6):
         con = store(seed=seed)
-        answers = [con.sql(COUNT, sigma=1e4, fresh=True) for _ in range(3)]
+        answers = [con.sql(COUNT, fresh=True) for _ in range(3)]
         assert all(a.facts.seeded for a in answers)
         assert sparseq.Answer.from_bytes(con.releases()[0].answer).facts.seeded
         runs.append([a.value() for a in answers])
@@ -612,10 +616,13 @@ def test_reach_is_the_most_that_any_budget_pays_for(kappa: float, norm_budget: f
     rows = range(1, 30)
     whose = [n for n in rows for _ in range(n)]
     con = sparseq.create(
-        None, {"t": pa.table({"who": whose})}, user="who", kappa=kappa,
+        None,
+        {"t": pa.table({"who": whose})},
+        user="who",
+        kappa=kappa,
         seed=1,
         purposes=[sparseq.Questions(in_or_out=True, counts=norm_budget)],
-    )  # fmt: skip
+    )
     (reach,) = con.sql("SELECT count(*) AS n FROM t").facts.reach
     counted = [n for n, units in spent(con).items() if units > 0]
     assert counted == [n for n in rows if n <= reach * (1 + 2**-40)]
@@ -640,14 +647,16 @@ def test_columns_without_a_name_get_one_that_can_be_typed() -> None:
     names = con.sql("SELECT median(amount, [0, 5]), quantile(amount, 0.9), count(*) FROM t")
     beside = ("_error", "_low", "_high")
     assert [n for n in names.arrow().column_names if not n.endswith(beside)] == [
-        "median_amount", "quantile_amount_0_9", "count",
-    ]  # fmt: skip
+        "median_amount",
+        "quantile_amount_0_9",
+        "count",
+    ]
     assert (
         "histogram_amount"
         in con.sql("SELECT histogram(amount, [0, 5]) FROM t").arrow()[:0].column_names
     )
-    with pytest.raises(sparseq.QueryRefused, match="two columns are called 'median_amount'"):
-        con.sql("SELECT median(amount, [0, 5]), median(amount, [0, 6]) FROM t")
+    both = con.sql("SELECT median(amount, [0, 5]), median(amount, [0, 6]) FROM t")
+    assert both.values == ["median_amount", "median_amount_1"]
 
 
 @pytest.mark.parametrize("in_memory", [False, True])
@@ -688,7 +697,7 @@ def test_nobody_has_more_rows_than_declared_and_the_curator_is_told() -> None:
     counted = exact_sql(con, "SELECT count(*) AS n FROM t WHERE day <= DATE '2024-01-05'")
     assert exact_sql(con, "SELECT count(*) AS n FROM t")["n"].to_pylist() == [7]
     assert counted["n"].to_pylist() == [7]
-    cut = "t: 25 rows were left out: nobody has more than 5, as declared"
+    cut = "t: 25 rows were left out: the declared maximum for one person is 5"
     assert cut in con.curator_notes()
     (total,) = con.lower("SELECT sum(amount) AS s FROM t").measures
     assert total.value is not None

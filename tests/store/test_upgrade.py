@@ -12,16 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 import sparseq
-from sparseq.ledger._duckdb.notes import CuratorLog
-from sparseq.ledger._duckdb.session import log_of
+from sparseq.ledger._duckdb.curator_log import CuratorLog
+from sparseq.ledger._duckdb.duckdb_log import log_of
+from sparseq.load._duckdb.storage import Storage
 from sparseq.series.watch import ActiveWatch
-from sparseq.store._duckdb import backup as module
-from sparseq.store._duckdb.backup import STEPS, UpgradeStep, upgrade
+from sparseq.store._duckdb import upgrade as module
 from sparseq.store._duckdb.file_backend import FORMAT
 from sparseq.store._duckdb.open_file import open_database
+from sparseq.store._duckdb.upgrade import STEPS, UpgradeStep, upgrade
 from sparseq.store.curator import account
 
 DATA = Path(__file__).parents[1] / "data"
@@ -91,7 +93,7 @@ def test_killed_at_any_step_it_is_as_before_or_upgraded(old: Path, every: int) -
     original = old.read_bytes()
     script = """
 import os, sys, signal
-import sparseq, sparseq.store._duckdb.backup as module
+import sparseq, sparseq.store._duckdb.upgrade as module
 path, moment = sys.argv[1], 0
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
@@ -173,3 +175,55 @@ def test_what_is_no_store_or_of_another_format(old: Path, tmp_path: Path) -> Non
         )
     with pytest.raises(sparseq.StoreError, match=f"format 2, which can't be made format {FORMAT}"):
         upgrade(old)
+
+
+def code_texts(path: Path) -> None:
+    """Make a store one of format 4: texts of one column as codes, as they came."""
+    con = duckdb.connect(str(path))
+    con.execute(
+        'CREATE SCHEMA dictionary; CREATE TABLE dictionary."t.kind" AS SELECT '
+        "(row_number() OVER (ORDER BY min(rowid)) - 1)::UINTEGER AS code, kind AS value "
+        "FROM by_user.t WHERE kind IS NOT NULL GROUP BY kind"
+    )
+    for schema in ("by_user", "by_time"):
+        con.execute(
+            f"CREATE TABLE {schema}.other AS "
+            f"SELECT t.* REPLACE (code AS kind) FROM {schema}.t AS t "
+            f'LEFT JOIN dictionary."t.kind" ON value = kind ORDER BY t.rowid; '
+            f"DROP TABLE {schema}.t; ALTER TABLE {schema}.other RENAME TO t"
+        )
+    storage = Storage(con)
+    catalog = storage.get("catalog")
+    for column in catalog["tables"][0]["columns"]:
+        column["coded"] = column["name"] == "kind"
+    storage.put("catalog", catalog)
+    storage.put("settings", storage.get("settings") | {"format": 4})
+    con.close()
+
+
+def test_texts_that_were_codes_are_texts_again(tmp_path: Path) -> None:
+    rows = {"who": [3, 1, 2, 1], "day": ["2024-01-02", None, "2024-01-01", "2024-01-03"]}
+    rows |= {"kind": ["z", "a", None, "m'"], "n": [1, 2, 3, 4]}
+    path = tmp_path / "s.sparseq"
+    with sparseq.create(path, {"t": pa.table(rows)}, user="who", time="day", kappa=1024) as con:
+        before = None, con.catalog, tables_of(con)
+        answer = con.sql("SELECT count(*) AS n FROM t WHERE kind = 'a'").rows()
+        spent = con.stream.accounts.spent.tolist()
+    code_texts(path)
+    with pytest.raises(sparseq.StoreError, match="not a store that this version"):
+        sparseq.connect(path)
+    assert upgrade(path)
+    with sparseq.connect(path) as con:
+        assert (con.catalog, tables_of(con)) == before[1:]
+        assert con.stream.accounts.spent.tolist() == spent
+        assert con.sql("SELECT count(*) AS n FROM t WHERE kind = 'a'").rows() == answer
+        schemas = con.backend.database.execute("SELECT schema_name FROM duckdb_schemas()")
+        assert "dictionary" not in {name for (name,) in schemas.fetchall()}
+
+
+def tables_of(con: sparseq.Store) -> list[Any]:
+    """Return the rows of both orders, as they lie."""
+    return [
+        con.backend.database.execute(f"FROM {schema}.t").fetchall()
+        for schema in ("by_user", "by_time")
+    ]

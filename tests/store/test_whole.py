@@ -14,7 +14,7 @@ import pytest
 from sampled import one_in
 
 import sparseq
-from sparseq.ledger._duckdb.mark import HighWaterMark, Record, record_of
+from sparseq.ledger._duckdb.progress_record import HighWaterMark, Record, record_of
 
 ASKED = 3
 COUNT = "SELECT count(*) AS n FROM t"
@@ -147,11 +147,14 @@ def test_a_record_that_is_damaged_is_none(killed: Killed, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("log", "record"),
-    one_in(4, itertools.product(
-        ["s.sparseq.wal", "moved.sparseq.wal", "some name"],
-        ["s.sparseq.session", "moved.sparseq.session", "another name"],
-    )),
-)  # fmt: skip
+    one_in(
+        4,
+        itertools.product(
+            ["s.sparseq.wal", "moved.sparseq.wal", "some name"],
+            ["s.sparseq.session", "moved.sparseq.session", "another name"],
+        ),
+    ),
+)
 def test_whatever_its_parts_are_called(
     killed: Killed, tmp_path: Path, log: str, record: str
 ) -> None:

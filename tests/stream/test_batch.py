@@ -17,11 +17,12 @@ from sampled import one_in
 
 import sparseq
 import sparseq.store.store
+import sparseq.stream.batches
 import sparseq.stream.step
-from benchmarks.stores import made_store
-from sparseq.engine._duckdb.reader import FOREVER, Window, hulls, window
-from sparseq.sql.plan import Options
-from sparseq.stream.step import Request
+from checks.stores import made_store
+from sparseq.engine._duckdb.time_windows import FOREVER, Window, hulls, window
+from sparseq.question.plan import Options
+from sparseq.stream.batches import Request
 
 FIRST = dt.date(2024, 1, 1)
 DAYS = 12
@@ -41,7 +42,8 @@ def rows_of(seed: int, size: int) -> pa.Table:
             "who": [int(40 * draw.random() ** 3) for _ in range(size)],
             "day": [d if draw.random() < 0.95 else None for d in days],
             "at": [
-                dt.datetime(d.year, d.month, d.day, draw.randrange(24)) if draw.random() < 0.95
+                dt.datetime(d.year, d.month, d.day, draw.randrange(24))
+                if draw.random() < 0.95
                 else None
                 for d in days
             ],
@@ -51,7 +53,7 @@ def rows_of(seed: int, size: int) -> pa.Table:
                 for _ in range(size)
             ],
         }
-    )  # fmt: skip
+    )
 
 
 SHAPES = [
@@ -159,7 +161,7 @@ def check_log(
 ) -> None:
     rows = rows_of(seed, 300)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sparseq.stream.step, "GROUP", group)
+        patch.setattr(sparseq.stream.batches, "GROUP", group)
         one, many = (make(rows, norm_budget=norm_budget, halt=halt) for _ in range(2))
         for con in (one, many) if arrival else ():
             con.ingest(rows_of(seed + 100, 60))  # a second run, in no order with the first
@@ -253,32 +255,35 @@ MILLION = 1_000_000
 
 @pytest.mark.parametrize(
     ("where", "expected"),
-    one_in(2, [
-        ("d = DATE '1970-01-03'", ("", 2, 3)),
-        ("d = '1970-01-03' AND x = 'a'", ("x", 2, 3)),
-        ("d > '1970-01-03'", ("", 3, FOREVER)),
-        ("d BETWEEN '1970-01-03' AND '1970-01-05'", ("", 2, 5)),
-        ("d < '1970-01-03' AND d >= '1970-01-02'", ("", 1, 2)),
-        ("d < '1970-01-03' AND d >= '1970-01-09'", ("", 8, 8)),
-        ("s <= '1970-01-01 00:00:01'", ("", -FOREVER, MILLION + 1)),
-        ("d = TIMESTAMP '1970-01-03'", ("", 2, 3)),
-        ("d <= TIMESTAMP '1970-01-03 12:00:00'", ("", -FOREVER, 3)),
-        ("date_trunc('month', d) = '1970-01-01'", ("", 0, 31)),
-        ("date_trunc('month', s) < '1970-01-15'", ("", -FOREVER, 31 * 86_400 * MILLION)),
-        ("NOT (year(d) > 1970.5)", ("", -FOREVER, 365)),
-        ("d >= '0001-01-01' AND d <= '9999-12-31'", ("", -FOREVER, FOREVER)),
-        ("d = '1970-01-03' AND s = '1970-01-03'", ("s", 2, 3)),
-        # everything else is left to DuckDB
-        ("x = '1970-01-03'", None),
-        ("x = ' AND (\"t\".\"d\" = ''1970-01-03'')'", None),
-        ("d = '1970-01-03' OR x = 'a'", None),
-        ("d <> '1970-01-03'", None),
-        ("d < '1970-01-03' OR d IS NULL", None),
-        ("d < s", None),
-        ("month(d) = 3", None),
-        ("d < NULL", None),
-    ]),
-)  # fmt: skip
+    one_in(
+        2,
+        [
+            ("d = DATE '1970-01-03'", ("", 2, 3)),
+            ("d = '1970-01-03' AND x = 'a'", ("x", 2, 3)),
+            ("d > '1970-01-03'", ("", 3, FOREVER)),
+            ("d BETWEEN '1970-01-03' AND '1970-01-05'", ("", 2, 5)),
+            ("d < '1970-01-03' AND d >= '1970-01-02'", ("", 1, 2)),
+            ("d < '1970-01-03' AND d >= '1970-01-09'", ("", 8, 8)),
+            ("s <= '1970-01-01 00:00:01'", ("", -FOREVER, MILLION + 1)),
+            ("d = TIMESTAMP '1970-01-03'", ("", 2, 3)),
+            ("d <= TIMESTAMP '1970-01-03 12:00:00'", ("", -FOREVER, 3)),
+            ("date_trunc('month', d) = '1970-01-01'", ("", 0, 31)),
+            ("date_trunc('month', s) < '1970-01-15'", ("", -FOREVER, 31 * 86_400 * MILLION)),
+            ("NOT (year(d) > 1970.5)", ("", -FOREVER, 365)),
+            ("d >= '0001-01-01' AND d <= '9999-12-31'", ("", -FOREVER, FOREVER)),
+            ("d = '1970-01-03' AND s = '1970-01-03'", ("s", 2, 3)),
+            # everything else is left to DuckDB
+            ("x = '1970-01-03'", None),
+            ("x = ' AND (\"t\".\"d\" = ''1970-01-03'')'", None),
+            ("d = '1970-01-03' OR x = 'a'", None),
+            ("d <> '1970-01-03'", None),
+            ("d < '1970-01-03' OR d IS NULL", None),
+            ("d < s", None),
+            ("month(d) = 3", None),
+            ("d < NULL", None),
+        ],
+    ),
+)
 def test_a_condition_is_a_window_where_it_is_surely_one(
     where: str, expected: tuple[str, int, int] | None
 ) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from benchmarks.stores import made_store
+from checks.stores import made_store
 from sparseq.accounting.charge import UNITS_PER_NORM
 from sparseq.stream.stream_progress import Course
 
@@ -79,7 +79,7 @@ def test_nobody_has_less_left_than_is_said_of_the_window(window: str) -> None:
         con.sql(sql, fresh=True)
         course, accounts = con.stream.course, con.stream.accounts
         assert course is not None
-        everybody = np.arange(con.stream.people, dtype=np.int32)
+        everybody = np.arange(con.stream.people.inside(), dtype=np.int32)
         names = con.stream.ledger.identifiers(everybody.tolist())
         left = accounts.left(everybody) / UNITS_PER_NORM
         assert left.min() >= course.about(None).least_left
@@ -92,10 +92,20 @@ def test_nobody_has_less_left_than_is_said_of_the_window(window: str) -> None:
 
 def test_a_course_comes_back_as_it_was() -> None:
     course = Course(12.0, 48.0).about((3, 5)).after(2.0, 1.0).about((4, 4)).after(1.0, 1.0)
-    course = course.about(None).with_parent("people of t", np.ones(32)).after(1.0, 2.0)
+    course = course.about(None).with_parent("rows of t", np.ones(32)).after(1.0, 2.0)
+    edges = np.array([1.0, 1.5, 2.0])
+    course = course.with_tails("people of t", edges, np.array([9.0, 40.0, 3.0]), 7.0)
+    course = course.after_answer(["t"])
+    assert course.tails["people of t"].near is not None
     assert Course.from_dict(course.to_dict()) == course
-    old = {k: v for k, v in course.to_dict().items() if k not in ("windows", "span")}
-    assert Course.from_dict(old).windows == {}
+    lacks = "windows", "span", "tails", "tables", "begun_with"
+    old = {k: v for k, v in course.to_dict().items() if k not in lacks}
+    people = {"people": [1.0] * 32, "clock": 20.0, "epoch": 0, "allowance": 0.9}
+    old["parents"]["people of t"] = people  # as it was before there were tails
+    read = Course.from_dict(old)
+    assert (read.windows, read.tails, read.tables) == ({}, {}, ("",))
+    assert set(read.parents) == {"rows of t"}
+    assert read.newcomer(1.0) == 1 / read.least_allowance(1.0)  # nothing is known of newcomers
 
 
 @pytest.mark.parametrize("months", [24, pytest.param(120, marks=pytest.mark.deep)])
@@ -107,9 +117,12 @@ def test_the_last_month_is_answered_like_the_second(months: int) -> None:
     month = np.repeat(np.arange(months), people)
     often = g.poisson(1.5, len(who)) + 1
     day = [dt.date(2010 + m // 12, m % 12 + 1, 3) for m in range(months)]
-    rows = pa.table({
-        "who": np.repeat(who, often), "day": pa.array([day[m] for m in np.repeat(month, often)]),
-    })  # fmt: skip
+    rows = pa.table(
+        {
+            "who": np.repeat(who, often),
+            "day": pa.array([day[m] for m in np.repeat(month, often)]),
+        }
+    )
     con = sparseq.create(None, {"t": rows}, user="who", time="day", seed=2, window="month")
     widths: dict[str, list[float]] = {"count(DISTINCT who)": [], "count(*)": []}
     off: dict[str, list[float]] = {"count(DISTINCT who)": [], "count(*)": []}
@@ -121,8 +134,22 @@ def test_the_last_month_is_answered_like_the_second(months: int) -> None:
             (row,) = con.sql(sql).rows()
             found.append(row["v_high"] - row["v_low"])
             off[what].append(abs(row["v"] - true[what]) / true[what])
-    assert widths["count(DISTINCT who)"][1] == pytest.approx(widths["count(DISTINCT who)"][-1])
+    of_people = widths["count(DISTINCT who)"]
+    assert of_people[1] == pytest.approx(of_people[-1], abs=1)  # the ends are whole numbers
     first, last = (np.median(widths["count(*)"][some]) for some in (slice(1, 9), slice(-8, None)))
     assert last < 1.1 * first
     for found in off.values():
         assert np.median(found[-8:]) < 0.02
+
+
+@pytest.mark.parametrize("cost", [1.0, 1.3125, 2.6])
+def test_the_ticks_of_a_series_share_what_is_left(cost: float) -> None:
+    """The last tick is as wide as the first, what a tick costs included; nobody runs out."""
+    course = Course(13.0, 52.0, until=52.0, begun_with=52.0, regular=cost)
+    first = course.least_allowance(0.8)
+    assert first == pytest.approx(min(1.0, cost**-0.5))
+    for _ in range(52):
+        assert course.least_allowance(0.8) > 0.95 * first
+        assert course.cautious(0.8) >= cost
+        course = course.after(cost, 0.8).after_answer(["t"])
+        assert course.sure or course.answers == 52

@@ -16,10 +16,10 @@ import pytest
 from sampled import one_in
 
 import sparseq
-from benchmarks.stores import made_store
+from checks.stores import made_store
 
 ROOT = Path(sparseq.__file__).parent
-TRACED = tuple(str(ROOT / part) for part in ("stream", "accounting/cut", "reuse/answer_views.py"))
+TRACED = tuple(str(ROOT / part) for part in ("stream", "accounting/cut", "reuse"))
 KEYS = ["a", "b", "c"]
 Line = tuple[str, int]
 
@@ -39,16 +39,28 @@ def rows(seed: int, size: int = 6000) -> pa.Table:
 
 def store(seed: int, **more: Any) -> sparseq.Store:
     return made_store(
-        None, rows(seed), table="t", user="who", bounds={"v": (0, 400)}, keys={"cat": KEYS},
-        seed=seed, **more,
-    )  # fmt: skip
+        None,
+        rows(seed),
+        table="t",
+        user="who",
+        bounds={"v": (0, 400)},
+        keys={"cat": KEYS},
+        seed=seed,
+        **more,
+    )
 
 
 def state(con: sparseq.Store) -> tuple[Any, ...]:
     """What a question changes."""
     stream = con.stream
-    return (stream.accounts.spent.tolist(), stream.course, stream.departures.first.tolist(),
-            stream._staged, stream.half_done, con.released)  # fmt: skip
+    return (
+        stream.accounts.spent.tolist(),
+        stream.course,
+        stream.departures.first.tolist(),
+        stream._staged,
+        stream.half_done,
+        con.released,
+    )
 
 
 def test_a_question_whose_groups_are_all_known_but_wide_is_asked_anew() -> None:
@@ -63,11 +75,15 @@ def test_a_question_whose_groups_are_all_known_but_wide_is_asked_anew() -> None:
 
 
 EMPTY = [
-    ("SELECT k, count(*) AS n FROM t WHERE k IN (1, 3) GROUP BY k",
-     "SELECT k, count(*) AS n FROM t WHERE k IN (1, 2, 3) AND k <> 2 GROUP BY k"),
-    ("SELECT k, sum(v) AS n FROM t WHERE k IN (1, 3, 4, 5) GROUP BY k",
-     "SELECT k, sum(v) AS n FROM t WHERE k IN (1, 2, 3, 4, 5) AND NOT k IN (2) GROUP BY k"),
-]  # fmt: skip
+    (
+        "SELECT k, count(*) AS n FROM t WHERE k IN (1, 3) GROUP BY k",
+        "SELECT k, count(*) AS n FROM t WHERE k IN (1, 2, 3) AND k <> 2 GROUP BY k",
+    ),
+    (
+        "SELECT k, sum(v) AS n FROM t WHERE k IN (1, 3, 4, 5) GROUP BY k",
+        "SELECT k, sum(v) AS n FROM t WHERE k IN (1, 2, 3, 4, 5) AND NOT k IN (2) GROUP BY k",
+    ),
+]
 
 
 @pytest.mark.parametrize("in_or_out", [False, True])
@@ -133,20 +149,22 @@ def test_whatever_is_raised_before_it_is_charged_nothing_has_changed(
     class Done(Exception):
         pass
 
+    lines: list[Line] = []
+
     def stop(*_: Any) -> None:
+        lines.extend(tracer.seen)  # and not those through which it is raised
         raise Done
 
     with made_store() as con:
         answer = con.sql(asked)
         assert bool(answer.facts.parts) == ((known, asked) == JOINED)
-    lines: list[Line] = []
+    tracer = Raise(None)
     with made_store() as con, monkeypatch.context() as patch:
         patch.setattr(con.stream.recall, "notes", stop)  # called first where it is charged
-        tracer, before = Raise(None), state(con)
+        before = state(con)
         with pytest.raises(Done):
             tracer.run(lambda: con.sql(asked))
         assert state(con) == before, "nothing is charged until all that can fail is done"
-        lines = list(tracer.seen)
     assert len(lines) > 100
     with made_store() as con:
         before = state(con)

@@ -11,7 +11,9 @@ import pytest
 
 import sparseq
 from sparseq.accounting.pilots import ladder
-from sparseq.accounting.pilots.posterior import CELLS, Reading, faint
+from sparseq.accounting.pilots.ladder import CELLS
+from sparseq.accounting.pilots.noised_pilot import Reading
+from sparseq.accounting.pilots.posterior import faint
 
 START = dt.date(2024, 1, 1)
 
@@ -23,10 +25,13 @@ def store(seed: int, busy: int) -> tuple[sparseq.Store, dict[str, float]]:
     few = np.repeat(g.choice(3000, busy, replace=False), g.integers(200, 600, busy))
     day = np.concatenate([g.integers(91, 366, len(crowd)), g.integers(60, 91, len(few))])
     value = g.gamma(2.0, 10.0, len(day)).clip(0, 200)
-    rows = pa.table({
-        "who": np.concatenate([crowd, few]), "value": value,
-        "day": pa.array([START + dt.timedelta(int(d)) for d in day]),
-    })  # fmt: skip
+    rows = pa.table(
+        {
+            "who": np.concatenate([crowd, few]),
+            "value": value,
+            "day": pa.array([START + dt.timedelta(int(d)) for d in day]),
+        }
+    )
     con = sparseq.create(
         None, {"t": rows}, user="who", time="day", seed=seed, bounds={"value": (0, 200)}
     )

@@ -17,20 +17,28 @@ import pytest
 from sampled import one_in
 
 import sparseq
-from sparseq.ledger._duckdb.journal import Journal, RequestIds
-from sparseq.ledger.accounts import Departures
-from sparseq.ledger.purposes import Pots
+from sparseq.ledger._duckdb.journal import Journal
+from sparseq.ledger._duckdb.request_ids import RequestIds
+from sparseq.ledger.departures import Departures
+from sparseq.ledger.pots import Pots
 from sparseq.series.methods.forecast import Forecast
 from sparseq.series.watch import ActiveWatch
 from sparseq.store.curator import counts, forget
-from sparseq.stream.step import Request
+from sparseq.stream.batches import Request
 
 ROOT = Path(sparseq.__file__).parent
 TRACED = tuple(
     str(ROOT / part)
-    for part in ("store/store.py", "stream", "reuse", "store/curator.py", "ledger", "series",
-                 *(f"engine/_duckdb/{n}.py" for n in ("storage", "people", "erasure", "scans")))
-)  # fmt: skip
+    for part in (
+        "store/store.py",
+        "stream",
+        "reuse",
+        "store/curator.py",
+        "ledger",
+        "series",
+        *(f"engine/_duckdb/{n}.py" for n in ("storage", "people", "erasure", "scans")),
+    )
+)
 COUNT = "SELECT count(*) AS n FROM t"
 PEOPLE = 20
 UNIT = 2**24

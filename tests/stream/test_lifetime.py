@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import sparseq
-from benchmarks.stores import made_store
+from checks.stores import made_store
 from sparseq.accounting import UNITS_PER_NORM
 from sparseq.cli.app import sparseq as command_line
 from sparseq.series.methods.strategy_series import CorrelatedSeries
@@ -43,8 +43,10 @@ def lived(con: sparseq.Store) -> dict[int, float]:
 
 def test_windows_together_cost_the_square_of_their_sum_and_apart_their_sum() -> None:
     con = store(visits(3, "ann"))
-    con.sql("SELECT date_trunc('month', day) AS m, count(*) AS n FROM t "
-            "WHERE day BETWEEN '2024-01-01' AND '2024-03-31' GROUP BY 1")  # fmt: skip
+    con.sql(
+        "SELECT date_trunc('month', day) AS m, count(*) AS n FROM t "
+        "WHERE day BETWEEN '2024-01-01' AND '2024-03-31' GROUP BY 1"
+    )
     assert lived(con) == {0: 3.0}
     con.sql(WHOLE, scale=2)  # a quarter each: (3/2)²
     assert lived(con) == {0: 5.25}
@@ -80,8 +82,20 @@ def test_a_person_is_the_same_after_a_restart_new_months_and_an_erasure(
         assert lived(again) == {0: 1.0, 2: 1.0, 4: 1.0}
         again.ingest(visits(3, "ann", "bob", "new", first=1))
         assert again.stream.ledger.lifetimes.people.tolist() == [  # type: ignore[union-attr]
-            0, 0, 2, 2, 4, 4, 0, 0, 4, 4, 10, 10, 10,
-        ]  # fmt: skip
+            0,
+            0,
+            2,
+            2,
+            4,
+            4,
+            0,
+            0,
+            4,
+            4,
+            10,
+            10,
+            10,
+        ]
         again.sql(APART.format("2024-04-01"))
         assert lived(again) == {0: 2.0, 2: 1.0, 4: 2.0, 10: 1.0}
         with pytest.raises(sparseq.ParameterError, match="nobody has"):
@@ -90,10 +104,14 @@ def test_a_person_is_the_same_after_a_restart_new_months_and_an_erasure(
 
 @pytest.mark.parametrize(
     ("more", "said"),
-    [({"window": ("", 5.0)}, "window is ''"), ({"halt": True}, "neither halt"),
-     ({"reserves": {"forecast": 0.2}}, "neither halt"),
-     ({"window": ("month", 0.4)}, "between kappa"), ({"window": ("month", 501)}, "between kappa")],
-)  # fmt: skip
+    [
+        ({"window": ("", 5.0)}, "window is ''"),
+        ({"halt": True}, "neither halt"),
+        ({"reserves": {"forecast": 0.2}}, "neither halt"),
+        ({"window": ("month", 0.4)}, "between kappa"),
+        ({"window": ("month", 501)}, "between kappa"),
+    ],
+)
 def test_what_does_not_go_with_it_is_refused(more: dict[str, object], said: str) -> None:
     with pytest.raises(sparseq.ParameterError, match=said):
         store(visits(1, "ann"), **more)
@@ -104,14 +122,21 @@ def weighted(months: int, people: int, life: float, seed: int) -> tuple[sparseq.
     rng = np.random.default_rng(seed)
     rows = rng.poisson(rng.gamma(2.0, 0.8, people)[:, None], (people, months))
     who, month = (np.repeat(at, rows.ravel()) for at in np.indices(rows.shape).reshape(2, -1))
-    days = [dt.date(2020 + m // 12, 1 + m % 12, int(d)) for m, d in
-            zip(month.tolist(), rng.integers(1, 28, len(who)), strict=True)]  # fmt: skip
+    days = [
+        dt.date(2020 + m // 12, 1 + m % 12, int(d))
+        for m, d in zip(month.tolist(), rng.integers(1, 28, len(who)), strict=True)
+    ]
     amount = np.minimum(rng.lognormal(3, 1, len(who)), 500.0)
     table = pa.table({"who": who, "day": days, "amount": amount, "month": month})
     con = sparseq.create(
-        None, {"t": table.drop_columns("month")}, user="who", time="day", window=("month", life),
-        bounds={"amount": (0, 500)}, seed=seed,
-    )  # fmt: skip
+        None,
+        {"t": table.drop_columns("month")},
+        user="who",
+        time="day",
+        window=("month", life),
+        bounds={"amount": (0, 500)},
+        seed=seed,
+    )
     return con, table
 
 
@@ -129,9 +154,9 @@ def test_questions_are_about_everybody_while_years_go_by() -> None:
         }
         first = dt.date(2020 + m // 12, 1 + m % 12, 1)
         for what, true in truth.items():
-            row, = con.sql(
+            (row,) = con.sql(
                 f"SELECT {what} AS x FROM t WHERE date_trunc('month', day) = DATE '{first}'"
-            ).rows()  # fmt: skip
+            ).rows()
             inside, answers = inside + (row["x_low"] <= true <= row["x_high"]), answers + 1
     assert con.stream.course is not None
     assert inside >= 0.93 * answers
@@ -149,8 +174,9 @@ def test_what_could_be_about_any_window_is_refused_with_what_to_say() -> None:
     with pytest.raises(sparseq.QueryRefused, match="pay for all of their windows together"):
         con.sql(WHOLE)
     assert con.stream.next_release == 1
-    row, = con.sql("SELECT count(*) AS n FROM t WHERE day < DATE '2020-04-01' "
-                   "AND day >= DATE '2020-01-01'").rows()  # fmt: skip
+    (row,) = con.sql(
+        "SELECT count(*) AS n FROM t WHERE day < DATE '2020-04-01' AND day >= DATE '2020-01-01'"
+    ).rows()
     assert row["n_low"] <= row["n"] <= row["n_high"]
 
 

@@ -11,29 +11,48 @@ import pyarrow as pa
 import pytest
 
 import sparseq
-from benchmarks.stores import made_store
+from checks.stores import made_store
 from sparseq.base.errors import ParameterError, QueryRefused
-from sparseq.ledger.purposes import Pot
+from sparseq.ledger.pots import Pot
 
 ONCE = "count(*)", "sum(x)", "avg(x)", "median(x)", "stddev(x)"
 """What lets the rest be expected."""
 QUESTIONS = {
-    "count(*)": (), "sum(x)": (), "avg(x)": (), "median(x)": (), "quantile(x, 0.9)": (),
-    "stddev(x)": (), "count(DISTINCT who)": (), "count_if(x > 0) / count(*)": (),
-    "avg(x) ": ("g",), "count(*) ": ("g",), "sum(x) ": ("g",), "count(DISTINCT who) ": ("g",),
-}  # fmt: skip
+    "count(*)": (),
+    "sum(x)": (),
+    "avg(x)": (),
+    "median(x)": (),
+    "quantile(x, 0.9)": (),
+    "stddev(x)": (),
+    "count(DISTINCT who)": (),
+    "count_if(x > 0) / count(*)": (),
+    "avg(x) ": ("g",),
+    "count(*) ": ("g",),
+    "sum(x) ": ("g",),
+    "count(DISTINCT who) ": ("g",),
+}
 
 
 def store(people: int, **more: Any) -> sparseq.Store:
     g = np.random.default_rng(3)
     who = np.repeat(np.arange(people), g.poisson(3, people) + 1)
     x = np.clip(g.normal(40, 10, len(who)), 0, 100)
-    rows = {"who": who, "x": x, "y": np.clip(x + g.normal(0, 10, len(who)), 0, 200),
-            "g": g.integers(0, 5, len(who))}  # fmt: skip
+    rows = {
+        "who": who,
+        "x": x,
+        "y": np.clip(x + g.normal(0, 10, len(who)), 0, 200),
+        "g": g.integers(0, 5, len(who)),
+    }
     return made_store(
-        None, pa.table(rows), table="t", user="who", seed=1, keys={"g": [*range(5)]},
-        bounds={"x": (0, 100), "y": (0, 200)}, **({} if more else {"answers": 240}) | more,
-    )  # fmt: skip
+        None,
+        pa.table(rows),
+        table="t",
+        user="who",
+        seed=1,
+        keys={"g": [*range(5)]},
+        bounds={"x": (0, 100), "y": (0, 200)},
+        **({} if more else {"answers": 240}) | more,
+    )
 
 
 def sql(what: str, keys: tuple[str, ...]) -> str:
@@ -96,8 +115,9 @@ def test_proved_is_what_maxima_prove_and_alike_what_is_assumed() -> None:
     assert narrow["v_high"] - narrow["v_low"] < wide["v_high"] - wide["v_low"]
 
 
-@pytest.mark.parametrize("what", ["avg(x)", "stddev(x)", "median(x)", "corr(x, y)",
-                                  "count_if(x > 40) / count(*)"])  # fmt: skip
+@pytest.mark.parametrize(
+    "what", ["avg(x)", "stddev(x)", "median(x)", "corr(x, y)", "count_if(x > 40) / count(*)"]
+)
 def test_a_proved_statistic_is_made_of_proved_measures(what: str) -> None:
     con = store(8000, most={"rows": 20})
     rows = con.sql(f"SELECT {what} AS v FROM t", interval="proved")
@@ -137,13 +157,21 @@ def of_faded() -> sparseq.Store:
 
 def test_of_people_who_have_faded_what_is_proved_is_proved(of_faded: sparseq.Store) -> None:
     con = of_faded
-    assert "by how people have faded" in repr(con.explain("SELECT count(DISTINCT who) FROM t"))
+    assert "nobody can be above scale" in repr(con.explain("SELECT count(DISTINCT who) FROM t"))
     by_default = con.sql("SELECT count(DISTINCT who) AS v FROM t")
-    assert by_default.facts.interval == "assumed"
-    proved = con.sql("SELECT count(DISTINCT who) AS v FROM t", interval="proved")
-    assert proved.facts.interval in ("exact", "bounded")
-    for (row,) in (by_default.rows(), proved.rows()):
-        assert row["v_low"] <= 3000 <= row["v_high"]
+    assert by_default.facts.interval == "measured"  # most pay less for a sum, and fade less
+    exact = con.sql("SELECT count(DISTINCT who) AS v FROM t", interval="proved", fresh=True)
+    assert exact.facts.interval == "exact"
+    assert _half_width(by_default) < _half_width(exact)
+    few = con.sql("SELECT count(DISTINCT who) AS v FROM t WHERE x > 70", interval="proved")
+    assert few.facts.interval == "exact"
+    (row,) = by_default.rows()
+    assert row["v_low"] <= 3000 <= row["v_high"]
+
+
+def _half_width(answer: sparseq.Answer) -> float:
+    (row,) = answer.rows()
+    return float(row["v_high"] - row["v_low"]) / 2
 
 
 def test_where_maxima_were_declared_faded_people_are_counted_by_proof() -> None:
@@ -155,10 +183,12 @@ def test_where_maxima_were_declared_faded_people_are_counted_by_proof() -> None:
 def test_a_precision_of_people_who_have_faded_is_of_those_who_are_counted(
     of_faded: sparseq.Store,
 ) -> None:
-    """Of 60 among 3,000: a part of 3,000 would be wider than the value."""
-    con = of_faded
-    few = con.sql("SELECT count(DISTINCT who) AS v FROM t WHERE x > 70", precision=0.5)
-    usual = con.sql("SELECT count(DISTINCT who) AS v FROM t WHERE x > 70")
+    """Of some among 3,000: how many they are decides, once that is known."""
+    con, text = of_faded, "SELECT count(DISTINCT who) AS v FROM t WHERE x > 45"
+    with pytest.raises(QueryRefused, match="ask it once without precision"):
+        con.sql(text, precision=0.5)  # how many they are is not known
+    usual = con.sql(text)
+    few = con.sql(text, precision=0.5)
     assert few.facts.sigma[0] < 4 * usual.facts.sigma[0]
 
 

@@ -11,8 +11,8 @@ import pytest
 from sampled import one_in
 
 import sparseq
-from sparseq.ledger.purposes import Pot
-from sparseq.stream.step import Request
+from sparseq.ledger.pots import Pot
+from sparseq.stream.batches import Request
 
 UNIT = 2**24
 OWN = {"ann": 20.0, "bob": 8.0, "cid": 0.0}

@@ -16,8 +16,9 @@ from algorithm2 import UNITS, Parted
 import sparseq
 from sparseq.accounting import Budget
 from sparseq.base.errors import ParameterError
-from sparseq.ledger.purposes import Pot, Purpose, made, read
-from sparseq.sql.plan import Options
+from sparseq.ledger.pots import Pot
+from sparseq.ledger.purposes import Purpose, made, read
+from sparseq.question.plan import Options
 from sparseq.store.store import Store
 from sparseq.stream.new_purpose import add_purpose
 
@@ -51,7 +52,7 @@ def names(store: Store, users: int) -> list[int]:
 
 
 def check_units(store: Store, reference: Parted) -> None:
-    who = names(store, store.stream.people)
+    who = names(store, store.stream.people.inside())
     for name, pot in pots_of(store).items():
         accounts, part = store.stream.pots[pot], reference.parts[name]
         assert accounts.budgets.tolist() == [part.budgets[w] for w in who], name
@@ -66,9 +67,13 @@ def life(seed: int, path: Path) -> None:
     rows, count = [rows_of(range(6), rng)], 6
     first = [Purpose("a", rng.choice([0.3, 0.1]), 5, rng.choice([2.0, 5.0]))] * rng.choice([0, 1])
     store = sparseq.create(
-        path, {"t": rows[0]}, user="who", kappa=kappa, seed=seed,
+        path,
+        {"t": rows[0]},
+        user="who",
+        kappa=kappa,
+        seed=seed,
         purposes=[sparseq.Questions(in_or_out=True, counts=norm_budget), *first],
-    )  # fmt: skip
+    )
     reference = Parted(kappa, norm_budget)
     for p in store.stream.pots.purposes:
         reference.purpose(p.name, p.share, p.kappa, p.counts, came=False)
@@ -160,7 +165,7 @@ def test_a_person_has_the_same_parts_alone_and_in_a_crowd() -> None:
         add_purpose(con.stream, Purpose("late", 0.5, 3))
         for day in range(5):
             asked(con, day, 5.0, pots_of(con)["late"])
-        at = names(con, con.stream.people).index(7)
+        at = names(con, con.stream.people.inside()).index(7)
         return [(int(a.budgets[at]), int(a.spent[at])) for _, a in con.stream.pots.items()]
 
     assert of_seven(visits()) == of_seven(alone)
@@ -197,7 +202,7 @@ def test_what_makes_no_sense_is_told() -> None:
         store_of(weekly(), weekly())
     with pytest.raises(ParameterError, match="leave something for questions"):
         store_of(weekly(0.7), Purpose("b", 0.3, 3))
-    with pytest.raises(ParameterError, match="can't be called 'questions'"):
+    with pytest.raises(ParameterError, match="the name 'questions' is not valid for a series"):
         Purpose("questions", 0.3, 3)
     with pytest.raises(ParameterError, match="forecasts or a strategy"):
         Purpose("b", 0.3, 3, forecast=0.1, strategy="news")

@@ -14,8 +14,9 @@ import math
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,13 +27,16 @@ from algorithm2 import UNITS, Announced, Rungs, Vector, Weighted, joint_norms, o
 from stream.test_reference import cut
 
 import sparseq
-import sparseq.stream.release_charges
+import sparseq.stream.contributors
 import sparseq.stream.weighted_sums
-from benchmarks.stores import made_store
-from sparseq.sql.plan import PAIR, Options
-from sparseq.stream.question import column_pilot, quantile_pilot
-from sparseq.stream.release_charges import Hats, charges_of, weights
-from sparseq.stream.stream_progress import Course
+from checks.stores import made_store
+from sparseq.accounting.pilots.chain import chain_edges
+from sparseq.base.errors import QueryRefused
+from sparseq.question.plan import PAIR, Options
+from sparseq.stream.charge_amounts import charges_of
+from sparseq.stream.shared_pilots import column_pilot, quantile_pilot
+from sparseq.stream.stream_progress import CHAINED, Course
+from sparseq.stream.user_weights import Hats, weights
 
 DAY = dt.date(2024, 3, 1)
 KEYS = ("a", "b", "never")
@@ -154,6 +158,13 @@ class Asked:
         return [m for _, m in found]
 
     @property
+    def answers(self) -> float:
+        """How many answers it is made of: counts of rows are one, and so are counts of people."""
+        parts = {a if "count" not in a else "DISTINCT" in a: a for a in self.aggregates}
+        made_of = {"stddev": 1.5, "corr": 2.5}
+        return sum(made_of.get(a.partition("(")[0], 1.0) for a in parts.values())
+
+    @property
     def groups(self) -> int:
         return (len(GROUPS) if self.by_kind else 1) * max(self.days, 1)
 
@@ -210,6 +221,15 @@ class Asked:
         return found
 
 
+def split(price: float) -> tuple[Fraction, Fraction, Fraction]:
+    """The prices of the two pilots and of the answer, p + 5/16 together."""
+    whole, units = Fraction(price) + Fraction(5, 16), 2**24
+    if whole <= Fraction(21, 8):
+        return Fraction(1, 16), Fraction(1, 4), Fraction(price)
+    first, second = (Fraction(math.floor(whole * units / k), units) for k in (42, Fraction(21, 2)))
+    return first, second, whole - first - second
+
+
 ALMOST_NOTHING = 2**12
 """Ledger units: whoever has less left may be refused, by roundings; nobody else ever is."""
 EVERYTHING = Asked(("count(*)",), (), False, 0, {})
@@ -262,9 +282,12 @@ def some_rows(draw: random.Random, size: int) -> list[Row]:
 
 def question(draw: random.Random) -> Asked:
     knobs = {
-        "price": [0.01, 0.3, 1.0, 2.5, 40.0], "scale": [0.3, 2.0, 57.0, 1e4],
-        "sigma": [0.5, 20.0, 1e5], "accuracy": [3.0, 1e4], "precision": [0.02, 0.5],
-    }  # fmt: skip
+        "price": [0.01, 0.3, 1.0, 2.5, 40.0],
+        "scale": [0.3, 2.0, 57.0, 1e4],
+        "sigma": [0.5, 20.0, 1e5],
+        "accuracy": [3.0, 1e4],
+        "precision": [0.02, 0.5],
+    }
     knob = draw.choice([*knobs, *[""] * 7])
     by_kind, days = draw.random() < 0.3, draw.choice([0, 0, 0, 1, 4])
     free = [c for c in CONDITIONS if not ((by_kind and "kind" in c) or (days and "day" in c))]
@@ -308,6 +331,8 @@ class Turn:
     rungs: list[Rungs] = field(default_factory=list)
     histograms: list[list[int]] = field(default_factory=list)
     noise: list[tuple[float, list[int]]] = field(default_factory=list)
+    pays: Any = None
+    part: float = 1.0
     choice: Any = None
     answer: Any = None
 
@@ -316,9 +341,10 @@ class Turn:
 def tapped(silent: bool) -> Iterator[list[Turn]]:
     """Listen to the weighted step; `silent`: its noise is 0."""
     turns, place = list[Turn](), sparseq.stream.weighted_sums
-    counting, step = sparseq.stream.release_charges, place.WeightedSums
+    counting, step = sparseq.stream.contributors, place.WeightedSums
     hats, draw, histogram = counting.hats, place.rounded_gaussian, Hats.histogram
     parent, values, chosen, weigh = step.ask_parent, step.values, step.chosen, step.weigh
+    tails = step.ask_tails
 
     def heard_hats(r: Any, a: Any, edges: Any, start: int = 0) -> Hats:
         turns[-1].rungs.append(Rungs(tuple(edges.tolist()), start, 0))
@@ -333,16 +359,21 @@ def tapped(silent: bool) -> Iterator[list[Turn]]:
         turns[-1].noise.append((sigma, drawn.tolist()))
         return drawn
 
-    def heard_parent(self: Any, key: str, query: Any) -> Any:
+    def heard_parent(self: Any, key: str, query: Any, *again: Any) -> Any:
         turns.append(Turn("parent", key))
-        return parent(self, key, query)
+        return parent(self, key, query, *again)
+
+    def heard_tails(self: Any, key: str, query: Any) -> None:
+        turns.append(Turn("parent", key))
+        tails(self, key, query)
 
     def heard_values(self: Any, pilot: Any) -> Any:
         turns.append(Turn("values", pilot))
         return values(self, pilot)
 
     def heard_chosen(self: Any, asked: Any, *rest: Any, **more: Any) -> Any:
-        turns.append(turn := Turn("part", asked))
+        part = rest[3] if len(rest) > 3 else more.get("part", 1.0)
+        turns.append(turn := Turn("part", asked, pays=self.paying, part=part))
         released = chosen(self, asked, *rest, **more)
         turn.choice = released.choice
         return released
@@ -357,6 +388,7 @@ def tapped(silent: bool) -> Iterator[list[Turn]]:
         patch.setattr(place, "rounded_gaussian", heard_draw)
         patch.setattr(Hats, "histogram", heard_histogram)
         patch.setattr(step, "ask_parent", heard_parent)
+        patch.setattr(step, "ask_tails", heard_tails)
         patch.setattr(step, "values", heard_values)
         patch.setattr(step, "chosen", heard_chosen)
         patch.setattr(step, "weigh", heard_weigh)
@@ -366,10 +398,14 @@ def tapped(silent: bool) -> Iterator[list[Turn]]:
 def arrow(rows: list[Row], budgets: dict[int, float] | None) -> pa.Table:
     schema = pa.schema(
         [
-            ("who", pa.int64()), ("day", pa.date32()), ("kind", pa.string()),
-            ("x", pa.float64()), ("v", pa.float64()), ("n", pa.int32()),
+            ("who", pa.int64()),
+            ("day", pa.date32()),
+            ("kind", pa.string()),
+            ("x", pa.float64()),
+            ("v", pa.float64()),
+            ("n", pa.int32()),
         ]
-    )  # fmt: skip
+    )
     table = pa.Table.from_pylist([r._asdict() for r in rows], schema)
     if budgets is None:
         return table
@@ -397,11 +433,19 @@ class Running:
         self.reference = Weighted(self.kappa, self.norm_budget)
         some = some_rows(draw, draw.choice([60, 25, 8, 0]))
         self.con = self.create(
-            path, arrow(some, self.budgets), table="t", user="who", kappa=self.kappa,
-            norm_budget=self.norm_budget, budget_column="own" if self.budgets else "",
-            least_budget=least, keys={"kind": KEYS}, bounds={"x": X, "v": V, "n": N},
-            reserves=reserves, seed=draw.randrange(2**31),
-        )  # fmt: skip
+            path,
+            arrow(some, self.budgets),
+            table="t",
+            user="who",
+            kappa=self.kappa,
+            norm_budget=self.norm_budget,
+            budget_column="own" if self.budgets else "",
+            least_budget=least,
+            keys={"kind": KEYS},
+            bounds={"x": X, "v": V, "n": N},
+            reserves=reserves,
+            seed=draw.randrange(2**31),
+        )
         self._arrived(some)
 
     @property
@@ -433,8 +477,10 @@ class Running:
 
     def contribute(self, one: Handed) -> None:
         known = [r for r in one.rows if r[0] in self.reference.budgets]
-        columns = [pa.array([r[i] for r in known], t) for i, t in enumerate(
-            (pa.int64(), pa.int64(), pa.float64()))]  # fmt: skip
+        columns = [
+            pa.array([r[i] for r in known], t)
+            for i, t in enumerate((pa.int64(), pa.int64(), pa.float64()))
+        ]
         table = pa.table(columns, names=["user", "coordinate", "value"])
         answer = self.con.contribute(table, coordinates=3, label="handed", scale=one.scale)
         (sigma,), (granularity,) = answer.facts.sigma, answer.facts.granularity
@@ -446,11 +492,25 @@ class Running:
 
     def ask(self, asked: Asked) -> None:
         before, query = self.course, self.con.lower(asked.sql)
+        wish = {"sigma", "accuracy", "precision"} & set(asked.options)
         with tapped(self.silent) as turns:
-            answer = self.con.ask(query, Options(**asked.options), fresh=True)
+            try:
+                answer = self.con.ask(query, Options(**asked.options), fresh=True)
+            except QueryRefused:
+                assert wish, "only a wish may be refused"
+                assert self.course == before, "before anything is drawn"
+                assert turns == []
+                self.check_accounts()
+                return
         assert answer.facts.kinds == tuple(m.kind for m in asked.measures)
         self._check_turns(query, turns, before)
-        price = asked.options.get("price", 1.0)
+        prices = [turn.pays for turn in turns if turn.of == "part"]
+        price = max(one.price for one in prices)
+        base = max(price, asked.answers * (price - 1) - 5 / 16)
+        later = any(one.base > base for one in prices)  # it was stated before pilots told it
+        assert {one.base for one in prices} == {base} or (wish and later)
+        assert price == answer.facts.price
+        assert wish or {one.price for one in prices} == {asked.options.get("price", 1.0)}
         labels = {m.label: i for i, m in enumerate(query.measures)}
         course = before
         for turn in turns:
@@ -460,14 +520,15 @@ class Running:
                 course = self._follow_values(course, turn, query, asked)
             else:
                 which = [labels[m.label] for m in turn.asked.query.measures]
-                course = self._follow_turn(asked, course, price, turn, which)
+                course = self._follow_turn(asked, course, turn, which)
         self.reference.end()
         assert (self.course.clock, self.course.least) == (course.clock, course.least)
         assert self.course.answers == before.answers + 1
 
     def cautious(self, course: Course, price: float = 1.0) -> float:
         """What must be left for full weight."""
-        return (course.tau + 0.5 * course.clock) * max(price, 0.5)
+        tau = course.tau + 0.5 * course.clock
+        return max(tau * min(max(price, 0.5), 1.0), 1.25 * (price + 5 / 16))
 
     def allowances(self, r: dict[int, Fraction], cautious: float) -> dict[int, Fraction]:
         return self.reference.allowances(set(r), cautious)
@@ -478,18 +539,26 @@ class Running:
         twice = [query.measures[s.places[0]].label for s in query.statistics if s.role == PAIR]
         assert sorted(asked) == sorted([*(m.label for m in query.measures), *twice])
         kept = {k for k, p in self.course.parents.items() if before.parents.get(k) != p}
+        kept |= {k for k, p in self.course.tails.items() if before.tails.get(k) != p}
         once = [t.asked if t.of == "parent" else t.asked.key for t in turns if t.of != "part"]
         once = [key for key in once if key]
         assert kept == set(once)
-        once = [key for key in once if not key.startswith("people of")]  # as the clock goes on
+        chained = "people of", *CHAINED  # as people fade
+        once = [key for key in once if not key.startswith(chained)]
         assert len(once) == len(set(once))
 
     def _follow_parent(self, course: Course, turn: Turn) -> Course:
-        measure = Measure("rows", lambda r: 1)
-        variance = 1
+        measure, edges = Measure("rows", lambda r: 1), [2.0**k for k in range(32)]
         if turn.asked.startswith("people"):
-            measure, variance = Measure("users", lambda r: 1), 4
-            assert course.clock >= 16
+            measure, most = Measure("users", lambda r: 1), 1 / course.least_allowance(1.0)
+            edges = [most / 2**k for k in range(math.frexp(most)[1] - 1, -1, -1)]
+            assert most >= 2
+            begun = course.begun_with or course.least  # who was in nothing yet, and a bit above
+            near = 1.1 * (1 / math.sqrt(min(1.0, max(begun, 2**-10) / self.cautious(course))))
+            inside = any(a * 1.02 < near < b / 1.1 for a, b in pairwise(edges))
+            edges = sorted([*edges, near]) if inside else edges
+        elif (known := course.parents.get(turn.asked)) and known.epoch == course.epoch:
+            edges = chain_edges(course.factor(turn.asked)).tolist()
         if turn.asked.startswith("sum"):
             assert turn.asked.replace('"', "").startswith("sum of v in t"), turn.asked
             measure = SUM_V
@@ -498,9 +567,10 @@ class Running:
         vectors = [self.of_all(measure, step)]
         r = joint_norms(vectors, said)
         a = self.allowances(r, self.cautious(course))
-        assert list(turn.rungs[0].edges) == [2.0**k for k in range(32)]
-        self._follow_pilot(turn, r, a, variance)
-        return course.after(1 / variance, 1.0)
+        assert list(turn.rungs[0].edges) == edges
+        self._follow_pilot(turn, r, a, Fraction(1))
+        kept = {k: p for k, p in self.course.parents.items() if k == turn.asked}
+        return replace(course.after(1.0, 1.0), parents={**course.parents, **kept})
 
     def of_all(self, measure: Measure, step: Fraction) -> dict[int, Vector]:
         """What everybody contributes to a parent pilot."""
@@ -529,19 +599,17 @@ class Running:
         return course.after(pilot.price, 1.0)
 
     def _follow_pilot(
-        self, turn: Turn, r: dict[int, Fraction], a: dict[int, Fraction], variance: int
+        self, turn: Turn, r: dict[int, Fraction], a: dict[int, Fraction], price: Fraction
     ) -> None:
-        """The next pilot has the sums and the noise that it should: variance · sigma_0²."""
+        """The next pilot has the sums and the noise that it should: sigma_0² / price."""
         rungs = turn.rungs.pop(0)
-        totals, _ = self.reference.pilot(r, a, Rungs(rungs.edges, rungs.start, variance))
+        totals, _ = self.reference.pilot(r, a, Rungs(rungs.edges, rungs.start, price))
         assert turn.histograms.pop(0) == totals
         sigma, _ = turn.noise.pop(0)
-        right = variance * Fraction(self.norm_budget) / (2 * Fraction(self.kappa)) * 2**32
-        assert 1 <= Fraction(sigma) ** 2 / right < 1 + Fraction(1, 2**50)
+        right = Fraction(self.norm_budget) / (2 * Fraction(self.kappa)) * 2**32 / price
+        assert 1 <= Fraction(sigma) ** 2 / right < 1 + Fraction(1, 2**49)
 
-    def _follow_turn(
-        self, asked: Asked, course: Course, price: float, turn: Turn, which: list[int]
-    ) -> Course:
+    def _follow_turn(self, asked: Asked, course: Course, turn: Turn, which: list[int]) -> Course:
         """The measures with one weight: pilots and sums, and what they took at most."""
         scale = Fraction(turn.choice.steps, 256)
         plan, answer = turn.answer
@@ -559,23 +627,22 @@ class Running:
             centres = centres_of(one)
             vectors.append(asked.vectors(measure, self.rows, step, centres, one.edges))
         r = joint_norms(vectors, said)
-        a = self.allowances(r, self.cautious(course, price))
+        a = self.allowances(r, self.cautious(course, turn.pays.base))
         rich = {u for u in r if self.reference.left(u) > ALMOST_NOTHING}
+        whole = turn.pays.price * turn.part
+        *pilots, paid = split(whole) if turn.rungs else (Fraction(whole),)
         worst = 0.0
-        for variance in (16, 4) if turn.rungs else ():
-            self._follow_pilot(turn, r, a, variance)
-            worst += 1 / variance
+        for pilot in pilots:
+            self._follow_pilot(turn, r, a, pilot)
+            worst += float(pilot)
         bins = max(m.bins for m in turn.asked.query.measures)
         self._follow_sums(turn, vectors, said, r, a, scale, answer, asked.groups * bins)
         assert not self.reference.refused & rich
-        paid = turn.choice.of.price
-        self._check_noise(measures, said, scale, paid, turn)
+        assert turn.choice.of.price == float(paid)
+        self._check_noise(measures, said, scale, float(paid), turn)
         most = math.sqrt(asked.groups * len(measures)) if measures[0].kind == "users" else math.inf
-        whole, poorest = (
-            worst + paid * min(1.0, (most / float(scale) / a) ** 2)
-            for a in (1.0, course.least_allowance(price))
-        )
-        return course.after(poorest, price, whole)
+        poorest = most / float(scale) / course.least_allowance(turn.pays.base)
+        return course.after(worst + float(paid) * min(1.0, poorest**2), turn.pays.base)
 
     def _follow_sums(
         self,
@@ -604,8 +671,11 @@ class Running:
         price: float,
         turn: Turn,
     ) -> None:
-        """The noise is C sigma_0 / sqrt(p), on lattices that are fine enough."""
+        """The noise is C sigma_0 / sqrt(p), on lattices that are fine enough; where several
+        measures share it, p is less by a unit each but one, which their roundings may take."""
+        units = Fraction(price) * UNITS
         right = Fraction(self.norm_budget) / (2 * Fraction(self.kappa)) / Fraction(price)
+        right *= units / max(units - (len(measures) - 1), units / 2)
         for m, s, (drawn, _) in zip(measures, said, turn.noise, strict=True):
             ratio = Fraction(s.sigma) ** 2 / (right * (scale * s.unit) ** 2)
             assert abs(ratio - 1) < Fraction(1, 2**48)
@@ -615,7 +685,7 @@ class Running:
             assert m.kind == "sum" or s.unit == 1
 
     def check_accounts(self) -> None:
-        names = self.con.stream.ledger.identifiers(self.con.backend.people().tolist())
+        names = self.con.stream.ledger.identifiers(self.con.backend.people().inside().tolist())
         paid = self.con.stream.accounts.spent
         spent = {name: int(paid[user]) for user, name in names.items()}
         assert spent == self.reference.spent
@@ -695,10 +765,10 @@ def after_the_pilots(r: Any, a: Any, scale: float) -> Any:
 UNPAID = property(lambda found: np.zeros_like(found.low))
 HALF_PAID = property(lambda found: found.high * found.high)
 MUTANTS: dict[str, tuple[Any, str, Any]] = {
-    "a weight one unit too large": (sparseq.stream.release_charges, "weights", heavier),
-    "a charge one unit too small": (sparseq.stream.release_charges, "charges_of", cheaper),
-    "a charge one unit too large": (sparseq.stream.release_charges, "charges_of", dearer),
-    "another person's account": (sparseq.stream.release_charges, "weights", after_the_pilots),
+    "a weight one unit too large": (sparseq.stream.contributors, "weights", heavier),
+    "a charge one unit too small": (sparseq.stream.contributors, "charges_of", cheaper),
+    "a charge one unit too large": (sparseq.stream.contributors, "charges_of", dearer),
+    "another person's account": (sparseq.stream.contributors, "weights", after_the_pilots),
     "a pilot that nobody pays": (Hats, "norms", UNPAID),
     "a pilot of which a cell is paid": (Hats, "norms", HALF_PAID),
 }

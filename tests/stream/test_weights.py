@@ -10,10 +10,12 @@ import pytest
 from sparseq.accounting import Budget, Price, sigma_for_scale
 from sparseq.accounting.pilots import ladder
 from sparseq.compiled import compiled, halves
-from sparseq.engine.contributions import NORM_LIMIT, Runs, weight_losses, weight_losses_numpy
-from sparseq.stream import release_charges as contributors
-from sparseq.stream import release_charges as w
-from sparseq.stream.release_charges import Contributors, Dues, Loops
+from sparseq.engine.reduction import NORM_LIMIT, Runs
+from sparseq.engine.weighted_reduction import weight_losses, weight_losses_numpy
+from sparseq.stream import contributors
+from sparseq.stream import user_weights as w
+from sparseq.stream.contributors import Contributors, Loops
+from sparseq.stream.release_charges import Dues
 from sparseq.stream.weighted_sums import pilot_noise
 
 MANY = 20_000
@@ -122,5 +124,7 @@ def test_weighted_cells_are_truncated_one_by_one(seed: int) -> None:
     assert weight_losses(*args).tolist() == wanted
     if compiled() is not None:
         totals = np.zeros(5, np.int64)
-        compiled().weight_losses(runs.first, runs.stop, k, v, distinct, *mine, shift, totals)
+        compiled().row_loops.weight_losses(
+            runs.first, runs.stop, None, k, v, 1, distinct, *mine, shift, totals
+        )
         assert totals.tolist() == wanted

@@ -14,11 +14,11 @@ from click.testing import CliRunner
 from sampled import one_in
 
 import sparseq
-from benchmarks.stores import made_store
+from checks.stores import made_store
 from sparseq.accounting import UNITS_PER_NORM
 from sparseq.cli.app import sparseq as command_line
 from sparseq.store import curator
-from sparseq.stream.step import Request
+from sparseq.stream.batches import Request
 
 FIRST = dt.date(2024, 1, 1)
 ASKED = (
@@ -104,7 +104,7 @@ def test_a_person_is_counted_within_a_window() -> None:
         assert person.measures[0].kind == pair.measures[0].kind
         assert person.relation == pair.relation
     for where in across:
-        with pytest.raises(sparseq.QueryRefused, match="only users can be counted"):
+        with pytest.raises(sparseq.QueryRefused, match="these are not public"):
             con.lower(f"SELECT count(DISTINCT who) AS n FROM t {where}")
 
 
@@ -152,9 +152,14 @@ def test_rows_without_a_time_are_nobodys_and_the_curator_is_told() -> None:
 
 @pytest.mark.parametrize(
     ("unit", "begun"),
-    [("day", "2024-05-16"), ("week", "2024-05-13"), ("month", "2024-05-01"),
-     ("quarter", "2024-04-01"), ("year", "2024-01-01")],
-)  # fmt: skip
+    [
+        ("day", "2024-05-16"),
+        ("week", "2024-05-13"),
+        ("month", "2024-05-01"),
+        ("quarter", "2024-04-01"),
+        ("year", "2024-01-01"),
+    ],
+)
 @pytest.mark.parametrize("moment", [dt.date(2024, 5, 16), dt.datetime(2024, 5, 16, 23, 59, 59)])
 def test_a_window_is_called_by_the_day_it_begins_on(unit: str, begun: str, moment: dt.date) -> None:
     con = store(pa.table({"who": ["a,b"], "day": [moment], "x": [1.0]}), window=unit)
@@ -189,10 +194,14 @@ def test_the_promise_says_whose_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("key", "value", "answered"),
-    [("at::DATE", "DATE '2024-01-01'", True), ("at", "TIMESTAMP '2024-01-01 05:00:00'", True),
-     ("at::DATE::TIMESTAMP", "TIMESTAMP '2024-01-01'", True),
-     ("at::TIME", "TIME '05:00:00'", False), ("at::TIME::VARCHAR", "'05:00:00'", False)],
-)  # fmt: skip
+    [
+        ("at::DATE", "DATE '2024-01-01'", True),
+        ("at", "TIMESTAMP '2024-01-01 05:00:00'", True),
+        ("at::DATE::TIMESTAMP", "TIMESTAMP '2024-01-01'", True),
+        ("at::TIME", "TIME '05:00:00'", False),
+        ("at::TIME::VARCHAR", "'05:00:00'", False),
+    ],
+)
 def test_a_key_that_mixes_windows_counts_no_person(key: str, value: str, answered: bool) -> None:
     """The same hour of two months is two windows of one person."""
     moments = [dt.datetime(2024, month, 1, 5) for month in (1, 2)]
@@ -202,15 +211,19 @@ def test_a_key_that_mixes_windows_counts_no_person(key: str, value: str, answere
     if answered:
         con.lower(sql.format("who"))
     else:
-        with pytest.raises(sparseq.QueryRefused, match="only users can be counted"):
+        with pytest.raises(sparseq.QueryRefused, match="these are not public"):
             con.lower(sql.format("who"))
 
 
 @pytest.mark.parametrize(
     ("more", "said"),
-    [({"window": "fortnight"}, "window is 'fortnight'"), ({"time": ""}, "window is 'month'"),
-     ({"time": "x"}, "it says no month"), ({"row_key": "x"}, "no row keys")],
-)  # fmt: skip
+    [
+        ({"window": "fortnight"}, "window is 'fortnight'"),
+        ({"time": ""}, "window is 'month'"),
+        ({"time": "x"}, "it says no month"),
+        ({"row_key": "x"}, "no row keys"),
+    ],
+)
 def test_what_is_no_window_is_refused(more: dict[str, str], said: str) -> None:
     with pytest.raises(sparseq.ParameterError, match=said):
         store(rows(), **more)
@@ -253,7 +266,7 @@ def test_what_seems_to_be_one_month_and_is_several_is_not(time: str, where: str)
     """date_trunc('year', day) < 2024-01-15 is all of 2024."""
     where = f"{time} >= DATE '2024-01-02' AND {where.format(time)}"
     assert not months(time).lower(f"SELECT count(*) AS n FROM t WHERE {where}").apart
-    with pytest.raises(sparseq.QueryRefused, match="only users can be counted"):
+    with pytest.raises(sparseq.QueryRefused, match="these are not public"):
         months(time).lower(f"SELECT count(DISTINCT who) AS n FROM t WHERE {where}")
 
 

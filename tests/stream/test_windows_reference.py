@@ -28,8 +28,8 @@ from sqlglot import exp, parse_one
 from stream.test_reference import DAY, Asked, Row, Running, Stream, follow, streams
 
 import sparseq
-from sparseq.sql.catalog import WINDOWS
-from sparseq.sql.plan import Query
+from sparseq.question.catalog import WINDOWS
+from sparseq.question.plan import Query
 
 
 def begun(day: dt.date, window: str) -> dt.date:

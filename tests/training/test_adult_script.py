@@ -22,11 +22,16 @@ def made_up(rows: int, seed: int, stop: str) -> str:
         cell = {name: draw.choice([*keys, "?"]) for name, keys in uci_adult.KEYS.items()}
         years = draw.randint(1, 16)
         cell |= {
-            "age": str(draw.randint(17, 90)), "fnlwgt": "77516", "education": "HS-grad",
-            "education_num": str(years), "capital_gain": "0", "capital_loss": "0",
-            "hours_per_week": "40", "native_country": "United-States",
+            "age": str(draw.randint(17, 90)),
+            "fnlwgt": "77516",
+            "education": "HS-grad",
+            "education_num": str(years),
+            "capital_gain": "0",
+            "capital_loss": "0",
+            "hours_per_week": "40",
+            "native_country": "United-States",
             "income": (">50K" if years > 9 else "<=50K") + stop,
-        }  # fmt: skip
+        }
         lines.append(", ".join(cell[name] for name in uci_adult.COLUMNS))
     return "\n".join(lines) + "\n\n"
 
@@ -38,9 +43,7 @@ def script(folder: Path, *options: str) -> Result:
 def test_it_prints_its_row_beside_the_papers(tmp_path: Path) -> None:
     (tmp_path / "adult.data.gz").write_bytes(gzip.compress(made_up(4000, 1, "").encode()))
     (tmp_path / "adult.test").write_text("|1x3 Cross validator\n" + made_up(500, 2, "."))
-    done = script(
-        tmp_path, "--epsilon", "0.5", "--trials", "1", "--quick", "--format", "json"
-    )  # fmt: skip
+    done = script(tmp_path, "--epsilon", "0.5", "--trials", "1", "--quick", "--format", "json")
     assert done.exit_code == 0, done.output
     row = json.loads(done.stdout)
     assert tuple(row) == KEYS

@@ -23,9 +23,13 @@ FULL = 0.4  # of the people: as many have full gradients
 
 def store(path: Path | None = None, seed: int | None = 3, n: int = N) -> sparseq.Store:
     return sparseq.create(
-        path, {"t": pa.table({"who": np.arange(n)})}, user="who", kappa=30.0, seed=seed,
+        path,
+        {"t": pa.table({"who": np.arange(n)})},
+        user="who",
+        kappa=30.0,
+        seed=seed,
         purposes=[sparseq.Questions(counts=10, watch=0.05)],
-    )  # fmt: skip
+    )
 
 
 def engine() -> ClosedForm:
@@ -67,9 +71,16 @@ def test_a_run_goes_on_while_enough_are_active() -> None:
 def few(con: sparseq.Store, run: int, out: int) -> FewActive:
     """An alarm of scale b = 11.6 about half of N people, of whom the last `out` have run out."""
     return FewActive(
-        Spending(con, 28.0), f"r{run}", "train r", np.arange(N, dtype=np.int32), 0.5, float(N),
-        0.000133, 3, lambda users: users < N - out,
-    )  # fmt: skip
+        Spending(con, 28.0),
+        f"r{run}",
+        "train r",
+        np.arange(N, dtype=np.int32),
+        0.5,
+        float(N),
+        0.000133,
+        3,
+        lambda users: users < N - out,
+    )
 
 
 @pytest.mark.parametrize(("away", "low", "high"), one_in(2, [(0, 0.35, 0.67), (12, 0.13, 0.41)]))
@@ -156,8 +167,9 @@ def test_only_zcdp_is_claimed() -> None:
     assert trained.kappa < Budget.from_epsilon_delta(3.0, 1e-5, 1.0).kappa
 
 
-@pytest.mark.parametrize("bad", [{"stop_active": 1.0}, {"stop_active": -0.1}, {"stop_cost": 0.0},
-                                 {"most": None}])  # fmt: skip
+@pytest.mark.parametrize(
+    "bad", [{"stop_active": 1.0}, {"stop_active": -0.1}, {"stop_cost": 0.0}, {"most": None}]
+)
 def test_settings_that_make_no_sense_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(sparseq.ParameterError):
         PrivateGD(**{"steps": 5, "most": 9, "stop_active": 0.5} | bad)

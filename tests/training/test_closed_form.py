@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from scipy import sparse, special
 
 import sparseq
-from sparseq.engine.contributions import NORM_LIMIT
-from sparseq.sql.plan import DENSE_NORM_STEPS
+from sparseq.engine.reduction import NORM_LIMIT
+from sparseq.question.plan import DENSE_NORM_STEPS
 from sparseq.training import ClosedForm, family
-from sparseq.training.closed_form import ModelFamily
+from sparseq.training.model_families import ModelFamily
 
 Floats = NDArray[np.float64]
 MODELS = ["logistic", "linear", "softmax", "poisson"]
@@ -244,9 +244,13 @@ def test_features_come_from_arrow_as_from_arrays() -> None:
     expected = np.column_stack([np.where(missing, np.nan, a), b])
     whole = [
         ClosedForm(family("poisson"), users, x, target, bound=1.0)
-        for x, target in [(expected, y), (table, pa.array(y)), (table.to_batches()[0], y),
-                          (stream, pa.chunked_array([y[:9], y[9:]]))]
-    ]  # fmt: skip
+        for x, target in [
+            (expected, y),
+            (table, pa.array(y)),
+            (table.to_batches()[0], y),
+            (stream, pa.chunked_array([y[:9], y[9:]])),
+        ]
+    ]
     first, *others = (run(engine, np.array([0.3, -0.2, 0.1]), lambda _: 1.0) for engine in whole)
     for norms, squares, sums in others:
         assert norms == first[0]
@@ -257,9 +261,12 @@ def test_features_come_from_arrow_as_from_arrays() -> None:
 
 @pytest.mark.parametrize(
     ("features", "message"),
-    [(pa.table({"a": ["x", "y"]}), "a holds no numbers"), ([1.0, 2.0], "shape"),
-     ([["x"], ["y"]], "numbers")],
-)  # fmt: skip
+    [
+        (pa.table({"a": ["x", "y"]}), "a holds no numbers"),
+        ([1.0, 2.0], "shape"),
+        ([["x"], ["y"]], "numbers"),
+    ],
+)
 def test_features_that_are_no_numbers_are_refused(features: Any, message: str) -> None:
     with pytest.raises(sparseq.DataError, match=message):
         ClosedForm(model("linear"), [0, 1], features, [1.0, 2.0], bound=1.0)

@@ -15,7 +15,7 @@ import pytest
 
 import sparseq
 import sparseq.stream.step
-from benchmarks.stores import made_store
+from checks.stores import made_store
 from sparseq.accounting import Budget, gdp
 from sparseq.training import ClosedForm, PrivateGD, family
 from sparseq.training.protocol import Floats
@@ -189,10 +189,20 @@ def test_reserves_are_not_the_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [{"steps": 0}, {"most": 3}, {"momentum": 1.0}, {"people": 0.0}, {"checks": 99},
-            {"averaging": -0.1}, {"clip": 0.0}, {"clip": 5e-324}, {"rate": float("nan")},
-            {"check_cost": 0.0}],
-)  # fmt: skip
+    "bad",
+    [
+        {"steps": 0},
+        {"most": 3},
+        {"momentum": 1.0},
+        {"people": 0.0},
+        {"checks": 99},
+        {"averaging": -0.1},
+        {"clip": 0.0},
+        {"clip": 5e-324},
+        {"rate": float("nan")},
+        {"check_cost": 0.0},
+    ],
+)
 def test_settings_that_make_no_sense_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(sparseq.ParameterError):
         PrivateGD(**bad)
@@ -222,8 +232,11 @@ def test_a_killed_run_goes_on_without_paying_twice(tmp_path: Path) -> None:
         environment = {**os.environ, "PYTHONPATH": str(Path(sparseq.__file__).parents[1])}
         process = subprocess.Popen(
             [sys.executable, "-c", script],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
         assert process.stdout is not None
         seen = 0
         for line in process.stdout:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparseq.compiled import compiled
-from sparseq.compiled.numbers import sigmoid
+from sparseq.compiled.logistic import sigmoid
 
 numbers = st.floats(-70, 70) | st.floats()
 

@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 import sparseq
-from benchmarks.stores import made_store
+from benchmarks.declared import of_each
+from checks.stores import made_store
 from sparseq.cli.app import sparseq as command
 from sparseq.cli.train import depends_on
 from sparseq.training import ClosedForm, PrivateGD, family
@@ -30,14 +31,27 @@ def columns(sign: int) -> pa.Table:
 
 def made(path: Path, **declared: Any) -> Path:
     tables = {"a": columns(1), "b": columns(-1)}
-    given: dict[str, Any] = {"bounds": {"f": (-1, 1)}, "keys": {"sex": ["f", "m"]}} | declared
+    names = {name: table.column_names for name, table in tables.items()}
+    given: dict[str, Any] = {
+        "bounds": of_each({"f": (-1, 1)}, names),
+        "keys": of_each({"sex": ["f", "m"]}, names),
+        **{what: of_each(said, names) for what, said in declared.items()},
+    }
     made_store(path, tables=tables, user="who", norm_budget=20, kappa=8, seed=1, **given).close()
     return path
 
 
 def train(store: Path, *changed: str) -> Any:
-    options = {"--table": "a", "--target": "y=1", "--features": "f", "--steps": "3",
-               "--people": f"{N}", "--rate": "4", "--run": "r1", "--format": "json"}  # fmt: skip
+    options = {
+        "--table": "a",
+        "--target": "y=1",
+        "--features": "f",
+        "--steps": "3",
+        "--people": f"{N}",
+        "--rate": "4",
+        "--run": "r1",
+        "--format": "json",
+    }
     options |= dict(zip(changed[::2], changed[1::2], strict=True))
     line = [part for pair in options.items() for part in pair]
     return CliRunner().invoke(command, ["train", str(store), *line])
@@ -60,9 +74,12 @@ def test_the_same_name_for_another_table_is_refused_with_what_differs(tmp_path: 
 
 @pytest.mark.parametrize(
     ("changed", "what"),
-    [(("--features", "f/4"), "feature f"), (("--rate", "2"), "rate"),
-     (("--model", "linear", "--target", "y"), "model")],
-)  # fmt: skip
+    [
+        (("--features", "f/4"), "feature f"),
+        (("--rate", "2"), "rate"),
+        (("--model", "linear", "--target", "y"), "model"),
+    ],
+)
 def test_the_same_name_for_anything_else_is_refused(
     changed: tuple[str, ...], what: str, tmp_path: Path
 ) -> None:
@@ -77,9 +94,12 @@ def test_the_same_name_for_anything_else_is_refused(
 
 @pytest.mark.parametrize(
     ("declared", "what"),
-    [({"bounds": {"f": (-1, 2)}}, "feature f"), ({"keys": {"sex": ["f", "m", "x"]}}, "feature sex"),
-     ({}, "file of the model")],
-)  # fmt: skip
+    [
+        ({"bounds": {"f": (-1, 2)}}, "feature f"),
+        ({"keys": {"sex": ["f", "m", "x"]}}, "feature sex"),
+        ({}, "file of the model"),
+    ],
+)
 def test_bounds_keys_and_code_belong_to_a_run(
     declared: dict[str, Any], what: str, tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import sparseq
 import sparseq.stream.step
-from benchmarks.stores import made_store
+from checks.stores import made_store
 from sparseq.training import ClosedForm, WeightedSum, charged_squares, family, noised_gradient
 from sparseq.training.protocol import Floats
 
@@ -152,11 +152,16 @@ hostile = st.sampled_from([0.0, 5e-324, 1e-300, 1e-9, 0.7, 1.0, 1e9, 1e300, np.i
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    steps=st.lists(st.tuples(st.lists(hostile, min_size=3, max_size=3),
-                             st.lists(st.sampled_from([0.0, 1e-300, 0.5, 1.0, 3.0, 1e200]),
-                                      min_size=3, max_size=3)), min_size=1, max_size=6),
+    steps=st.lists(
+        st.tuples(
+            st.lists(hostile, min_size=3, max_size=3),
+            st.lists(st.sampled_from([0.0, 1e-300, 0.5, 1.0, 3.0, 1e200]), min_size=3, max_size=3),
+        ),
+        min_size=1,
+        max_size=6,
+    ),
     halt=st.booleans(),
-)  # fmt: skip
+)
 def test_no_engine_gets_anybody_overdrawn(steps: Any, halt: bool) -> None:
     con = store(3, norm_budget=2.5, halt=halt)
     for norms, truth in steps:

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sparseq.training import ClosedForm, family, records
+from sparseq.training import ClosedForm, exact_sums, family
 
 Floats = NDArray[np.float64]
 pytestmark = pytest.mark.filterwarnings("error")
@@ -42,14 +42,17 @@ def shuffled(x: Floats, seed: int) -> Any:
 @pytest.mark.parametrize("width", [1, 2, 3, 7, 64, 65, 300])
 def test_squares_of_a_row_do_not_depend_on_where_it_lies(width: int) -> None:
     x = long_rows(width, 40, width)
-    dense, ragged = records.fixed_row_squares(x), records.fixed_row_squares(sparse.csr_array(x))
-    assert np.array_equal(records.fixed_row_squares(np.asfortranarray(x)), dense)
-    assert np.array_equal(records.fixed_row_squares(x[::-1]), dense[::-1])
+    dense, ragged = (
+        exact_sums.fixed_row_squares(x),
+        exact_sums.fixed_row_squares(sparse.csr_array(x)),
+    )
+    assert np.array_equal(exact_sums.fixed_row_squares(np.asfortranarray(x)), dense)
+    assert np.array_equal(exact_sums.fixed_row_squares(x[::-1]), dense[::-1])
     for seed in range(3):
-        assert np.array_equal(records.fixed_row_squares(shuffled(x, seed)), ragged)
+        assert np.array_equal(exact_sums.fixed_row_squares(shuffled(x, seed)), ragged)
     for k in range(len(x)):
-        assert records.fixed_row_squares(x[k : k + 1]) == dense[k]
-        assert records.fixed_row_squares(sparse.csr_array(x[k : k + 1])) == ragged[k]
+        assert exact_sums.fixed_row_squares(x[k : k + 1]) == dense[k]
+        assert exact_sums.fixed_row_squares(sparse.csr_array(x[k : k + 1])) == ragged[k]
     for found in (dense, ragged):
         truth = [sum(int(v) ** 2 for v in row) for row in x]
         assert np.allclose(found, np.array(truth, np.float64), rtol=width * 2.0**-52, atol=0)
@@ -57,8 +60,8 @@ def test_squares_of_a_row_do_not_depend_on_where_it_lies(width: int) -> None:
 
 def test_squares_of_empty_rows_are_nothing() -> None:
     for x in (np.zeros((3, 0)), sparse.csr_array((3, 4)), np.zeros((0, 4))):
-        assert not records.fixed_row_squares(x).any()
-        assert len(records.fixed_row_squares(x)) == x.shape[0]
+        assert not exact_sums.fixed_row_squares(x).any()
+        assert len(exact_sums.fixed_row_squares(x)) == x.shape[0]
 
 
 @pytest.mark.parametrize("as_sparse", [False, True])
@@ -77,8 +80,11 @@ def test_a_users_norm_and_charge_are_the_same_alone_and_beside_others(as_sparse:
 
         def pulled(
             keep: NDArray[np.bool_],
-            users: Any = users, x: Floats = x, y: Floats = y, params: Floats = params,
-        ) -> tuple[Floats, Any]:  # fmt: skip
+            users: Any = users,
+            x: Floats = x,
+            y: Floats = y,
+            params: Floats = params,
+        ) -> tuple[Floats, Any]:
             features = sparse.csr_array(x[keep]) if as_sparse else x[keep]
             engine = ClosedForm(family("linear"), users[keep], features, y[keep], bound=1.0)
             (batch,) = engine.batches()

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparseq.accounting import Budget, Price, round_up
-from sparseq.engine.contributions import NORM_LIMIT
-from sparseq.sql.plan import DENSE_NORM_STEPS, Noise
+from sparseq.engine.reduction import NORM_LIMIT
+from sparseq.question.plan import DENSE_NORM_STEPS, Noise
+from sparseq.training.accountant import Accountant
+from sparseq.training.accountant import weights as weights_of
 from sparseq.training.protocol import charged_squares, upper_norms
-from sparseq.training.training_cost import Accountant
-from sparseq.training.training_cost import weights as weights_of
 
 SPECIAL = [0.0, 5e-324, 1e-310, 1e-160, 1e-45, 1.0, 1 + 2**-52, 1e18, 1e150]
 

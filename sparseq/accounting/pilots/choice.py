@@ -1,42 +1,33 @@
-"""The choice of C from released numbers alone: least expected squared error.
-
-A column pilot: where a column's values lie, once for many questions.
-
-It counts rows by value, each person's scaled to a norm of one; its centre and spread are the units
-that sums, averages and quantiles of the column are measured in.
-"""
+"""The choice of C from released numbers alone: the scale of least expected squared error."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from sparseq.accounting.pilots.posterior import (
-    CELLS,
-    NO_PARENT,
-    RULES,
-    SAMPLES,
-    Floats,
-    Ladder,
-    Parent,
-    Reading,
-    Rules,
-    posterior,
-)
+from sparseq.accounting.pilots.chain import at_level
+from sparseq.accounting.pilots.ladder import CELLS, Floats, Ladder
+from sparseq.accounting.pilots.matrix_product import product
+from sparseq.accounting.pilots.noised_pilot import Reading
+from sparseq.accounting.pilots.parent import NO_PARENT, Parent
+from sparseq.accounting.pilots.posterior import SAMPLES, posterior
+from sparseq.accounting.pilots.rules import RULES, Rules
+from sparseq.accounting.pilots.tails import NOTHING_CUT, CutBound
 from sparseq.base.defaults import PRICE
-
-# -- the choice of C from released numbers alone: least expected squared error ---------------------
 
 _NORMAL = statistics.NormalDist()
 C_STEPS = 256
 """C is a whole number of 1/256 joint units."""
 _PLACES = (np.arange(SAMPLES) * 233 % SAMPLES + 0.5) / SAMPLES  # evenly spread, in a mixed order
+_FADED_PART = (np.arange(SAMPLES) * 377 % SAMPLES + 0.5) / SAMPLES
+_TURN = np.arange(SAMPLES) * 149 % SAMPLES
 MOST_SHARE = 0.97
-"""Of what there is, that is cut: more can't be told from all."""
+"""The largest share of mass that may be cut: a larger share can't be distinguished from all."""
 
 
 @dataclass(frozen=True)
@@ -45,19 +36,27 @@ class Question:
 
     Attributes:
         coordinates: d.
-        cells: Coordinates of one measure; the others are of the same people's other measures.
-        signed: By coordinate: it may have negative values.
-        sigma_0: Of the store.
-        beta: Of the interval.
-        price: p: the noise is C · sigma_0 / sqrt(p).
-        least_allowance: a_min: nobody's is smaller.
-        pilots: It has pilots; else nobody can be above C.
-        declared: Norms are bounded by declared maxima: the interval is to be the proved one.
-        scale: C, where it is given.
-        most_scale: The greatest C that there is noise for.
-        reach: The cell that a person with one row can be in.
-        people: It counts people: who is in several groups is cut, and may lie in few of them.
-        faded_as_all: It has no pilots of its own: its people are taken to have faded as all have.
+        cells: Coordinates of one measure; the other coordinates are of the same people's other
+            measures.
+        signed: By coordinate: True if it may have negative values.
+        sigma_0: The noise of a scale-1 query in the store.
+        beta: The failure probability of the interval.
+        price: The price of the answer: its noise is C · sigma_0 / sqrt(price).
+        pilot_prices: The prices of the two pilots: the noise of their cells is sigma_0 /
+            sqrt(price).
+        floor: No scale makes the noise finer than a part of the answer: it saves budget where no
+            precision was requested.
+        least_allowance: a_min: a lower bound of all allowances.
+        pilots: It has pilots; else nobody can be above C, except for `cut`.
+        declared: Norms are bounded by declared maxima: the interval is the proved one.
+        scale: C, if it is given.
+        most_scale: The greatest C that the noise allows.
+        reach: The cell of a person with one row.
+        people: The question counts users. Users of several groups are cut, perhaps in only a few.
+        rows: The question counts rows, and nothing else.
+        most: The largest norm of any user.
+        cut: Without pilots, a bound on the mass that C cuts from a number:
+            `sparseq.accounting.pilots.tails`.
     """
 
     coordinates: int
@@ -66,6 +65,8 @@ class Question:
     sigma_0: float
     beta: float
     price: float = PRICE
+    pilot_prices: tuple[float, float] = (1 / RULES.first, 1 / RULES.second)
+    floor: bool = True
     least_allowance: float = 1.0
     pilots: bool = True
     declared: bool = False
@@ -73,16 +74,41 @@ class Question:
     most_scale: float = math.inf
     reach: int = 0
     people: bool = False
-    faded_as_all: bool = False
+    rows: bool = False
+    most: float = math.inf
+    cut: CutBound = NOTHING_CUT
 
     @property
     def one(self) -> bool:
-        """It is one number that is never negative."""
+        """True if the answer is one number that is never negative."""
         return self.coordinates == 1 and not bool(self.signed[0])
+
+    @property
+    def whole(self) -> bool:
+        """True if nobody can be above C."""
+        scale = 0.0 if self.scale is None else self.scale
+        return scale * self.least_allowance * (1 + 1e-12) >= self.most
 
     def z(self) -> float:
         """Quantile for the answer's noise, all coordinates at once."""
         return upper(self.beta / 2 / self.coordinates)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The mass of one number that a scale C keeps, by the pilots: released.
+
+    Attributes:
+        quiet: Samples of the mass in cells that do not stand out of the noise.
+        loud, sd: The mass in the other cells, linear in the measurements, and its standard
+            deviation.
+        capped: The tail of the samples was cut to that of a parent.
+    """
+
+    quiet: Floats
+    loud: float
+    sd: float
+    capped: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,35 +117,42 @@ class Missing:
 
     Attributes:
         scale, noise: C, and the standard deviation of the answer's noise.
-        lost: Samples of what norms lack, sum (r - C a)+.
-        share: Samples of that as a part of all norms.
-        heavy: About how many people it is of (as many equal ones would vary as much).
-        proved: From above, all cells to the cap, whatever was chosen.
-        below: From below the same, but for its noise.
-        exact: The standard deviation of that.
+        lost: Samples of the mass that norms lack, sum (r - C a)+.
+        share: Samples of that mass as a part of all norms.
+        people: Samples of the question's users per cell.
+        heavy: The approximate number of people with that mass (equal people with the same
+            variance).
+        proved: An upper bound over all cells to the cap, for any choice.
+        below: A lower bound of the same, except for its noise.
+        exact: The standard deviation of that noise.
+        faded: The samples allow for people who have faded: the missing mass may be zero.
+        kept: The kept mass of one number; None: there are several numbers, or people have faded.
     """
 
     scale: float
     noise: float
     lost: Floats
     share: Floats
+    people: Floats
     heavy: float
     proved: float
     below: float
     exact: float
+    faded: bool = False
+    kept: Kept | None = None
 
 
 @dataclass(frozen=True)
 class Choice:
-    """C, and all that the interval needs to know of what it was chosen from: released.
+    """C, and the facts of the choice that the interval needs: released.
 
     Attributes:
         of: The question.
-        reading: What the pilots showed.
+        reading: The reading of the pilots.
         steps: C in units of 1/C_STEPS.
-        missing: What C leaves out.
-        total: About what the norms add up to.
-        union: Quantile of the bounded interval, over every C and start of the second pilot.
+        missing: The mass that C leaves out.
+        total: The approximate sum of the norms.
+        union: Quantile of the bounded interval, over every C and every start of the second pilot.
     """
 
     of: Question
@@ -137,17 +170,17 @@ def choose(
     rules: Rules = RULES,
     risk: Risk | None = None,
 ) -> Choice:
-    """Return the scale of least expected squared error, and what it leaves out.
+    """Return the scale of least expected squared error, and the mass that it leaves out.
 
     Args:
-        question: What is asked.
-        reading: What its pilots showed.
-        parent: What is known of the table.
+        question: The question.
+        reading: The reading of its pilots.
+        parent: The parent pilot of the table.
         rules: Constants.
-        risk: The expected squared error; by default that of sums.
+        risk: The expected squared error; by default the error of sums.
 
     Example:
-        >>> from sparseq.accounting.pilots.posterior import ladder
+        >>> from sparseq.accounting.pilots.ladder import ladder
         >>> people = np.zeros(CELLS); people[:3] = 4000, 2000, 500
         >>> seen = Reading(ladder(math.inf, 1.0), people, np.full(CELLS, 20.0), 2)
         >>> choose(Question(1, 1, np.zeros(1, bool), 7.0, 0.05), seen).missing.scale
@@ -155,35 +188,33 @@ def choose(
     """
     q, of = question, reading.ladder
     people = np.zeros((SAMPLES, CELLS))
-    if q.faded_as_all and parent.samples is not None:
-        people = parent.samples[:, :CELLS]
-    elif q.pilots:
+    if q.pilots:
         people = posterior(reading, parent.samples, rules, q.reach)
     total = float(np.median(people @ of.edges))
+    faded = _FadedCut(parent, people, floor=q.pilots and risk is None)
     grid = _candidates(q, of, total, rules)
     best = float(grid[0])
     if len(grid) > 1:
-        own = _finest_risk if q.faded_as_all else _risk
-        risks = (risk or own)(q, _cut_at(of, people, grid), grid, total, rules)
+        risks = (risk or _risk)(q, faded.of(_cut_at(of, people, grid), grid), grid, total, rules)
         best = float(grid[int(np.argmin(risks))])
     steps = max(1, math.ceil(C_STEPS * min(best, q.most_scale)))
     union = upper(q.beta / 4 / (2 * CELLS) / (of.cap + 1))
-    missing = _estimate_missing(q, reading, people, steps / C_STEPS, union)
+    missing = _estimate_missing(q, reading, people, steps / C_STEPS, union, faded)
     return Choice(q, reading, steps, missing, total, union)
 
 
 def _candidates(q: Question, of: Ladder, total: float, rules: Rules) -> Floats:
-    """Return the scales to choose from: none finer than a part of what the answer may be."""
+    """Return the scales to choose from: by default none finer than a part of the answer."""
     if q.scale is not None:
         return np.array([q.scale])
-    if q.faded_as_all:
-        return np.asarray(2.0 ** (np.arange(4 * CELLS) / 4))
     if not q.pilots:
         return of.edges[:1]
     grid = 2.0 ** (np.arange(-8 if q.coordinates > q.cells else 0, 2 * CELLS - 1) / 2)
     grid = grid[grid < of.edges[of.cap]]
     grid = np.append(grid, of.edges[of.cap])
-    fine = rules.floor * 0.75 * total * math.sqrt(q.price) / (math.sqrt(q.cells) * q.sigma_0)
+    if not q.floor:
+        return grid
+    fine = rules.floor * 0.75 * total / (math.sqrt(q.cells) * q.sigma_0)
     return grid[grid >= fine] if fine <= grid[-1] else grid[-1:]
 
 
@@ -194,33 +225,100 @@ class Cut:
     Attributes:
         lost: The mass.
         share: Its share of all norms.
-        heavy: Of how many people about, by scale.
+        heavy: The approximate number of cut people, by scale.
+        norms: The sum of all norms, by sample.
     """
 
     lost: Floats
     share: Floats
     heavy: Floats
+    norms: Floats
 
 
 Risk = Callable[[Question, Cut, Floats, float, Rules], Floats]
-"""Expected squared errors of a question, by what scales cut, the scales, and all norms."""
+"""Expected squared errors of a question, given the cut of the scales, the scales and all norms."""
 
 
 def _cut_at(of: Ladder, people: Floats, scales: Floats) -> Cut:
-    """Return what scales cut. Inside a cell people lie anywhere, from thinned out smoothly to all
-    at its end, another way in each sample: counting them at both edges, as pilots do, overstates
-    what lies between C and the next edge."""
+    """Return the mass that scales cut.
+
+    Samples differ in the position of a cell's users: from thinning out smoothly to all at the
+    cell's end. Counting them at both edges, as pilots do, overstates the mass between C and the
+    next edge.
+    """
     above = np.maximum(of.edges - scales[:, None], 0.0)
     above[:, of.cap + 1 :] = 0.0
     first = np.searchsorted(of.edges, scales, side="right")
     inside = np.flatnonzero((first > 0) & (first < CELLS))
     into = scales[inside] / of.edges[first[inside] - 1]
-    lost, norms = people @ above.T, np.maximum(people @ of.edges, 1e-9)
-    squares = np.maximum(np.median(people @ (above**2).T, axis=0), 1e-9)
+    lost, norms = product(people, above.T), np.maximum(people @ of.edges, 1e-9)
+    squares = np.maximum(np.median(product(people, (above**2).T), axis=0), 1e-9)
     next_edge = people[:, first[inside]] * above[inside, first[inside]]
-    lost[:, inside] -= next_edge * np.minimum(1.2 * (into - 1), 0.9) * _PLACES[:, None]
+    lost[:, inside] -= next_edge * _into_cell(into) * _PLACES[:, None]
     heavy = np.maximum(np.median(lost, axis=0) ** 2 / squares, 1e-3)
-    return Cut(lost, lost / norms[:, None], heavy)
+    return Cut(lost, lost / norms[:, None], heavy, norms)
+
+
+def _into_cell(into: Any) -> Any:
+    """Return the part of a cell's mass that a scale in it cuts less than one at its lower edge.
+
+    Args:
+        into: C over the lower edge.
+    """
+    return np.minimum(1.2 * (into - 1), 0.9)
+
+
+@dataclass(frozen=True)
+class _FadedCut:
+    """Samples of the cut if users of the parent's rows have faded since it was measured.
+
+    Users with many rows are charged most and fade most, so r/a has a heavier tail than r, and
+    pilots see less of that tail the more users have faded. Assumption `alike`: a question's users
+    have the parent's norms, or the same part of each, and their numbers of users and rows are as
+    measured. The part of the parent's users with the largest possible fading is unknown: each
+    sample has another part, between none and all. The cut never exceeds the measured bound on the
+    cut of all the parent's rows.
+
+    Attributes:
+        parent: The parent pilot's people, and their possible fading.
+        people: Samples of the question's people.
+        floor: True: samples are raised to this cut; else they are only cut down.
+    """
+
+    parent: Parent
+    people: Floats
+    floor: bool
+
+    def _floor(self, level: float) -> Floats:
+        """Return the cut if all the parent's users had the largest possible fading."""
+        edges = np.ldexp(1.0, np.arange(CELLS))
+        assert self.parent.whole is not None
+        whole, mine = self.parent.whole[:, :CELLS], self.people
+        norms, number = (float(np.median(whole @ by)) for by in (edges, np.ones(CELLS)))
+        my_norms, my_number = (float(np.median(mine @ by)) for by in (edges, np.ones(CELLS)))
+        part = min(my_norms / max(norms, 1e-9), 1.0)
+        smaller = my_norms * number / max(my_number * norms, 1e-9)  # than the parent's norms
+        seen = whole * (np.arange(CELLS) <= self.parent.top)
+        return np.asarray(
+            part * (seen @ np.maximum(edges - level / min(max(smaller, 1e-9), 1.0), 0.0))
+        )
+
+    def of(self, cut: Cut, scales: Floats) -> Cut:
+        """Return the cut of each scale, given the cut by the pilots alone."""
+        p = self.parent
+        if p.whole is None:
+            return cut
+        lost = cut.lost.copy()
+        some = min(math.log2(p.factor), 1.0) * SAMPLES
+        for i, scale in enumerate(scales.tolist()):
+            level = scale / p.factor
+            most = math.inf if p.most is None else float(at_level(p.most, level))
+            if self.floor:
+                least = np.minimum(self._floor(level), most) * _FADED_PART
+                lost[:, i] = np.where(some > _TURN, np.maximum(lost[:, i], least), lost[:, i])
+            lost[:, i] = np.minimum(lost[:, i], most)
+        norms = np.maximum(cut.norms[:, None] + lost - cut.lost, 1e-9)
+        return replace(cut, lost=lost, share=np.minimum(lost / norms, 1.0))
 
 
 def _risk(q: Question, cut: Cut, scales: Floats, total: float, rules: Rules) -> Floats:
@@ -239,45 +337,62 @@ def _risk(q: Question, cut: Cut, scales: Floats, total: float, rules: Rules) -> 
     return np.asarray(d * (noise * (1 + g)) ** 2 + size * (_spread(grown) ** 2 + apart))
 
 
-def _finest_risk(q: Question, cut: Cut, scales: Floats, total: float, rules: Rules) -> Floats:
-    """Return the finest scale's of those that cut `little` of all: how many people are in a
-    question that has no pilots is not known before it is answered."""
-    share = np.median(cut.share, axis=0)
-    return np.where(share > rules.little, math.inf, scales)
-
-
 def growth(share: Floats, rules: Rules) -> Floats:
-    """Return by how much sums must grow that lack a share of norms."""
+    """Return the growth of sums that makes up for a missing share of norms."""
     lacking = np.minimum(share * rules.norms, MOST_SHARE)
     return np.asarray(lacking / (1 - lacking))
 
 
 def _spread(samples: Floats) -> Floats:
-    """Return the standard deviation that the 10 % and 90 % quantiles of samples tell: a few samples
-    far out widen intervals, and not C."""
+    """Return the standard deviation from the 10 % and 90 % quantiles of samples.
+
+    So a few outlying samples widen intervals, but do not change C.
+    """
     low, high = np.quantile(samples, (0.1, 0.9), axis=0)
     return np.asarray((high - low) / 2.563)
 
 
 def _estimate_missing(
-    q: Question, seen: Reading, people: Floats, scale: float, union: float
+    q: Question, seen: Reading, people: Floats, scale: float, union: float, faded: _FadedCut
 ) -> Missing:
     of, there = seen.ladder, np.arange(CELLS) <= seen.ladder.cap
-    cut = _cut_at(of, people, np.array([scale]))
+    cut = faded.of(_cut_at(of, people, np.array([scale])), np.array([scale]))
     above = np.maximum(of.edges - scale, 0.0) * there
     edge = of.edges[min(int(np.searchsorted(of.edges, scale)), CELLS - 1)]
     below = np.maximum(of.edges - edge, 0.0) * there
     exact = float(np.linalg.norm(seen.sd * above))
+    fades = faded.floor and faded.parent.whole is not None
     return Missing(
         scale=scale,
         noise=scale * q.sigma_0 / math.sqrt(q.price),
         lost=cut.lost[:, 0],
         share=cut.share[:, 0],
+        people=people,
         heavy=float(cut.heavy[0]),
         proved=max(float(seen.people @ above), 0.0) + union * exact,
         below=float(seen.people @ below),
         exact=exact,
+        faded=fades,
+        kept=_kept(seen, people, scale, faded) if q.one and q.pilots and not fades else None,
     )
+
+
+def _kept(seen: Reading, people: Floats, scale: float, faded: _FadedCut) -> Kept:
+    """Return the mass that a scale keeps.
+
+    It comes from the measurements for cells that stand out, and from the samples for the others.
+    """
+    of, there = seen.ladder, np.arange(CELLS) <= seen.ladder.cap
+    loud = there & (seen.people > RULES.loud * seen.sd)
+    quiet, edges = np.where(loud, 0.0, people), np.where(there, of.edges, 0.0)
+    above = np.maximum(edges - scale, 0.0)
+    first = int(np.searchsorted(of.edges, scale, side="right"))
+    if 0 < first < CELLS:
+        above[first] *= 1 - float(_PLACES.mean()) * _into_cell(scale / of.edges[first - 1])
+    keeps = np.where(loud, edges - above, 0.0)
+    left = quiet @ edges - _cut_at(of, quiet, np.array([scale])).lost[:, 0]
+    loud_sd = float(np.linalg.norm(seen.sd * keeps))
+    return Kept(left, float(seen.people @ keeps), loud_sd, faded.parent.samples is not None)
 
 
 def upper(probability: float) -> float:
@@ -288,82 +403,3 @@ def upper(probability: float) -> float:
         1.96
     """
     return -_NORMAL.inv_cdf(probability)
-
-
-# -- a column pilot: where a column's values lie, once for many questions --------------------------
-
-_LINEAR = 24
-_OCTAVES = 12
-_FEW = 0.03  # least spread, as a part of the centre
-
-
-@dataclass(frozen=True)
-class ColumnValues:
-    """Public: released.
-
-    Attributes:
-        centre, spread: About the values' mean and standard deviation.
-        size: About the mean of their absolute values.
-        edges: Of the cells, ascending.
-        below: Share of the values below each edge.
-    """
-
-    centre: float
-    spread: float
-    size: float
-    edges: Floats
-    below: Floats
-
-
-def value_edges(low: float, high: float) -> Floats:
-    """Return edges of the cells that values within bounds are counted in.
-
-    From 0 by factors of sqrt 2 up to the bounds, on both sides where values may be negative; in
-    equal steps where they are far from 0.
-
-    Example:
-        >>> len(value_edges(0, 500)), value_edges(0, 500)[-3:].round().tolist()
-        (26, [250.0, 354.0, 500.0])
-        >>> value_edges(-8, 8)[[0, 12, 13, 25]].tolist()
-        [-8.0, -0.125, 0.125, 8.0]
-    """
-    if low > 0 or high < 0:
-        return np.linspace(low, high, _LINEAR + 1)
-    if low == 0 or high == 0:
-        up = 2.0 ** (np.arange(-2 * _OCTAVES, 1) / 2)
-        edges = np.append(0.0, up) * (high if low == 0 else -low)
-        return edges if low == 0 else -edges[::-1]
-    up = 2.0 ** (np.arange(-_OCTAVES, 1) / 2)
-    return np.concatenate([low * up[::-1], high * up])
-
-
-def column_of(edges: Floats, rows: Floats, noise: float) -> ColumnValues:
-    """Return what a released histogram says of a column.
-
-    Cells that hardly stand out of the noise count as empty. Where all do, nothing is known: values
-    are taken to lie anywhere.
-
-    Args:
-        edges: See `value_edges`.
-        rows: Noised, by cell.
-        noise: Standard deviation.
-
-    Example:
-        >>> edges = value_edges(0, 8)
-        >>> found = column_of(edges, np.where(edges[1:] == 8, 1000.0, 0.0), 7.0)
-        >>> round(found.centre, 1), round(found.spread, 2)
-        (6.8, 0.2)
-    """
-    loud, near = rows > 2 * noise, rows > 0.5 * noise
-    keep = loud | (near & (np.append(loud[1:], False) | np.append(False, loud[:-1])))
-    there = np.where(keep, rows, 0.0)
-    if there.sum() <= 0:
-        there = np.diff(edges)
-    share = there / there.sum()
-    middle = (edges[1:] + edges[:-1]) / 2
-    centre = float(share @ middle)
-    spread = math.sqrt(max(float(share @ middle**2) - centre**2, 0.0))
-    least = max(_FEW * abs(centre), 1e-3 * float(edges[-1] - edges[0]))
-    below = np.append(0.0, np.cumsum(share))
-    size = max(float(share @ np.abs(middle)), least)
-    return ColumnValues(centre, max(spread, least), size, edges, below)

@@ -1,1 +1,1 @@
-"""The engine of one machine: rows in a DuckDB file, contributions by DuckDB."""
+"""The engine for one machine: rows in a DuckDB file, contributions computed by DuckDB."""

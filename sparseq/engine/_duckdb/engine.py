@@ -1,7 +1,7 @@
 """Contributions by DuckDB: a plan's SQL over the stored rows, as squared norms and sums.
 
-The engine's one answer to a plan is a list of `Reduction`, one a measure: exact integer norms by
-user and sums by coordinate. It knows nothing of budgets or noise.
+The engine's only answer to a plan is a list of `Reduction`, one per measure: exact integer norms by
+user and sums by coordinate. It knows nothing about budgets or noise.
 """
 
 from __future__ import annotations
@@ -17,100 +17,101 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparseq.base.cancellation import interruptible
+from sparseq.base.sql_text import quote
 from sparseq.compiled import order_of
-from sparseq.engine._duckdb.backstop import (
-    AloneCheck,
-    Backstop,
-    Failure,
-    Room,
-    Work,
-    halves,
-    pass_on,
-)
-from sparseq.engine._duckdb.connection import BesideEngine, BesideEngines, ClosedError
-from sparseq.engine._duckdb.reader import (
-    PlanRows,
-    Reader,
-    Scans,
-    TooManyRows,
-    Window,
-    days_of,
-    span_sql,
-    window,
-)
-from sparseq.engine._duckdb.tables import dictionary_table
+from sparseq.engine._duckdb.alone_check import AloneCheck
+from sparseq.engine._duckdb.backstop import Backstop, Failure, Room, Work, halves, pass_on
+from sparseq.engine._duckdb.kept_rows import KeptRows
+from sparseq.engine._duckdb.reader import Reader, TooManyRows
+from sparseq.engine._duckdb.scans import PlanRows, Scans
+from sparseq.engine._duckdb.side_engines import BesideEngine, BesideEngines, ClosedError
+from sparseq.engine._duckdb.time_windows import Window, days_of, span_sql, window
+from sparseq.engine.cells import Cells, cells_of
 from sparseq.engine.contributions import (
-    Cells,
     Contributions,
-    Reduction,
     RowBatch,
-    Runs,
-    cells_of,
-    join_parts,
+    coordinates_of,
     losses,
     of_batch,
     pulled,
     reduce_measure,
-    release_freed,
 )
-from sparseq.engine.protocol import USER, Difference, EngineFailure, quote
-from sparseq.sql.catalog import Catalog, Table
-from sparseq.sql.plan import Plan
+from sparseq.engine.freed_memory import release_freed
+from sparseq.engine.protocol import USER, Difference
+from sparseq.engine.reduction import Reduction, Runs, join_parts
+from sparseq.ledger.engine_failure import EngineFailure
+from sparseq.question.catalog import Catalog, Table
+from sparseq.question.plan import Plan, Query
+from sparseq.question.work import is_slow
 
 Result = TypeVar("Result")
 SLICE_ROWS = 1 << 25
-"""Full scans of more rows than this go by ranges of users, so that memory stays bounded."""
+"""The most rows of one read; more rows are read in ranges of users."""
+VALUE_BYTES = 16
+"""The memory of one value of a row during a read: DuckDB's copy, and the array's."""
+LEAST_SLICE = 1 << 13
+"""The least limit of rows of one read, independent of the memory."""
 JOINED_ROWS = 1 << 20
-"""Joins that give more rows than this go by ranges of users, halved until they fit."""
+"""Joins with more rows than this are split into ranges of users, halved until they fit."""
 HELD_ROWS = 1 << 23
-"""Of more rows than this nothing is kept between norms and sums: they are read again."""
-FEW_DAYS = 31
+"""For more rows than this nothing is kept between norms and sums: they are read again."""
+FEW_DAYS, KEPT_DAYS = 31, 7
+"""The longest windows of time, in days, that are read by time: without and with kept columns."""
+MANY_ROWS = 1 << 24
+"""For tables with more rows than this, `FEW_DAYS` also applies with kept columns."""
+MOST_KEPT = 1 << 31
+"""The maximum number of bytes of kept columns."""
 _BATCH_ROWS = 1 << 16
 
 
 class DuckEngine:
-    """Runs plans against the stored tables, on a locked-down connection.
+    """An engine that runs plans on the stored tables, with a locked-down connection.
 
-    On whose rows DuckDB fails contributes nothing, and is written down in `failures` (see
+    Users on whose rows DuckDB fails contribute nothing, and are added to `failures` (see
     `engine._duckdb.backstop`).
 
     Args:
-        connection: The store's.
-        ahead_bytes: Memory for rows that are read ahead.
-        catalog: Of the store's tables.
-        reopen: Makes the connection good again, where an error has made DuckDB give its database
-            up.
+        connection: The store's connection.
+        held_bytes: Memory for the rows of one read, and for rows read ahead (a quarter) and kept
+            columns (the rest).
+        catalog: The catalog of the store's tables.
+        reopen: Opens the database again after an error that made DuckDB close it.
+        keeps: Columns are kept, and rows read ahead.
 
     Attributes:
-        failures: What has failed since this was last taken: private.
+        failures: The failures since they were last taken: private.
         version: See `Engine`.
     """
 
     def __init__(
         self,
         connection: duckdb.DuckDBPyConnection,
-        ahead_bytes: int,
+        held_bytes: int,
         catalog: Catalog,
         reopen: Callable[[], None],
+        keeps: bool = True,
     ) -> None:
         self._con = connection
         self._reopen = reopen
         self._reader = Reader(connection)
         self._backstop = Backstop(connection, catalog)
         self._alone = AloneCheck(self._alone_rows)
-        self._room = Room(connection, catalog)  # of somebody
+        self._room = Room(connection, catalog)  # for the rows of one user
         self.failures: list[EngineFailure] = []
         self.version = 0
         self._besides = BesideEngines()
         self._catalog = catalog
         self._sizes: dict[str, int] = {}
-        self._ahead = Scans(self._count, self._read_span, ahead_bytes)
+        self._held_bytes = held_bytes
+        ahead, kept = (held_bytes // 4, held_bytes - held_bytes // 4) if keeps else (0, 0)
+        self._ahead = Scans(self._count, self._read_span, ahead)
+        self._kept = KeptRows(self._reader, min(kept, MOST_KEPT))
 
     def read_ahead(self, plans: Iterable[Plan]) -> None:
-        """Read what the coming plans of one shape need in one scan; they come out the same.
+        """Read rows for the next plans of one shape in one scan; the results are the same.
 
         Args:
-            plans: What is likely to be asked next.
+            plans: The plans that are likely to come next.
         """
 
         def read() -> None:
@@ -120,37 +121,39 @@ class DuckEngine:
             self._ahead.read(asked)
 
         if isinstance(self._try(read), Failure):
-            self._ahead.clear()  # each for itself will tell
+            self._ahead.clear()  # each plan reports it in its turn
 
     def lacks(self, plan: Plan) -> str:
-        """See `Engine`: what is lowered can be evaluated."""
+        """See `Engine`: every lowered plan can be evaluated."""
         return ""
 
-    def reads_long(self, plan: Plan) -> bool:
-        """See `Engine`: joins and subqueries may; a scan of one table is left to the stream."""
-        return not plan.query.relation.stored
+    def reads_long(self, query: Query) -> bool:
+        """See `Engine`: joins and subqueries may read long, and so do slow expressions."""
+        return not query.relation.stored or is_slow(query)
 
     def beside(self) -> BesideEngine:
-        """See `Engine`: on a connection of its own."""
+        """Return a reader on a separate connection: see `Engine`."""
 
         def make(back: Callable[[BesideEngine], None]) -> BesideEngine:
             connection = self._con.cursor()
             return BesideEngine(
-                DuckEngine(connection, 0, self._catalog, _give_up), connection, back
+                DuckEngine(connection, self._held_bytes, self._catalog, _give_up, keeps=False),
+                connection,
+                back,
             )
 
         return self._besides.lend(self.version, make)
 
     def let_go_of_besides(self) -> None:
-        """End what is read beside: the file is about to be rewritten, or closed."""
+        """Close the readers outside the stream, before the file is rewritten or closed."""
         self._besides.let_go()
 
     def contributions(self, plan: Plan, users: int) -> Contributions:
-        """Compute a plan over everybody.
+        """Compute a plan over all users.
 
         Args:
-            plan: What to compute.
-            users: How many users the store has.
+            plan: The plan to compute.
+            users: The number of users in the store.
         """
         begun = time.perf_counter()
         made = self._ahead.made_of(plan, lambda: self._made(plan, users))
@@ -163,11 +166,16 @@ class DuckEngine:
         return self._alone.run()
 
     def _alone_rows(self, plan: Plan, user: int) -> RowBatch | Failure:
-        """Return somebody's rows, read where there are no others."""
+        """Return one user's rows, read from a database without others."""
         self._room.use(self._work(plan))
         return self._room.attempt(user, user)
 
     def _made(self, plan: Plan, users: int) -> Contributions:
+        kept = self._try(lambda: self._kept_batch(plan))
+        if isinstance(kept, RowBatch):
+            return of_batch(plan, kept)
+        if isinstance(kept, Failure):
+            self._kept.clear()  # the reads below read all rows, and report failures
         reads = self._try(lambda: self._reads(plan, users))
         if isinstance(reads, Failure):
             failed = reads
@@ -180,6 +188,20 @@ class DuckEngine:
             return of_batch(plan, found)
         return self._join(plan, lambda: self._parts(plan, first, last, found))
 
+    def _kept_batch(self, plan: Plan) -> RowBatch | None:
+        """Return a plan's rows from kept columns; None: they must be read.
+
+        A window of a few days is read by time, and a table larger than a slice in ranges of users.
+        """
+        stored = plan.query.relation.stored
+        if not stored or self._rows(stored) > SLICE_ROWS or self._ahead.rows(plan) is not None:
+            return None
+        within = window(plan.query.relation.conditions)
+        few = FEW_DAYS if self._rows(stored) > MANY_ROWS else KEPT_DAYS
+        if within is not None and days_of(within) <= few:
+            return None
+        return self._kept.batch(plan, self._rows)
+
     def _join(self, plan: Plan, batches: Callable[[], Iterable[RowBatch]]) -> Contributions:
         """Return the contributions of disjoint, ascending ranges of users."""
         parts: list[list[Reduction]] = [[] for _ in plan.query.measures]
@@ -190,8 +212,8 @@ class DuckEngine:
                 part.append(reduce_measure(plan, batch, i))
             if held is not None:
                 held.append(batch)
-                if sum(b.runs.rows for b in held) > min(SLICE_ROWS, HELD_ROWS):
-                    held = None  # it is too much to keep: read it again
+                if sum(b.runs.rows for b in held) > min(self._most_rows(plan), HELD_ROWS):
+                    held = None  # too many rows to keep: read them again
 
         def added(sums: Callable[[RowBatch], list[NDArray[np.int64]]]) -> list[NDArray[np.int64]]:
             again = batches() if held is None else held
@@ -203,7 +225,7 @@ class DuckEngine:
             return totals
 
         return Contributions(
-            [join_parts(p) if p else _empty_reduction(plan, i) for i, p in enumerate(parts)],
+            _joined(plan, parts),
             lambda only: added(lambda batch: pulled(plan, batch, only)),
             weigh=lambda weights: added(lambda batch: losses(plan, batch, weights)),
             rereads=held is None,
@@ -214,7 +236,7 @@ class DuckEngine:
         return cells_of(plan, self._batches(plan, users))
 
     def _batches(self, plan: Plan, users: int) -> Iterator[RowBatch]:
-        """Yield the rows of a plan in ranges of users, ascending, each as large as fits."""
+        """Yield the rows of a plan in ascending ranges of users, each as large as fits."""
         reads = self._try(lambda: self._reads(plan, users))
         if isinstance(reads, Failure):
             yield from self._parts(plan, 0, users - 1, reads)
@@ -225,7 +247,7 @@ class DuckEngine:
     def _parts(
         self, plan: Plan, first: int, last: int, found: RowBatch | Failure
     ) -> Iterator[RowBatch]:
-        """Yield the rows of a range, of which `found` is what came of reading all at once."""
+        """Yield the rows of a range; `found` is the result of reading the whole range."""
         if isinstance(found, RowBatch):
             yield found
         elif isinstance(found.error, TooManyRows):
@@ -235,7 +257,7 @@ class DuckEngine:
             yield from self._backstop.parts(self._work(plan), first, last, self.failures)
 
     def _work(self, plan: Plan) -> Work[RowBatch]:
-        """Return reading a plan's rows as work that can be done on some people's."""
+        """Return the reading of a plan's rows as work that can run on some users' rows."""
         relation = plan.query.relation
         cells = [d.position.sql for d in plan.query.domains]
         text = " ".join([relation.sql, relation.where, *cells])
@@ -262,7 +284,7 @@ class DuckEngine:
             yield from self._backstop.parts(work, 0, users - 1, self.failures)
 
     def _try(self, work: Callable[[], Result]) -> Result | Failure:
-        """Return what `work` makes, or the error that it ends in; private."""
+        """Return the result of `work`, or the error that ends it; private."""
         try:
             with interruptible(self._con.interrupt):
                 return work()
@@ -279,7 +301,7 @@ class DuckEngine:
         return taken
 
     def _is_given_up(self) -> bool:
-        """Tell whether DuckDB answers nothing any more, as it does after a fatal error."""
+        """Tell whether DuckDB refuses all further statements, as after a fatal error."""
         try:
             self._con.execute("SELECT 1").fetchall()
         except duckdb.Error as error:
@@ -287,27 +309,45 @@ class DuckEngine:
         return False
 
     def _reads(self, plan: Plan, users: int) -> list[tuple[int, int, Callable[[], RowBatch]]]:
-        """Return ranges of users, first and last, each with what reads it."""
+        """Return ranges of users, first and last, each with its reader."""
         relation = plan.query.relation
         self._reader.have(relation.caps)
         ahead = self._ahead.rows(plan)
         if ahead is not None:
-            return [(0, users - 1, lambda: batch_of(ahead))]
-        rows = self._rows(relation.stored) if relation.stored and not relation.where else 0
-        if rows <= SLICE_ROWS:
-            return [(0, users - 1, lambda: _read_by(self._reader, plan, users > 1))]
-        width = max(users * SLICE_ROWS // rows, 1)
+            return [(0, users - 1, lambda: batch_of(plan, ahead))]
+        most, rows = self._most_rows(plan), self._rows_under(plan)
+        if rows <= most or not relation.stored or _few_days(plan):
+            limit = self._limit(plan)
+            return [(0, users - 1, lambda: _read_by(self._reader, plan, users > 1, most=limit))]
+        width = max(users * most // rows, 1)
         ranges = ((start, min(start + width, users) - 1) for start in range(0, users, width))
         return [(first, last, self._range(plan, first, last)) for first, last in ranges]
 
     def _range(self, plan: Plan, first: int, last: int) -> Callable[[], RowBatch]:
-        user = plan.query.relation.user
-        return lambda: _read_by(
-            self._reader, plan, first < last, f"{user} BETWEEN {first} AND {last}"
-        )
+        those, limit = f"{plan.query.relation.user} BETWEEN {first} AND {last}", self._limit(plan)
+        return lambda: _read_by(self._reader, plan, first < last, those, limit)
+
+    def _limit(self, plan: Plan) -> int | None:
+        """Return the number of rows above which one read of a plan is split; None: no limit."""
+        if plan.query.relation.caps:
+            return min(JOINED_ROWS, self._most_rows(plan))
+        most, unknown = self._most_rows(plan), not plan.query.relation.stored or _few_days(plan)
+        return most if unknown and self._rows_under(plan) > most else None
+
+    def _rows_under(self, plan: Plan) -> int:
+        """Return the number of rows of a plan's table; of a subquery, of the largest table."""
+        stored = plan.query.relation.stored
+        names = [stored] if stored else [table.name for table in self._catalog.private]
+        return max(map(self._rows, names), default=0)
+
+    def _most_rows(self, plan: Plan) -> int:
+        """Return the most rows of one read of a plan, such that memory stays bounded."""
+        query = plan.query
+        columns = 1 + len(query.domains) + 2 * len(query.measures)
+        return min(SLICE_ROWS, max(self._held_bytes // (VALUE_BYTES * columns), LEAST_SLICE))
 
     def _rows(self, table: str) -> int:
-        """Return how many rows a table has."""
+        """Return the number of rows of a table."""
         if table not in self._sizes:
             ((rows,),) = self._con.execute(
                 f"SELECT count(*) FROM by_user.{quote(table)}"
@@ -316,11 +356,12 @@ class DuckEngine:
         return self._sizes[table]
 
     def rows_arrived(self) -> None:
-        """Forget what was kept of the rows."""
+        """Drop all kept rows and columns."""
         self.version += 1
         self._reader.forget_caps()
         self._sizes.clear()
         self._ahead.clear()
+        self._kept.clear()
         self._alone.forget()
         self._room.close()
 
@@ -332,41 +373,60 @@ class DuckEngine:
 
 
 def _give_up() -> None:
-    """Leave it to the store's own engine to open the file anew."""
+    """Raise an error, so that the store's own engine opens the file again."""
     raise ClosedError
 
 
 def rows_sql(table: Table, columns: Sequence[str]) -> str:
-    """Return the SQL of some columns of all rows, strings decoded, in order of user."""
-    select, joins = [f"t.{USER}"], []
-    for i, name in enumerate(columns):
-        if table.column(name).coded:
-            select.append(f"d{i}.value AS {quote(name)}")
-            texts = dictionary_table(table.name, name)
-            joins.append(f"LEFT JOIN {texts} AS d{i} ON d{i}.code = t.{quote(name)}")
-        else:
-            select.append(f"t.{quote(name)}")
-    return (
-        f"SELECT {', '.join(select)} FROM by_user.{quote(table.name)} AS t "
-        f"{' '.join(joins)} ORDER BY t.{USER}, {', '.join(f't.{quote(c)}' for c in columns)}"
-    )
+    """Return the SQL of some columns of all rows, in order of user and then of their values."""
+    listed = ", ".join([USER, *map(quote, columns)])
+    return f"SELECT {listed} FROM by_user.{quote(table.name)} ORDER BY {listed}"
 
 
-def _read_by(reader: Reader, plan: Plan, many: bool, also: str = "") -> RowBatch:
-    """Return the rows that one SQL statement gives; of one person as many as there are.
+def _read_by(
+    reader: Reader, plan: Plan, many: bool, also: str = "", most: int | None = None
+) -> RowBatch:
+    """Return the rows of one SQL statement; for a single user without a limit.
 
-    Only joins that are capped can multiply rows, and a limit has DuckDB scan in one thread. Rows of
-    one table and of more than few days are read as they lie by person, with no need to sort them.
+    Rows of one table over more than a few days are read in their order by user, without a sort.
+
+    Args:
+        also: One more condition.
+        most: The maximum number of rows; None: no limit. A limit makes DuckDB scan in one thread.
+
+    Raises:
+        TooManyRows: The read has more rows than `most`.
     """
     relation = plan.query.relation
     where = " AND ".join(f"({w})" for w in (relation.where, also) if w)
-    most = min(SLICE_ROWS, JOINED_ROWS) if many and relation.caps else None
+    if relation.caps:  # only joins multiply rows
+        most = min(SLICE_ROWS, JOINED_ROWS, most or SLICE_ROWS)
     within = window(relation.conditions)
     if relation.stored and within is not None and days_of(within) > FEW_DAYS:
         by_user = relation.sql.replace("FROM by_time.", "FROM by_user.", 1)
         relation = replace(relation, sql=by_user)
         plan = replace(plan, query=replace(plan.query, relation=relation))
-    return batch_of(reader.read(plan, where, most=most)[1])
+    return batch_of(plan, reader.read(plan, where, most=most if many else None)[1])
+
+
+def _few_days(plan: Plan) -> bool:
+    """Tell whether a plan covers only a few days, and so reads rows by time."""
+    within = window(plan.query.relation.conditions)
+    return within is not None and days_of(within) <= FEW_DAYS
+
+
+def _joined(plan: Plan, parts: list[list[Reduction]]) -> list[Reduction]:
+    """Return the reduction of each measure over all ranges of users; equal lists of users are one.
+
+    Args:
+        parts: The reductions of each measure, in ascending ranges of users.
+    """
+    joined: list[Reduction] = []
+    for i, some in enumerate(parts):
+        whole = join_parts(some) if some else _empty_reduction(plan, i)
+        alike = all(a.users is b.users for a, b in zip(some, parts[0], strict=True))
+        joined.append(replace(whole, users=joined[0].users) if i and alike else whole)
+    return joined
 
 
 def _empty_reduction(plan: Plan, i: int) -> Reduction:
@@ -374,8 +434,12 @@ def _empty_reduction(plan: Plan, i: int) -> Reduction:
     return Reduction(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(size, np.int64))
 
 
-def batch_of(rows: PlanRows) -> RowBatch:
+def batch_of(plan: Plan, rows: PlanRows) -> RowBatch:
     """Return rows in order of user."""
     order = order_of(rows.users)
     rows = rows if order is None else rows.at(order)
-    return RowBatch(Runs.of(rows.users), rows.groups, rows.measures)
+    measures = [
+        (coordinates_of(plan, i, rows.groups, bins), values)
+        for i, (bins, values) in enumerate(rows.measures)
+    ]
+    return RowBatch(Runs.of(rows.users), measures)

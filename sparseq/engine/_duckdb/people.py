@@ -1,15 +1,15 @@
-"""People with an account: identifiers, and the keyed hashes of those that were erased.
+"""Users with an account: identifiers, and the keyed hashes of erased ones.
 
     ledger.users        (user index, identifier or NULL if it was erased, budget)
     ledger.forgotten    (user index, keyed hash of the erased identifier)
-    ledger.whose        (user index, person): where windows have accounts and all of a person's have
-                        a cap, the first of the windows of the same person
+    ledger.whose        (user index, person): if windows have accounts and a person's windows have a
+                        joint cap, the first window of the same person
 
-An account is for good. What it has spent was charged for releases that are out and can't be taken
-back, so whoever is erased and comes back must find it as it was: a fresh account would let the
-stream charge the same person two budgets. What is kept to tell who comes back is BLAKE2b of the
-identifier under a key of 256 bits from the operating system's entropy, which is in the store:
-whoever has the store's file can still check a guess at an identifier, and nobody else can.
+An account is permanent. Its charges are for releases that are public and cannot be revoked, so an
+erased user who returns must get the unchanged account: a new account would let the stream charge
+the same user two budgets. To recognise a returning user, the store keeps BLAKE2b of the identifier
+under a key of 256 bits from the operating system's entropy. The key is in the store, so only a
+holder of the store's file can check a guess at an identifier.
 """
 
 from __future__ import annotations
@@ -18,37 +18,31 @@ import hashlib
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import duckdb
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from sparseq.accounting import UNITS_PER_NORM, budget_units
 from sparseq.base.arguments import check_text
 from sparseq.base.errors import DataError
-from sparseq.engine.protocol import USER, first_line, quote
+from sparseq.base.private import Private
+from sparseq.base.sql_text import quote
+from sparseq.engine.protocol import USER
 from sparseq.ledger.accounts import Person
-from sparseq.sql.catalog import INTEGER_TYPES
-
-if TYPE_CHECKING:
-    from sparseq.engine.contributions import Index, Ints
-
-# -- people with an account: identifiers, and the keyed hashes of those that were erased -----------
+from sparseq.question.catalog import INTEGER_TYPES
 
 _WHOSE = "windows of "
-"""Before a person whose windows are erased: it is no identifier of an account."""
+"""The prefix of a person with erased windows; no identifier of an account begins with it."""
 _USER_ID_TYPES = INTEGER_TYPES | {"VARCHAR", "UUID"}
 
 
 def kind_of(type: str) -> str:
-    """Return the type that identifiers of a column's type are kept in.
+    """Return the type in which identifiers of a column's type are stored.
 
-    Integers of any width are one kind: the same number is the same person.
+    Integers of any width are one kind: the same number is the same user.
 
     Raises:
-        DataError: The type is none that identifies people.
+        DataError: The type cannot identify users.
     """
     kind = "BIGINT" if type in INTEGER_TYPES - {"UBIGINT", "HUGEINT"} else type
     if kind not in _USER_ID_TYPES:
@@ -59,12 +53,12 @@ def kind_of(type: str) -> str:
 
 
 def hash_of(key: bytes, identifier: str) -> bytes:
-    """Return what is kept of an erased identifier: keyed BLAKE2b (RFC 7693), 256 bits."""
+    """Return the stored hash of an erased identifier: keyed BLAKE2b (RFC 7693), 256 bits."""
     return hashlib.blake2b(identifier.encode(), key=key, digest_size=32).digest()
 
 
 def person_of(identifier: str) -> str:
-    """Return the part of an identifier that is before its window.
+    """Return the part of an identifier before its window.
 
     >>> person_of("7,ann,2024-03-01")
     '7,ann'
@@ -74,23 +68,23 @@ def person_of(identifier: str) -> str:
 
 @dataclass(frozen=True)
 class BudgetFaults:
-    """Faults of new users' own budgets: private.
+    """Invalid budgets of new users: private.
 
     Attributes:
-        odd: New users who had a budget that makes no sense.
-        several: New users who had several budgets.
+        odd: The number of new users with an invalid budget.
+        several: The number of new users with several budgets.
     """
 
     odd: int = 0
     several: int = 0
 
     def messages(self) -> list[str]:
-        """Return it in words."""
+        """Return the messages."""
         lines = []
         if self.odd:
             lines.append(
-                f"{self.odd:,} new people have a budget that is not a number from 0 to the store's "
-                "norm_budget; it counts for nothing"
+                f"{self.odd:,} new people have a budget that is not a number from 0 to the store's"
+                " norm_budget; it is ignored"
             )
         if self.several:
             lines.append(f"{self.several:,} new people have several budgets; the smallest counts")
@@ -98,13 +92,13 @@ class BudgetFaults:
 
 
 class People:
-    """The accounts of one store by identifier; every write is the caller's transaction.
+    """The accounts of one store by identifier; every write is in the caller's transaction.
 
     Args:
-        connection: The store's.
-        kind: Type of identifiers.
-        key: That erased identifiers are hashed under; None as long as none was.
-        whole: An identifier is a person and a window, and whose each is, is kept.
+        connection: The store's connection.
+        kind: The type of identifiers.
+        key: The key of the hashes of erased identifiers; None until one is erased.
+        whole: True if an identifier is a person and a window; then `ledger.whose` is kept.
     """
 
     def __init__(
@@ -120,7 +114,7 @@ class People:
         self._whole = whole
 
     def create_tables(self) -> None:
-        """Make the tables, empty."""
+        """Create the tables, empty."""
         self._con.execute(
             f"{self.users_table()}"
             f"CREATE TABLE ledger.forgotten ({USER} INTEGER NOT NULL, hash BLOB NOT NULL);"
@@ -131,17 +125,17 @@ class People:
             )
 
     def users_table(self, name: str = "users") -> str:
-        """Return SQL that makes the table of users, empty."""
+        """Return SQL that creates the table of users, empty."""
         return (
             f"CREATE TABLE ledger.{name} ({USER} INTEGER NOT NULL, id {self._kind}, "
             "budget BIGINT NOT NULL);\n"
         )
 
-    def find(self, identifier: str) -> Person | None:
-        """Return whose identifier it is, in DuckDB's spelling of it; None if nobody's.
+    def find(self, identifier: str) -> Private[Person | None]:
+        """Return the user with an identifier in DuckDB's spelling, or None.
 
         Raises:
-            ParameterError: No text of a file can be it.
+            ParameterError: No text in a file can have this value.
         """
         check_text("the identifier", identifier)
         text = _spell(identifier) if self._kind == "UUID" else identifier
@@ -149,25 +143,26 @@ class People:
             f"SELECT {USER} FROM ledger.users WHERE CAST(id AS VARCHAR) = ?", [text]
         ).fetchall()
         if rows:
-            return Person(rows[0][0], erased=False)
+            return Private(Person(rows[0][0], erased=False))
         user = self._forgotten().get(hash_of(self._key, text)) if self._key else None
-        return None if user is None else Person(user, erased=True)
+        return Private(None if user is None else Person(user, erased=True))
 
-    def beginning_with(self, text: str) -> list[str]:
-        """Return the identifiers that begin with a text; of a kind that is text."""
+    def beginning_with(self, text: str) -> Private[list[str]]:
+        """Return the identifiers that begin with a text; the identifiers must be texts."""
         rows = self._con.execute(
             "SELECT id FROM ledger.users WHERE starts_with(id, ?) ORDER BY 1", [text]
         ).fetchall()
-        return [identifier for (identifier,) in rows]
+        return Private([identifier for (identifier,) in rows])
 
     def _forgotten(self) -> dict[bytes, int]:
         rows = self._con.execute(f"SELECT hash, {USER} FROM ledger.forgotten").fetchall()
         return {bytes(hash): user for hash, user in rows}
 
     def forget(self, users: Iterable[int]) -> None:
-        """Put keyed hashes in the place of identifiers.
+        """Replace identifiers by keyed hashes.
 
-        The table is written anew: what DuckDB keeps about a column, such as its extremes, goes too.
+        The table is rewritten, which also removes DuckDB's statistics about a column, such as its
+        extremes.
         """
         assert self._key is not None
         users = list(users)
@@ -199,15 +194,15 @@ class People:
     def open_accounts(self, column: str, default_budget: int, budget_column: str) -> BudgetFaults:
         """Open accounts for the staged rows' users: new ones in the order of their identifiers.
 
-        Whoever was erased gets the old account back, as it was. An account that is there keeps its
-        budget, whatever a row says. Own budgets that make no sense (none, negative, more than the
-        store's) count for nothing; of several the smallest counts; where none is left it is the
-        store's. So each budget is decided by the rows of its user, and none can stop a load.
+        An erased user gets the old account back, unchanged. An existing account keeps its budget,
+        whatever a row contains. Invalid budgets (NULL, negative, more than the store's) are
+        ignored; the smallest of several counts; without a valid budget the store's applies. So each
+        budget depends only on the rows of its user, and no budget can stop a load.
 
         Args:
-            column: With the identifiers.
-            default_budget: In ledger units, also the most that anybody can have.
-            budget_column: With the users' own budgets, "" if there is none.
+            column: The column of identifiers.
+            default_budget: The store's budget in ledger units; also the maximum for any user.
+            budget_column: The column of the users' own budgets; "": no such column.
         """
         self._welcome_back(column)
         ((start,),) = self._con.execute("SELECT count(*) FROM ledger.users").fetchall()
@@ -240,9 +235,9 @@ class People:
         return BudgetFaults(_trues(new["odd"]), _trues(new["several"]))
 
     def _tell_whose(self, start: int) -> None:
-        """Keep whose the windows from `start` on are: a person is called by a first window.
+        """Record the persons of the windows from `start` on, as the index of their first window.
 
-        Somebody who was erased is known by the hash, as the same person.
+        An erased person is recognised by the hash.
         """
         if not self._whole:
             return
@@ -261,7 +256,7 @@ class People:
         self._know_again(start)
 
     def _know_again(self, start: int) -> None:
-        """Find whose new windows are, of those people who were erased."""
+        """Find the persons of new windows among erased persons."""
         forgotten = self._forgotten() if self._key else {}
         if not forgotten:
             return
@@ -279,7 +274,7 @@ class People:
                 )
 
     def _welcome_back(self, column: str) -> None:
-        """Give staged users whose identifiers were erased their accounts back."""
+        """Return old accounts to staged users whose identifiers were erased."""
         forgotten = self._forgotten() if self._key else {}
         if not forgotten:
             return
@@ -309,67 +304,8 @@ def _unknown(column: str) -> str:
 
 
 def _spell(identifier: str) -> str:
-    """Return a UUID as DuckDB spells it."""
+    """Return a UUID in DuckDB's spelling."""
     try:
         return str(uuid.UUID(identifier))
     except ValueError:
         return identifier
-
-
-# -- contributions that were made elsewhere, for the people of a DuckDB file -----------------------
-
-_COLUMNS = ("user", "coordinate", "value")
-
-
-def triplets(
-    connection: duckdb.DuckDBPyConnection, table: pa.Table, size: int
-) -> tuple[Index, Index, NDArray[Any]]:
-    """Return users, coordinates and values of a table of contributions.
-
-    Raises:
-        DataError: A column is missing or does not fit, a user has no account, or a coordinate is
-            not below `size`.
-    """
-    missing = [name for name in _COLUMNS if name not in table.column_names]
-    if missing:
-        raise DataError(
-            f"the contributions have no column {missing[0]!r}", "columns: user, coordinate, value"
-        )
-    connection.register("handed", table)
-    try:
-        found = connection.sql(
-            f"SELECT coalesce(u.{USER}, -1) AS u, coalesce(h.coordinate::BIGINT, -1) AS k, "
-            "h.value::DOUBLE AS v "
-            "FROM handed AS h LEFT JOIN ledger.users AS u ON u.id = h.user"
-        ).to_arrow_table()
-    except duckdb.Error as error:
-        raise DataError(f"the contributions don't fit: {first_line(error)}") from None
-    finally:
-        connection.unregister("handed")
-    users, coordinates = found["u"].to_numpy(), found["k"].to_numpy()
-    if len(users) and users.min() < 0:
-        raise DataError("some contributions are by users who have no account", "ingest them first")
-    if len(users) and (coordinates.min() < 0 or coordinates.max() >= size):
-        raise DataError(f"a coordinate is outside 0..{size - 1}")
-    values = found["v"].fill_null(0.0).to_numpy()
-    return users.astype(np.int32), coordinates.astype(np.int32), values
-
-
-def numbers_of(connection: duckdb.DuckDBPyConnection, identifiers: pa.Array) -> Ints:
-    """Return the numbers of people by identifier, -1 for whom there is no account.
-
-    Raises:
-        DataError: The identifiers are not of the kind that people have here.
-    """
-    connection.register("handed", pa.table({"user": identifiers}))
-    try:
-        answer = connection.sql(
-            f"SELECT coalesce(u.{USER}, -1)::BIGINT AS u FROM (SELECT user, row_number() OVER () "
-            "AS place FROM handed) AS h LEFT JOIN ledger.users AS u ON u.id = h.user ORDER BY place"
-        ).to_arrow_table()
-    except duckdb.Error as error:
-        raise DataError(f"the identifiers don't fit: {first_line(error)}") from None
-    finally:
-        connection.unregister("handed")
-    numbers: Ints = answer["u"].to_numpy()
-    return numbers

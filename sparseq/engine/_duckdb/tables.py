@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import duckdb
 
-from sparseq.engine.protocol import USER, quote
-from sparseq.sql.catalog import Table
+from sparseq.base.sql_text import quote
+from sparseq.engine.protocol import USER
+from sparseq.question.catalog import Table
 
-
-def dictionary_table(table: str, column: str) -> str:
-    """Return the SQL name of a coded column's dictionary."""
-    return f"dictionary.{quote(f'{table}.{column}')}"
+_SIGNED_ZERO = ("DOUBLE", "FLOAT")
 
 
 def table_sql(table: Table) -> str:
-    """Return SQL that makes a table in both orders, with its dictionaries."""
-    types = {quote(c.name): "UINTEGER" if c.coded else c.type for c in table.columns}
+    """Return SQL that creates a table in both orders."""
+    types = {quote(c.name): c.type for c in table.columns}
     if not table.private:
         return f"CREATE TABLE public.{quote(table.name)} ({_sql_list(types)});\n"
     del types[quote(table.user)]
-    made = [
-        f"CREATE TABLE {dictionary_table(table.name, c.name)} "
-        "(code UINTEGER NOT NULL, value VARCHAR NOT NULL);\n"
-        for c in table.columns
-        if c.coded
-    ]
+    made = []
     for schema in ("by_user", "by_time") if table.time else ("by_user",):
         columns = _sql_list({USER: "INTEGER NOT NULL"} | types)
         made.append(f"CREATE TABLE {schema}.{quote(table.name)} ({columns});\n")
@@ -36,11 +29,24 @@ def _sql_list(types: dict[str, str]) -> str:
 
 
 def orders(table: Table) -> list[tuple[str, str]]:
-    """Return the orders in which a table's rows are kept: a schema's name, and SQL."""
+    """Return the orders in which a table is stored: a schema's name, and SQL for each."""
     if not table.time:
         return [("by_user", USER)]
     time = quote(table.time)
     return [("by_user", f"{USER}, {time}"), ("by_time", f"{time}, {USER}")]
+
+
+def value_order(table: Table) -> str:
+    """Return SQL that orders rows of one user by their values, such that only equal rows tie.
+
+    The order is by time, then by the other columns in their order. Zeros of different signs are
+    equal as numbers and differ as texts, so floating-point columns are also ordered by their texts.
+    """
+    of_user = [c for c in table.columns if c.name != table.user]
+    columns = sorted(of_user, key=lambda c: c.name != table.time)
+    by = [quote(c.name) for c in columns]
+    by += [f"CAST({quote(c.name)} AS VARCHAR)" for c in columns if c.type.startswith(_SIGNED_ZERO)]
+    return ", ".join(by) or USER
 
 
 def write_anew(
@@ -50,7 +56,7 @@ def write_anew(
     where: str = "true",
     order: str = "i.rowid",
 ) -> None:
-    """Write a table, `i`, anew: the rows that `where` holds for, as a single run."""
+    """Rewrite a table with the rows `i` that meet `where`, as a single run."""
     old, new = quote(name), quote(f"{name} rewritten")
     connection.execute(
         f"CREATE TABLE {schema}.{new} AS SELECT * FROM {schema}.{old} AS i "

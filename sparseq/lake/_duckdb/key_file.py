@@ -1,8 +1,8 @@
-"""A lake's keys that lead to people, and the rows that wait for one: a file beside the buckets.
+"""A lake's keys that lead to users, and the rows that wait for one: a file next to the buckets.
 
-It says whose a row is before the row is laid out, so that every bucket has rows with their person
-alone. As buckets are, it is never written to: a change makes a new one, and a commit says which is
-current. It is read by the process that takes rows in, and by no task.
+It gives each row its user before the row is laid out, so every bucket has rows with their users
+only. Like a bucket, it is never changed: a change makes a new file, and a commit makes it the
+current one. Only the process that loads rows reads it, and no task does.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ from types import TracebackType
 
 import pyarrow as pa
 
+from sparseq.base._duckdb.connection import connect
 from sparseq.base.errors import StoreError
+from sparseq.base.private import Private
+from sparseq.base.sql_text import quote
 from sparseq.base.whole_files import PRIVATE, make_durable
-from sparseq.engine._duckdb.connection import connect
 from sparseq.engine._duckdb.people import People, kind_of
-from sparseq.engine._duckdb.storage import FACTS, SCHEMAS, Storage, scrub, scrub_later
-from sparseq.engine._duckdb.tables import write_anew
-from sparseq.engine.protocol import USER, quote
+from sparseq.engine.protocol import USER
+from sparseq.load._duckdb.erasure import scrub, scrub_later
 from sparseq.load._duckdb.linked_rows import KeyIndex, LinkedRows, forget_linked
+from sparseq.load._duckdb.storage import FACTS, SCHEMAS, Storage
 from sparseq.load.load_rows import IncomingRows
-from sparseq.sql.catalog import Catalog, Table
+from sparseq.question.catalog import Catalog, Table
 
 
 @dataclass(frozen=True)
 class OwnedRows:
-    """Rows of a table, with the column that says whom each is about; and what is said of them."""
+    """Rows of a table with their user column, and messages about them."""
 
     table: Table
     rows: pa.Table
@@ -39,16 +41,16 @@ class OwnedRows:
 
 
 class KeyFile:
-    """A new file of keys, until it is named; a context manager.
+    """A new file of keys, until it gets its name; a context manager.
 
     Args:
-        folder: Of the buckets.
-        key: Of the lake; erased people's identifiers and keys are hashed under it.
+        folder: The folder of the buckets.
+        key: The key of the lake; identifiers and keys of erased users are hashed under it.
         catalog: The lake's tables.
-        file: Name of the one before; "": there is none.
+        file: The name of the previous file; "" for a new lake.
 
     Raises:
-        StoreError: It is not there any more.
+        StoreError: The file before does not exist any more.
     """
 
     def __init__(self, folder: Path, key: bytes, catalog: Catalog, file: str) -> None:
@@ -70,30 +72,26 @@ class KeyFile:
             self._people.create_tables()
 
     def add(self, table: Table) -> None:
-        """Make what is kept of a table, empty; those that it leads to were added before."""
+        """Create the tables for one table, empty; the tables that it leads to were added before."""
         self._catalog = self._catalog.with_table(table)
         for keys in self._catalog.below(table):
             KeyIndex(self._con, table.name, keys).create(table)
         if table.link is not None:
             LinkedRows(self._con, table).create()
-        names = {name for keys in self._catalog.below(table) for name in keys}
-        columns = [f"{quote(n)} {table.column(n).type}" for n in sorted(names)]
-        listed = ", ".join([f"{USER} INTEGER NOT NULL", *columns])
-        self._con.execute(f"CREATE TABLE by_user.{quote(table.name)} ({listed})")
 
     def take(
-        self, table: Table, rows: IncomingRows, types: Mapping[str, str], check: bool = False
+        self, table: Table, rows: IncomingRows, types: Mapping[str, str], new: bool = False
     ) -> list[OwnedRows]:
-        """Take in rows of a table; return those that are somebody's now, of the tables below too.
+        """Load rows of a table; return rows that have a user now, also of the tables below.
 
         Args:
-            table: Where they come.
-            rows: To be read.
-            types: Column to its type: what files have, and people's own budgets.
-            check: The table is new: see `KeyIndex.check`.
+            table: The table of the rows.
+            rows: The rows to read.
+            types: The types of the columns in files, and of users' own budgets.
+            new: True if the table is new: see `KeyIndex.claim`.
 
         Raises:
-            DataError: A file can't be read, lacks a column, or is about several people.
+            DataError: A file can't be read, lacks a column, or is about several users.
         """
         linked = LinkedRows(self._con, table) if table.link else None
         below = {name for keys in self._catalog.below(table) for name in keys}
@@ -104,15 +102,12 @@ class KeyFile:
             self._people.open_accounts(table.user, 0, "")
         elif table.link is not None:
             told += linked.find().messages(table.link)
-        found = self._find_people(table, types, told)
-        for keys in self._catalog.below(table) if check else ():
-            KeyIndex(self._con, table.name, keys).check()
-        return found
+        return self._find_people(table, types, told, new)
 
     def _find_people(
-        self, table: Table, types: Mapping[str, str], told: list[str]
+        self, table: Table, types: Mapping[str, str], told: list[str], new: bool
     ) -> list[OwnedRows]:
-        """Return the staged rows that are somebody's, and those that have waited for them."""
+        """Return the staged rows that have a user, and those that have waited for them."""
         user = quote(table.user)
         columns = [f"s.{quote(name)}" for name in types]
         whose, names = f"JOIN ledger.users AS u ON u.id = s.{user}", ""
@@ -123,38 +118,36 @@ class KeyFile:
         rows = self._con.sql(
             f"SELECT {', '.join(columns)} FROM staged AS s {whose} {names} ORDER BY s.rowid"
         ).to_arrow_table()
-        kept, below = f"by_user.{quote(table.name)}", self._catalog.below(table)
-        keys = sorted({name for names_ in below for name in names_})
-        listed = ", ".join([f"u.{USER}", *(f"s.{quote(k)}" for k in keys)])
-        self._con.execute(f"INSERT INTO {kept} SELECT {listed} FROM staged AS s {whose}")
-        for names_ in below:
-            KeyIndex(self._con, table.name, names_).extend(-1, self._key)
-        self._con.execute(f"DELETE FROM {kept}")
+        for keys in self._catalog.below(table):
+            listed = ", ".join(f"s.{quote(key)}" for key in keys)
+            claims = f"SELECT {listed}, u.{USER}, s.rowid AS place FROM staged AS s {whose}"
+            contested = KeyIndex(self._con, table.name, keys).claim(claims, self._key, new)
+            told += contested.messages()
         self._con.execute("DROP TABLE staged")
         found = [OwnedRows(table, rows, [f"{table.name}: {one}" for one in told])]
         for child in self._catalog.children(table):
             came = LinkedRows(self._con, child).stage()
             if came is not None and child.link is not None:
-                said = f"{came.rows - came.several:,} rows that have waited came in"
-                found += self._find_people(
-                    child, child.in_files, [said, *came.messages(child.link)]
-                )
+                said = f"{came.rows - came.nobodys:,} waiting rows were added"
+                said_of = [said, *came.messages(child.link)]
+                found += self._find_people(child, child.in_files, said_of, False)
         return found
 
-    def forget(self, identifiers: Sequence[str]) -> dict[str, int]:
-        """Erase people; return how many rows that waited are gone, by table."""
-        known = [self._people.find(identifier) for identifier in identifiers]
+    def forget(self, identifiers: Sequence[str]) -> Private[dict[str, int]]:
+        """Erase users; return the number of deleted waiting rows, by table."""
+        known = [self._people.find(identifier).inside() for identifier in identifiers]
         users = sorted({person.user for person in known if person is not None})
         rows = forget_linked(self._con, self._catalog, users, self._key)
         self._people.forget(users)
-        for table in self._catalog.private:  # empty, but DuckDB only marks what was there
-            write_anew(self._con, "by_user", table.name)
+        # rows that an earlier version kept here are only marked as deleted
+        for table in self._catalog.private:
+            self._con.execute(f"DROP TABLE IF EXISTS by_user.{quote(table.name)}")
         scrub_later(Storage(self._con))
         scrub(self._con)
-        return rows
+        return Private(rows)
 
     def named(self) -> str:
-        """Give the file the name that says what is in it, and return that."""
+        """Give the file a name that contains its digest, and return the name."""
         self._con.execute("CHECKPOINT")
         self._con.close()
         name = f"keys-{digest_of(self._path, self._key)}-{secrets.token_hex(4)}.keys"
@@ -178,7 +171,7 @@ class KeyFile:
 
 
 def digest_of(path: Path, key: bytes) -> str:
-    """Return what is in a file's name of what is in the file."""
+    """Return the digest of a file's contents that its name contains."""
     with open(path, "rb") as file:
         digest = hashlib.file_digest(file, lambda: hashlib.blake2b(key=key, digest_size=20))
     return digest.hexdigest()

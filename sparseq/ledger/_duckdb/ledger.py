@@ -1,4 +1,4 @@
-"""A ledger in a DuckDB file: the journal, with what everybody has in memory."""
+"""A ledger in a DuckDB file: the journal, with the accounts of all users in memory."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ import numpy as np
 import pyarrow as pa
 
 from sparseq.accounting.budget import Budget
-from sparseq.engine._duckdb.connection import damaged_file
+from sparseq.base._duckdb.connection import damaged_file
 from sparseq.ledger._duckdb.journal import Journal
-from sparseq.ledger._duckdb.notes import DuckNotes, not_written
-from sparseq.ledger.accounts import Departures, unpack, unpack_set
+from sparseq.ledger._duckdb.notes import DuckNotes
+from sparseq.ledger._duckdb.write_errors import not_written
+from sparseq.ledger.departures import Departures
 from sparseq.ledger.lifetimes import LIFETIMES, Lifetimes
 from sparseq.ledger.notes import CuratorLine, Note, NoteTable
-from sparseq.ledger.purposes import DRAWS, PURPOSES, Pot, Pots, Purpose, read
+from sparseq.ledger.packed_integers import unpack, unpack_set
+from sparseq.ledger.pots import DRAWS, Pot, Pots
+from sparseq.ledger.purposes import PURPOSES, Purpose, read
 
 if TYPE_CHECKING:
     from sparseq.ledger._duckdb.session import StoreSession
     from sparseq.ledger.accounts import Index, Ints
-    from sparseq.ledger.protocol import Entry
+    from sparseq.ledger.releases import Entry
 
 WHOSE = "ledger.whose"
-"""Of each window, the first window of the same person."""
+"""For each window, the first window of the same person."""
 _THEM = "named_people"
 
 
@@ -33,16 +36,16 @@ class DuckLedger(Journal):
 
     Args:
         connection, former, session: See `Journal`.
-        reserves: Shares of everybody's budget, by pot.
+        reserves: The share of every budget for each pot.
         halt: See `Accounts`.
-        purposes: That the store was made with.
-        budget: The store's.
-        in_transaction: Runs what writes, all or none.
-        lifetime: Everybody's budget over all windows, in ledger units; None: there is no such cap.
-        draws: Budgets are what was drawn from a population.
+        purposes: The purposes that were declared when the store was made.
+        budget: The store's budget.
+        in_transaction: Runs a function that writes in one transaction.
+        lifetime: The budget of each person over all windows, in ledger units; None: no cap.
+        draws: True if budgets are drawn from a population.
 
     Raises:
-        StoreError: The ledger contradicts itself.
+        StoreError: The records contradict each other.
     """
 
     def __init__(
@@ -83,7 +86,7 @@ class DuckLedger(Journal):
         return np.asarray(found["person"], np.int32)
 
     def people_arrived(self) -> None:
-        """Take into memory the accounts that have come into the file."""
+        """Load the accounts that were added to the file."""
         new = self._budgets()[len(self.pots) :]
         self.pots.add_users(new)
         self.departures.add_users(len(new))
@@ -91,7 +94,7 @@ class DuckLedger(Journal):
             self.lifetimes.add_windows(self._whose()[len(self.lifetimes.people) :])
 
     def recover(self) -> None:
-        """See `Ledger`: a result that is half read is in everybody's way."""
+        """See `Ledger`: a half-read result would block every other query."""
         self._con.abort()
 
     def commit(self, entries: Sequence[Entry]) -> None:
@@ -123,7 +126,7 @@ class DuckLedger(Journal):
         return dict(rows)
 
     def _notes(self, entry: Entry) -> list[Note]:
-        """Return what is noted with a release: also where the engine failed, for the curator."""
+        """Return the notes of a release; engine failures add lines for the curator."""
         whose = [f.user for f in entry.failed if f.user is not None]
         names = self.identifiers(whose) if whose else {}
         whole = [] if entry.lifetimes is None else entry.lifetimes.notes(entry.release.id)
@@ -148,7 +151,7 @@ class DuckLedger(Journal):
         ((number,),) = self._con.execute(sql, [int(pot)]).fetchall()
         return int(number)
 
-    # -- notes -------------------------------------------------------------------------------------
+    # Notes.
 
     def notes(
         self, table: NoteTable, users: Index | None = None, latest: int | None = None, **equal: Any
@@ -157,7 +160,7 @@ class DuckLedger(Journal):
         try:
             return DuckNotes(self._con).read(table, users, equal, latest)
         except (duckdb.InterruptException, duckdb.OutOfMemoryException):
-            raise  # of this moment, not of the file
+            raise  # a conflict of this transaction, and no error of the file
         except duckdb.Error as error:
             raise damaged_file() from error
 

@@ -1,1 +1,1 @@
-"""Rows on their way into DuckDB, and databases that it reads."""
+"""Loading of rows into DuckDB, through DuckDB's own readers."""

@@ -1,44 +1,63 @@
-"""Rows whose person is found by a key, and rows that wait for it.
+"""Rows that find their user by a key, and rows that wait for it.
 
-    chain."T.c"       (key, user index or NULL): whose rows of table T with that key are; NULL: of
-                      several people
-    chain.forgotten   (link, user index, keyed hash): keys of people who were erased
+    chain."T.c"       (key, user index): whose rows of the tables below T with that key are
+    chain.forgotten   (link, user index, keyed hash): keys of users who were erased
     waiting.C         rows of table C whose key nobody has yet, as they came
 
-A row is some person's once: when it comes in, or when a row comes in that has its key. Then it is
-stored as any other row of that person is, and nothing else of a store knows of links.
+A row gets its user once: when it is loaded, or when a later row claims its key. Then it is stored
+like any other row of that user, and no other part of a store knows about links.
 
-The rule. A key is whose the first row with it is, for good; if several people have it among rows
-that come in together, it is nobody's, for good. Rows with a key that is nobody's are left out. A
-later row with the key of another person is its own person's, and the key stays.
+The rule: the first claim wins, for good. A row of T that has a user claims its key for that user. A
+key belongs to the user of its first claim; a later claim by another user changes neither the key
+nor both users' rows, and is counted for the curator. "First" is the order of loads, then of files,
+then of rows in a file. A waiting row claims its key in the load in which it gets its user, after
+the rows that came to its table before; rows that stop waiting in one load claim in the order in
+which they came. A row that a later one replaces (`--row-key`) has claimed its key, even in the same
+load, and a claim stays when the row is replaced, cut or erased. DuckDB keeps the order: claims come
+from `staged`, where a row's place is its row id, and from `waiting` in the same way; the order of
+the stored rows, which is by user, decides nothing.
 
-Neighbours. Let i be a person, and take away the rows of i in every table, and all rows whose key is
-i's or, of several people's, i's among others. By induction over the order in which rows come in,
-every other key is whose it was: the first rows that have it are not among those taken away, or the
-key would be i's. So every row that is left is whose it was, or waits as it did, and became
-somebody's with the same load; nothing of anybody else's rows, charges or account has changed. So a
-store's promise holds as it does where every table has the user column, for a person's rows in all
-tables with those that lead to them.
+Neighbours. Let A be a user, D the stream of loads and erasures, and D' the same without the rows of
+A, as D assigns rows to users: a row that waits and is erased with A counts as A's as well. Claim:
+after each step the rows of every other user, and the waiting rows, are the same in D' as in D
+except for A's; and each key that another user B owns in D is owned by B in D'. The proof is by
+induction over the steps.
 
-Whoever is erased keeps the keys, as hashes under the store's key, as the identifier is kept: a row
-that comes later under such a key is still of that person, waits until the person has such a row
-again, and is never anybody else's.
+- A row with a user column is whose it was. A row of B that a link leads came under a key that B
+  owns in D, so B owns it in D' and the row is B's there, in the same load.
+- A row that waits in D has a key that no row in D has claimed; the claims in D' are of rows of D,
+  so it waits in D' too. A row whose key A owns is A's, and not in D'.
+- So the rows that claim keys of T in D' are those of D without A's, in the same order. If the first
+  claim of a key in D is B's, it is the first in D'. If it is A's, then in D' the first claim is of
+  some X or of nobody; but every row under that key, whenever it came, is A's in D and not in D'.
+  So X owns a key in D' under which there is no row, and that changes nobody's rows.
+- An erasure of B takes the rows under B's keys, and those that wait under keys that only waiting
+  rows have, of which one is erased: the same in D and D'. An erasure of A takes rows of A alone.
+
+So no row, contribution, charge or account of another user depends on A, and a store's guarantee
+holds as it does when every table has the user column. The key of an erased user is kept as a hash
+under the store's key, as the identifier is: a later row with such a key still belongs to that user,
+waits until the user has a row with the key again, and never gets another user.
+
+A key that several users brought in one load had no user in earlier versions: its user is NULL in
+`chain`, and stays NULL. Rows with such a key are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import duckdb
 
 from sparseq.base.errors import DataError
+from sparseq.base.sql_text import quote
 from sparseq.base.texts import shown
 from sparseq.engine._duckdb.people import hash_of
 from sparseq.engine._duckdb.tables import write_anew
-from sparseq.engine.protocol import USER, quote
+from sparseq.engine.protocol import USER
 from sparseq.load.key_chain import key_kind
-from sparseq.sql.catalog import Catalog, KeyLink, Table
+from sparseq.question.catalog import Catalog, KeyLink, Table
 
 SCHEMAS = (
     "CREATE SCHEMA IF NOT EXISTS chain; CREATE SCHEMA IF NOT EXISTS waiting; "
@@ -47,28 +66,28 @@ SCHEMAS = (
 )
 
 
-_SEVERAL = -2
-"""In the place of a person: a key of several, none of whom is there now."""
+_NOBODY = -2
+"""Stands for the user of a key that an earlier version left without a user."""
 
 
 def text_of(columns: Sequence[str]) -> str:
-    """Return SQL of a key as one text."""
+    """Return SQL that makes one text of a key."""
     texts = [f"CAST({column} AS VARCHAR)" for column in columns]
     return texts[0] if len(texts) == 1 else f"CAST(to_json([{', '.join(texts)}]) AS VARCHAR)"
 
 
 def waiting_table(table: Table) -> str:
-    """Return the SQL name of the rows of a table that wait."""
+    """Return the SQL name of the table of waiting rows."""
     return f"waiting.{quote(table.name)}"
 
 
 class KeyIndex:
-    """The people of one table's keys; every write is the caller's transaction.
+    """The users of one table's keys; every write is in the caller's transaction.
 
     Args:
         connection: The store's.
-        table: Name of the table that has the keys.
-        keys: Its columns.
+        table: The name of the table that has the keys.
+        keys: The columns of the key.
     """
 
     def __init__(
@@ -80,65 +99,87 @@ class KeyIndex:
         self._places = [f"k{n}" for n in range(len(keys))]
 
     def create(self, table: Table) -> None:
-        """Make it, empty, for a table."""
+        """Create the index, empty, for a table."""
         kinds = [key_kind(table.column(key).type) for key in self._keys]
         listed = ", ".join(f"{k} {kind}" for k, kind in zip(self._places, kinds, strict=True))
         self._con.execute(f"{SCHEMAS} CREATE TABLE {self.sql} ({listed}, {USER} INTEGER)")
 
     def equal(self, index: str, columns: Sequence[str], row: str) -> str:
-        """Return SQL: a row of the index has the key that columns of a row are."""
+        """Return SQL: a row of the index has the key in these columns of a row."""
         pairs = zip(self._places, columns, strict=True)
         return " AND ".join(f"{index}.{k} = {row}.{quote(c)}" for k, c in pairs)
 
-    def extend(self, since: int, secret: bytes | None) -> None:
-        """Take in the keys of the table's rows after a place, of those that are not there.
+    def claim(self, claims: str, secret: bytes | None, new: bool) -> ClaimCounts:
+        """Give keys without an owner to the user of the first row that has them.
 
         Args:
-            since: A row id.
-            secret: That erased people's keys are hashed under; None as long as nobody was.
+            claims: SQL of rows with a user: the user, the key's columns, and `place`, which gives
+                the rows' order.
+            secret: The key of the hashes of erased users' keys; None as long as nobody was erased.
+            new: True if the table is new: then most keys must belong to one user each.
+
+        Raises:
+            DataError: Most keys do not: rows with such a key are about several users.
         """
-        columns = [f"t.{quote(key)}" for key in self._keys]
-        forgotten = self._forgotten() if secret is not None else {}
-        named = ", ".join(f"{c} AS {k}" for c, k in zip(columns, self._places, strict=True))
-        new = (
-            f"SELECT {named}, CASE WHEN min({USER}) = max({USER}) THEN min({USER}) END AS {USER}"
-            f"{f', list({USER}) AS people' * bool(forgotten)} "
-            f"FROM by_user.{quote(self._table)} AS t "
-            f"ANTI JOIN {self.sql} AS i ON {self.equal('i', self._keys, 't')} "
-            f"WHERE t.rowid > {since} AND {' AND '.join(f'{c} IS NOT NULL' for c in columns)} "
-            f"GROUP BY {', '.join(columns)}"
-        )
-        listed = ", ".join([*self._places, USER])
-        if secret is None or not forgotten:
-            self._con.execute(f"INSERT INTO {self.sql} SELECT {listed} FROM ({new})")
-            return
-        taken = []
-        for text, people in self._con.execute(
-            f"SELECT {self._text()}, people FROM ({new})"
-        ).fetchall():
-            hash = hash_of(secret, text)
-            if hash in forgotten:
-                back = forgotten[hash] in people
-                taken.append((text, forgotten[hash] if back else -1))
-                if back:
-                    self._con.execute(
-                        "DELETE FROM chain.forgotten WHERE link = ? AND hash = ?", [self.name, hash]
-                    )
+        pairs = zip(self._keys, self._places, strict=True)
+        columns = ", ".join(f"c.{quote(key)} AS {k}" for key, k in pairs)
+        valid = " AND ".join(f"c.{quote(key)} IS NOT NULL" for key in self._keys)
+        listed = ", ".join(self._places)
         self._con.execute(
-            f"INSERT INTO {self.sql} SELECT {', '.join(self._places)}, CASE WHEN f.u IS NULL THEN "
-            f"n.{USER} ELSE f.u END FROM (SELECT *, {self._text()} AS text FROM ({new})) AS n "
-            "LEFT JOIN (SELECT unnest(?::VARCHAR[]) AS text, unnest(?::INTEGER[]) AS u) AS f "
-            "USING (text) WHERE f.u IS DISTINCT FROM -1",
-            [[text for text, _ in taken], [user for _, user in taken]],
+            f"CREATE OR REPLACE TEMP TABLE claims AS SELECT {columns}, c.{USER}, c.place "
+            f"FROM ({claims}) AS c WHERE {valid}"
         )
+        same = " AND ".join(f"i.{k} = c.{k}" for k in self._places)
+        first = (
+            f"SELECT {listed}, arg_min(c.{USER}, c.place) AS {USER} FROM claims AS c "
+            f"ANTI JOIN {self.sql} AS i ON {same} GROUP BY {listed}"
+        )
+        forgotten = self.hidden() if secret is not None else {}
+        hidden = self._claim_back(forgotten, secret) if secret and forgotten else 0
+        self._con.execute(f"INSERT INTO {self.sql} SELECT {listed}, {USER} FROM ({first})")
+        ((rows, contested, keys),) = self._con.execute(
+            f"SELECT count(*), count(DISTINCT row({listed})), (SELECT count(*) FROM {self.sql}) "
+            f"FROM (SELECT c.* FROM claims AS c JOIN {self.sql} AS i ON {same} "
+            f"WHERE i.{USER} <> c.{USER})"
+        ).fetchall()
+        self._con.execute("DROP TABLE claims")
+        if new and 2 * contested > keys:
+            raise DataError(
+                f"a link to {self.name} is many-to-many: {contested:,} of {keys:,} values belong "
+                "to several people (for the curator only)",
+                "a row belongs to one person: link it to a column that identifies one row, or one"
+                " person",
+            )
+        return ClaimCounts(", ".join(map(shown, self._keys)), rows + hidden)
+
+    def _claim_back(self, forgotten: Mapping[bytes, int], secret: bytes) -> int:
+        """Give erased users back the keys that their rows have again.
+
+        Delete other users' claims on such keys from `claims`; return the number of these rows.
+        """
+        text, hidden = self._text(), 0
+        for key, users in self._con.execute(
+            f"SELECT {text}, list(DISTINCT {USER}) FROM claims GROUP BY 1"
+        ).fetchall():
+            hash = hash_of(secret, key)
+            owner = forgotten.get(hash)
+            if owner is None:
+                continue
+            ((others,),) = self._con.execute(
+                f"DELETE FROM claims WHERE {text} = ? AND {USER} <> ?", [key, owner]
+            ).fetchall()
+            hidden += others
+            if owner in users:
+                self._con.execute(
+                    "DELETE FROM chain.forgotten WHERE link = ? AND hash = ?", [self.name, hash]
+                )
+        return hidden
 
     def forget(self, users: Iterable[int], secret: bytes) -> None:
-        """Put hashes in the place of people's keys, and of several people's that no row has now."""
-        same = self.equal("i", self._keys, "t")
-        there = f"EXISTS (FROM by_user.{quote(self._table)} AS t WHERE {same})"
-        gone = f"coalesce({USER} IN ({', '.join(map(str, users)) or -1}), NOT {there})"
+        """Replace users' keys, and keys without a user, by hashes."""
+        gone = f"({USER} IS NULL OR {USER} IN ({', '.join(map(str, users)) or -1}))"
         rows = self._con.execute(
-            f"SELECT {self._text()}, coalesce({USER}, {_SEVERAL}) FROM {self.sql} AS i WHERE {gone}"
+            f"SELECT {self._text()}, coalesce({USER}, {_NOBODY}) FROM {self.sql} AS i WHERE {gone}"
         ).fetchall()
         if rows:
             self._con.execute(
@@ -147,12 +188,8 @@ class KeyIndex:
             )
             write_anew(self._con, "chain", self.name, f"NOT {gone}")
 
-    def hidden(self, users: Iterable[int]) -> set[bytes]:
-        """Return the hashes of some people's keys."""
-        known = set(users)
-        return {hash for hash, user in self._forgotten().items() if user in known}
-
-    def _forgotten(self) -> dict[bytes, int]:
+    def hidden(self) -> dict[bytes, int]:
+        """Return the hashes of erased users' keys, each with its owner."""
         rows = self._con.execute(
             f"SELECT hash, {USER} FROM chain.forgotten WHERE link = ?", [self.name]
         ).fetchall()
@@ -161,41 +198,48 @@ class KeyIndex:
     def _text(self) -> str:
         return text_of(self._places)
 
-    def check(self) -> None:
-        """Check that most keys are of one person each.
 
-        Raises:
-            DataError: They are not: rows with such a key are about several people.
-        """
-        ((nobody, keys),) = self._con.execute(
-            f"SELECT count(*) FILTER ({USER} IS NULL), count(*) FROM {self.sql}"
-        ).fetchall()
-        if 2 * nobody > keys:
-            raise DataError(
-                f"a link to {self.name} is many-to-many: {nobody:,} of {keys:,} values are of "
-                "several people (for the curator only)",
-                "a row belongs to one person: link it to a column that says one row, or one person",
-            )
+@dataclass(frozen=True)
+class ClaimCounts:
+    """Rows that came with a key of another user: private.
+
+    Attributes:
+        key: The columns of the key, as text.
+        rows: The number of rows.
+    """
+
+    key: str
+    rows: int
+
+    def messages(self) -> list[str]:
+        """Return the counts as text, for the curator."""
+        if not self.rows:
+            return []
+        return [
+            f"{self.rows:,} rows have a key ({self.key}) that a row of another user had first: "
+            "these rows stay with their own user, and rows that refer to this key belong to the "
+            "first user"
+        ]
 
 
 @dataclass(frozen=True)
 class KeyCounts:
-    """Rows of a table that came, by whether their person was found: private.
+    """Rows of a linked table, by the result of the search for their user: private.
 
     Attributes:
-        rows: How many there were.
-        nameless: They have no key.
-        waiting: Nobody has their key yet.
-        several: Several people have it.
+        rows: The number of all rows.
+        nameless: Rows without a key.
+        waiting: Rows whose key has no user yet.
+        nobodys: Rows whose key an earlier version left without a user.
     """
 
     rows: int
     nameless: int
     waiting: int
-    several: int
+    nobodys: int
 
     def messages(self, link: KeyLink) -> list[str]:
-        """Return it in words: for the curator."""
+        """Return the counts as text, for the curator."""
         own = ", ".join(map(shown, link.columns))
         keys = f"{link.parent}.{', '.join(map(shown, link.keys))}"
         said = []
@@ -203,25 +247,25 @@ class KeyCounts:
             said.append(
                 f"{self.nameless:,} of {self.rows:,} rows were left out: they have no {own}"
             )
-        if self.several:
+        if self.nobodys:
             said.append(
-                f"{self.several:,} of {self.rows:,} rows were left out: their {own} leads to "
-                f"several people, who have the same {keys}"
+                f"{self.nobodys:,} of {self.rows:,} rows were left out: an earlier version left "
+                f"their {keys} without a user, because several users brought it in one load"
             )
         if self.waiting:
             said.append(
-                f"{self.waiting:,} of {self.rows:,} rows wait: no row has come yet whose {keys} is "
-                f"their {own}; until then nobody is charged for them"
+                f"{self.waiting:,} of {self.rows:,} rows wait: no row has come yet whose {keys} is"
+                f" their {own}; until then no user is charged for them"
             )
         return said
 
 
 class LinkedRows:
-    """The rows of one table that has a link; every write is the caller's transaction.
+    """The rows of one table with a link; every write is in the caller's transaction.
 
     Args:
         connection: The store's.
-        table: With a link.
+        table: A table with a link.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, table: Table) -> None:
@@ -231,22 +275,22 @@ class LinkedRows:
         self.waiting = waiting_table(table)
 
     def create(self) -> None:
-        """Make the table of rows that wait, empty."""
+        """Create the table of waiting rows, empty."""
         types = self._table.in_files
         columns = ", ".join(f"{quote(c)} {types[c]}" for c in types)
         self._con.execute(f"CREATE TABLE {self.waiting} ({columns})")
 
     @property
     def whose(self) -> str:
-        """SQL that joins people `u` to rows `s`."""
+        """SQL that joins users `u` to rows `s`."""
         on = self._index.equal("u", self._link.columns, "s")
         return f"JOIN {self._index.sql} AS u ON {on} AND u.{USER} IS NOT NULL"
 
     def find(self) -> KeyCounts:
-        """Count how many of the staged rows lead to a person; let those wait that lead nowhere."""
+        """Count the staged rows that have a user; move the others to the waiting rows."""
         named = " AND ".join(f"s.{quote(c)} IS NOT NULL" for c in self._link.columns)
         on = self._index.equal("i", self._link.columns, "s")
-        ((rows, nameless, waiting, several),) = self._con.execute(
+        ((rows, nameless, waiting, nobodys),) = self._con.execute(
             f"SELECT count(*), count(*) FILTER (NOT ({named})), "
             f"count(*) FILTER ({named} AND i.k0 IS NULL), "
             f"count(*) FILTER (i.k0 IS NOT NULL AND i.{USER} IS NULL) "
@@ -257,10 +301,10 @@ class LinkedRows:
                 f"INSERT INTO {self.waiting} SELECT {self._columns()} FROM staged AS s "
                 f"ANTI JOIN {self._index.sql} AS i ON {on} WHERE {named} ORDER BY s.rowid"
             )
-        return KeyCounts(rows, nameless, waiting, several)
+        return KeyCounts(rows, nameless, waiting, nobodys)
 
     def stage(self) -> KeyCounts | None:
-        """Move the rows that waited, and whose key somebody has now, to `staged`; None: no row."""
+        """Move waiting rows whose key has a user now to `staged`; return None if no row waited."""
         on = self._index.equal("i", self._link.columns, "s")
         known = f"{self.waiting} AS s SEMI JOIN {self._index.sql} AS i ON {on}"
         self._con.execute(
@@ -279,7 +323,7 @@ class LinkedRows:
         return ", ".join(f"s.{quote(c)}" for c in self._table.in_files)
 
     def count(self) -> int:
-        """Return how many rows wait."""
+        """Return the number of waiting rows."""
         ((rows,),) = self._con.execute(f"SELECT count(*) FROM {self.waiting}").fetchall()
         return int(rows)
 
@@ -287,10 +331,11 @@ class LinkedRows:
 def forget_linked(
     connection: duckdb.DuckDBPyConnection, catalog: Catalog, users: Sequence[int], secret: bytes
 ) -> dict[str, int]:
-    """Erase people's keys, and the rows that wait for them; return how many rows, by table.
+    """Erase users' keys, and the rows that wait for them; return the number of rows by table.
 
-    They are rows whose key an erased person had, and those whose key no row has but some that are
-    erased here.
+    These are rows with a key of an erased user, and rows with a key that only waiting rows have, if
+    one of those rows is erased here. Other waiting rows with the key decide nothing, because they
+    may be any user's.
     """
     roots = (table for table in catalog.private if table.link is None)
     linked = [table for root in roots for table in catalog.reached(root)[1:]]
@@ -299,19 +344,18 @@ def forget_linked(
     gone: dict[str, set[int]] = {}
     for table in linked:
         assert table.link is not None
-        parent, keys, theirs = table.link.parent, table.link.keys, gone.get(table.link.parent)
-        hashes = KeyIndex(connection, parent, keys).hidden(users)
-        only = set[str]()
-        if theirs:
-            above = _waiting_keys(connection, parent, keys)
-            only = {above[row] for row in theirs} - {t for r, t in above.items() if r not in theirs}
-            only.discard("")
+        parent, keys = table.link.parent, table.link.keys
+        owners = KeyIndex(connection, parent, keys).hidden()
+        above = _waiting_keys(connection, parent, keys) if gone.get(parent) else {}
+        theirs = {above[row] for row in gone.get(parent, ())} - {""}
         gone[table.name] = {
             row
             for row, text in _waiting_keys(connection, table.name, table.link.columns).items()
-            if text in only or hash_of(secret, text) in hashes
+            if (owner := owners.get(hash_of(secret, text))) in users
+            or (owner is None and text in theirs)
         }
-    for name, rows in gone.items():  # those too whose rows have come in: DuckDB only marks them
+    # also rows that no longer wait: DuckDB only marks them as deleted
+    for name, rows in gone.items():
         listed = ", ".join(map(str, rows)) or "-1"
         write_anew(connection, "waiting", name, f"i.rowid NOT IN ({listed})")
     return {name: len(rows) for name, rows in gone.items()}
@@ -320,7 +364,7 @@ def forget_linked(
 def _waiting_keys(
     connection: duckdb.DuckDBPyConnection, table: str, columns: Sequence[str]
 ) -> dict[int, str]:
-    """Return the keys of rows that wait, by row id."""
+    """Return the keys of waiting rows, by row id."""
     text = text_of([quote(c) for c in columns])
     sql = f"SELECT rowid, coalesce({text}, '') FROM waiting.{quote(table)}"
     return dict(connection.execute(sql).fetchall())

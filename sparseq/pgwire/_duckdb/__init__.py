@@ -1,1 +1,1 @@
-"""The catalogue that clients look around in: a database of its own, without people."""
+"""The catalogue for clients' look-ups: a separate database without users."""

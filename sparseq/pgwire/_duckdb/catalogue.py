@@ -1,8 +1,8 @@
-"""A database without people, in memory: what a fresh PostgreSQL says of itself, and our tables.
+"""A database in memory without users' rows: the catalogue of a fresh PostgreSQL, and our tables.
 
-People's tables are declared in it and have no rows. Every session has a connection of its own, and
-its user's name and settings as variables; DuckDB's own functions, settings and tables are not
-reachable (see `rewriting`).
+It declares the private tables, without rows. Every session has a separate connection, with its
+user's name and settings as variables; DuckDB's own functions, settings and tables can't be reached
+(see `rewrite_catalogue`).
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from collections.abc import Iterable, Mapping
 import duckdb
 import pyarrow as pa
 
+from sparseq.base._duckdb.connection import TooLarge, connect, fetch_at_most
 from sparseq.base.cancellation import Cancellation, check
-from sparseq.engine._duckdb.connection import TooLarge, connect, fetch_at_most
 from sparseq.pgwire._duckdb.pg_catalog import Postgresql, declare
 from sparseq.pgwire._duckdb.rewrite_catalogue import Rewriter
-from sparseq.pgwire.messages import CANCELLED, WireError
 from sparseq.pgwire.pg_settings import Settings
 from sparseq.pgwire.route import ANSWER
-from sparseq.sql.catalog import Catalog
-from sparseq.sql.plan import all_limits
+from sparseq.pgwire.wire_errors import CANCELLED, WireError
+from sparseq.question.catalog import Catalog
+from sparseq.question.limits import all_limits
 
 PATIENCE = 8.0
-"""Seconds that a look-up may take."""
+"""The time-out of a look-up, in seconds."""
 MEMORY = "256MB"
 MOST = all_limits()
-"""Rows, columns and bytes of a look-up are limited as those of an answer are."""
+"""The limits of rows, columns and bytes of a look-up, which are those of an answer."""
 MOST_KEPT = 200
-"""Recorded answers that are kept as tables."""
+"""The number of recorded answers that are kept as tables."""
 
 
 class Catalogue:
@@ -38,8 +38,8 @@ class Catalogue:
 
     Args:
         catalog: The store's tables.
-        name: Of the database, as clients see it.
-        public: Rows of tables that are about nobody, by name.
+        name: The name of the database for clients.
+        public: Rows of public tables, by name.
     """
 
     def __init__(self, catalog: Catalog, name: str, public: Mapping[str, pa.Table]) -> None:
@@ -53,12 +53,12 @@ class Catalogue:
         self._functions = postgresql.functions
 
     def look(self, user: str, settings: Settings) -> CatalogueLook:
-        """Return what one session sees."""
+        """Return the view of one session."""
         rewriter = Rewriter(self._tables, self._functions)
         return CatalogueLook(self, self._db.cursor(), rewriter, user, settings)
 
     def put(self, schema: str, name: str, table: pa.Table) -> None:
-        """Have a table that is public, in the place of an earlier one of the name."""
+        """Add a public table; it replaces an earlier one with the name."""
         with self._lock, self._db.cursor() as loading:
             loading.register("incoming", table)
             loading.execute(f'CREATE OR REPLACE TABLE "{schema}"."{name}" AS FROM incoming')
@@ -71,11 +71,11 @@ class Catalogue:
             self._kept = self._kept[-MOST_KEPT:]
 
     def has(self, schema: str, name: str) -> bool:
-        """Tell whether there is such a table."""
+        """Tell whether a table exists."""
         return name in self._tables.get(schema, ())
 
     def close(self) -> None:
-        """Let go of the memory."""
+        """Close the database."""
         self._db.close()
 
 
@@ -100,7 +100,7 @@ class CatalogueLook:
         """Answer a look-up.
 
         Raises:
-            WireError: It names what is not there, or takes too long.
+            WireError: It names an unknown object, or exceeds its time-out.
         """
         return self._run(self._rewritten(sql))
 
@@ -109,7 +109,7 @@ class CatalogueLook:
         return self._run(f"SELECT * FROM ({self._rewritten(sql)}) LIMIT 0").schema
 
     def public(self, sql: str) -> pa.Table:
-        """Answer a SELECT over constants and people's tables, which are empty here."""
+        """Answer a SELECT over constants and private tables, which are empty here."""
         return self._run(self._rewriting.over_empty(sql))
 
     def after(self, sql: str, answer: pa.Table) -> pa.Table:
@@ -124,7 +124,7 @@ class CatalogueLook:
                 self._connection.unregister(ANSWER)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._connection.close()
 
     def _rewritten(self, sql: str) -> str:
@@ -181,7 +181,7 @@ _STATES = (
 
 
 def _in_words(error: duckdb.Error) -> WireError:
-    """Return DuckDB's error as PostgreSQL would say it."""
+    """Return DuckDB's error in PostgreSQL's words."""
     text = str(error).split("\n")[0]
     for pattern, code, said in _STATES:
         if found := re.search(pattern, text):

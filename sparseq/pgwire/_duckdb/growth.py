@@ -1,7 +1,7 @@
-"""Bounds on one value of a look-up: functions that make much of little.
+"""Bounds on the values of a look-up: for functions with small arguments and large results.
 
 Memory limits don't help here: DuckDB computes 2,048 rows at a time, and counts neither texts nor
-lists in them. No row about a person is there, so an error may depend on values.
+lists in them. There are no users' rows here, so an error may depend on values.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from sparseq.pgwire.messages import WireError
+from sparseq.pgwire.wire_errors import WireError
 
 MOST_TEXT = 10_000
-"""Characters of a text, or items of a list, that is put together."""
+"""The maximum number of characters of a text, or of items of a list, that a function builds."""
 MOST_TIMES = 1_000
-"""Most times that a text is repeated, and most characters that it is padded to."""
+"""The maximum number of repetitions of a text, and of characters that it is padded to."""
 MOST_REPEATED = 100
-"""Characters of what is repeated, or put in the place of others."""
+"""The maximum number of characters of a repeated text, or of a replacement."""
 MOST_SERIES = 1_000_000
-"""Numbers of a series."""
+"""The maximum length of a series."""
 _JOINED = (exp.DPipe, exp.Concat, exp.ConcatWs, exp.ArrayConcat, exp.ArrayAppend)
 _NAMED = frozenset(("format", "array_cat", "array_append", "list_concat", "string_to_array"))
 
 
 def bounded(node: exp.Expr) -> exp.Expr:
-    """Return a part of a look-up whose values stay small; what it is made of is bounded already.
+    """Return a part of a look-up with bounded values; its arguments are bounded already.
 
     Raises:
-        WireError: It can't be bounded as it is written.
+        WireError: The part can't be bounded in this form.
 
     Example:
         >>> from sqlglot import parse_one
@@ -47,7 +47,7 @@ def bounded(node: exp.Expr) -> exp.Expr:
 
 def _cut(node: exp.Expr) -> exp.Expr:
     ends = exp.Slice(this=exp.Literal.number(1), expression=exp.Literal.number(MOST_TEXT))
-    inside = type(node)(**node.args)  # the node itself stands where this is put
+    inside = type(node)(**node.args)  # the new node replaces this one
     return exp.Bracket(this=exp.Paren(this=inside), expressions=[ends])
 
 
@@ -77,7 +77,10 @@ def _replace(node: exp.Expr) -> exp.Expr:
 
 
 def _series(node: exp.Expr) -> exp.Expr:
-    """A series of numbers has a length; one of times has one row after the other, in FROM."""
+    """Bound a series of numbers by its length.
+
+    A series of times must be in FROM, where it gives rows one by one.
+    """
     start, end, step = (node.args.get(k) for k in ("start", "end", "step"))
     first, stride = _whole(start), 1 if step is None else _whole(step)
     if first is None or not stride:
@@ -92,7 +95,7 @@ def _series(node: exp.Expr) -> exp.Expr:
 
 
 def _check(value: exp.Expr | None, most: int, said: str, below: bool = False) -> exp.Expr | None:
-    """Return a number, or an error where it is more than it may be."""
+    """Return a number, or raise an error if it exceeds its limit."""
     known = _whole(value)
     if known is not None and (known < most if below else known > most):
         raise _refusal(said)
@@ -110,7 +113,7 @@ def _number(value: int) -> exp.Expr:
 
 
 def _whole(e: exp.Expr | None) -> int | None:
-    """Return an integer that is written out."""
+    """Return the value of an integer literal."""
     if isinstance(e, exp.Paren):
         return _whole(e.this)
     if isinstance(e, exp.Neg):

@@ -1,112 +1,25 @@
-"""PostgreSQL's SELECTs over its catalogue, written for DuckDB.
+"""PostgreSQL's SELECTs over its catalogue, rewritten for DuckDB.
 
-Only known tables and functions pass, so DuckDB's own, which tell of its host, are out of reach.
+Only known tables and functions pass, so DuckDB's own, which reveal facts about its host, are out of
+reach.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from sparseq.base.errors import did_you_mean
+from sparseq.pgwire._duckdb.catalog_functions import OWN
+from sparseq.pgwire._duckdb.column_names import names_of, rename
 from sparseq.pgwire._duckdb.growth import bounded
-from sparseq.pgwire._duckdb.pg_catalog import OWN
-from sparseq.pgwire.messages import SYNTAX_ERROR, WireError
 from sparseq.pgwire.route import ANSWER
+from sparseq.pgwire.wire_errors import SYNTAX_ERROR, WireError
 from sparseq.sql.parse import Dialect
-
-# -- the names that PostgreSQL gives to columns without one: `count`, `int4`, `?column?` -----------
-
-
-def names_of(tree: exp.Expr) -> list[str]:
-    """Return the names that PostgreSQL gives to the columns of a SELECT; "": it keeps its own."""
-    select = _first(tree)
-    return [_named(e)[1] for e in select.expressions] if select is not None else []
-
-
-def _first(tree: exp.Expr) -> exp.Select | None:
-    """Return the SELECT that names the columns: of a UNION, the first."""
-    while isinstance(tree, exp.SetOperation | exp.Subquery):
-        tree = tree.this
-    return tree if isinstance(tree, exp.Select) else None
-
-
-def _named(e: exp.Expr) -> tuple[int, str]:
-    """Return a column's name, and how sure it is: 2 of a column or function, 1 of a type, 0 none.
-
-    As FigureColnameInternal of PostgreSQL's parser does.
-    """
-    match e:
-        case exp.Alias() | exp.Star():
-            return 2, ""
-        case exp.Column():
-            return (2, "*") if isinstance(e.this, exp.Star) else (2, str(e.name))
-        case exp.Cast():
-            sure, name = _named(e.this)
-            type = e.to.sql("postgres").lower().replace("[]", "")
-            return (sure, name) if sure == 2 else (1, _OF_TYPES.get(type, type.split(".")[-1]))
-        case exp.Dot():
-            return _named(e.expression)
-        case exp.Anonymous():
-            return 2, str(e.name).lower()
-        case exp.Paren():
-            return _named(e.this)
-        case exp.Subquery():
-            select = _first(e)
-            inner = select.expressions[0] if select is not None else None
-            return (2, inner.alias or _named(inner)[1]) if inner is not None else (0, "?column?")
-        case exp.Case():
-            default = e.args.get("default")
-            sure, name = _named(default) if default is not None else (0, "")
-            return (sure, name) if sure == 2 else (1, "case")
-        case exp.Exists() | exp.Array():
-            return 2, str(e.key)
-        case exp.Bracket():
-            return _named(e.this)
-        case exp.Connector() | exp.Binary() | exp.Unary():
-            return 0, "?column?"
-        case exp.Func():
-            name = e.sql_name().lower()
-            return 2, _OF_FUNCTIONS.get(name, name)
-    return 0, "?column?"
-
-
-_OF_FUNCTIONS = {
-    "group_concat": "string_agg",
-    "current_version": "version",
-    "session_user": "session_user",
-}
-_OF_TYPES = {
-    "int": "int4",
-    "integer": "int4",
-    "bigint": "int8",
-    "smallint": "int2",
-    "double precision": "float8",
-    "boolean": "bool",
-    "varchar": "varchar",
-}
-
-
-def rename(tree: exp.Expr, names: Sequence[str]) -> None:
-    """Give the columns of a SELECT their names; "": it keeps its own."""
-    select = _first(tree)
-    if select is not None and len(select.expressions) == len(names):
-        select.set(
-            "expressions",
-            [
-                exp.alias_(e, name, quoted=True)
-                if name not in ("", "*") and not isinstance(e, exp.Column)
-                else e
-                for e, name in zip(select.expressions, names, strict=True)
-            ],
-        )
-
-
-# -- postgreSQL's SELECTs over its catalogue, written for DuckDB -----------------------------------
 
 _SCHEMAS = {"pg_catalog": "pg_catalog_", "information_schema": "information_schema_"}
 _MOST_NODES = 20_000
@@ -280,7 +193,7 @@ class Rewriter:
     """Rewrites SELECTs.
 
     Args:
-        tables: Names of the tables of each schema; `people` has those that are empty here.
+        tables: Names of the tables of each schema; `people` has the tables that are empty here.
         functions: Names of PostgreSQL's functions.
     """
 
@@ -291,7 +204,7 @@ class Rewriter:
         """Return a look-up for DuckDB.
 
         Raises:
-            WireError: It can't be read, or names what is not there.
+            WireError: The SQL can't be parsed, or names an unknown object.
         """
         tree = _parse(_prepare(sql))
         self._check_functions(tree)
@@ -309,7 +222,7 @@ class Rewriter:
         """Return a SELECT over people's tables, which have no rows here, for DuckDB.
 
         Raises:
-            WireError: It names anything else.
+            WireError: The SQL names anything else.
         """
         tree = _parse(sql, duckdb=True)
         self._check_functions(tree)
@@ -320,7 +233,7 @@ class Rewriter:
         """Return a SELECT over an answer for DuckDB.
 
         Raises:
-            WireError: It names anything but the answer.
+            WireError: The SQL names anything but the answer.
         """
         tree = _parse(sql, duckdb=True)
         self._check_functions(tree)
@@ -404,7 +317,7 @@ def _parse(sql: str, duckdb: bool = False) -> exp.Expr:
 
 
 def _prepare(sql: str) -> str:
-    """Cut out what sqlglot does not read: OPERATOR(…), COLLATE, arrays as texts."""
+    """Remove syntax that sqlglot does not parse: OPERATOR(…), COLLATE, arrays as texts."""
     sql = re.sub(
         r"\bAS\s+(update|select|insert|delete|table|schema)\b", r'AS "\1"', sql, flags=re.I
     )
@@ -439,7 +352,7 @@ def _array(match: re.Match[str]) -> str:
 
 
 def _registers(node: exp.Expr) -> exp.Expr:
-    """Casts to and from regclass and its like, by name or by number."""
+    """Rewrite casts to and from regclass and similar types, by name or by number."""
     if not isinstance(node, exp.Cast):
         return node
     to = node.to.sql("postgres").lower().replace("pg_catalog.", "").replace('"', "")
@@ -513,7 +426,7 @@ def _rewritten_node(node: exp.Expr) -> exp.Expr:
 
 
 def _type(node: exp.Expr) -> exp.Expr:
-    """Functions that sqlglot knows by a class of their own."""
+    """Rewrite functions that sqlglot parses to special classes."""
     for kinds, name in _CLASSES:
         if isinstance(node, kinds):
             given = [a for a in (node.this, *node.args.values()) if isinstance(a, exp.Expr)]
@@ -532,7 +445,7 @@ def _type(node: exp.Expr) -> exp.Expr:
 
 
 def _is_whole(node: exp.Expr) -> bool:
-    """Tell whether it is surely an integer: dividing it by one leaves one."""
+    """Tell whether a node is surely an integer, so that division by an integer gives one."""
     if isinstance(node, exp.Cast):
         return bool(node.to.is_type(*exp.DataType.INTEGER_TYPES))
     return bool(node.is_int)
@@ -559,7 +472,7 @@ _CLASSES = (
 
 
 def _qualify(tree: exp.Expr) -> None:
-    """Leave a column its table only; columns that every table of PostgreSQL has, as constants."""
+    """Reduce a column's qualifier to its table; system columns of every table become constants."""
     for column in list(tree.find_all(exp.Column)):
         if column.args.get("db"):
             column.set("db", None)

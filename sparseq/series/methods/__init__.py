@@ -1,1 +1,1 @@
-"""Methods of a series: forecasts of who is out, or a strategy."""
+"""Methods of a series: forecasts of users who are left out, or a strategy."""

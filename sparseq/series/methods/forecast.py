@@ -2,31 +2,32 @@
 
 See docs/theorems/departure-forecasts.md.
 
-When a user is first dropped from a series, the user leaves it, and leaves behind, once, a forecast
-r_i in R^d: what it has contributed a tick so far (`sparseq.series.methods.corrector`). The running
+When a user is first dropped from a series, the user leaves it, and leaves once a forecast r_i in
+R^d: its mean contribution per tick so far (`sparseq.series.methods.departure_mean`). The running
 sum of the forecasts is released continually, by a square-root Toeplitz counter, and added to the
 answers. Each tick is two releases:
 
-    answer   the series' query over the users who have not left it, paid for from the queries' pot
-    row      sum_i a_(t - s_i) x_i, the counter's next row, paid for from the reserve
+    answer   the series' query over the users who have not left it, paid from the queries' pot
+    row      sum_i a_(t - s_i) x_i, the counter's next row, paid from the reserve
 
 **Privacy.** Both are steps of Algorithm 2 (`Store.step`). The answer's contribution of user i is
-q_t(X_i), or 0 once i has departed; when i departs follows from i's own charges. The row's is a_(t -
-s_i) x_i with s_i the tick of departure and x_i the forecast on a lattice: a public coefficient
-times a function of i's own data. So q_t(X_i) is in each case a function of X_i and of what is
-public, which is all that Theorem 4.5 asks of it, and the charges are those of the integers that
-are summed. There is no new theorem. What new users and late rows change is their own users' part.
+q_t(X_i), or 0 once i has departed; the time of i's departure follows from i's own charges. The
+row's contribution is a_(t - s_i) x_i with s_i the tick of departure and x_i the forecast on a
+lattice: a public coefficient times a function of i's own data. So q_t(X_i) is in each case a
+function of X_i and of public facts, which is all that Theorem 4.5 requires, and the charges are
+those of the summed integers. There is no new theorem. New users and late rows change only their own
+users' contributions.
 
-**The reserve.** x_i is scaled down, if need be, to what i's own part of the reserve can pay for
-over all the ticks to come (`sparseq.series.methods.corrector`), so that nobody is ever
+**The reserve.** x_i is scaled down, if necessary, to what i's own part of the reserve can pay
+over all the ticks to come (`sparseq.series.methods.counter_columns`), so that nobody is ever
 dropped from a row.
 
-**Horizons.** A counter serves a declared number of ticks. The reserve may be cut into slices: then
-a new counter starts where one ends, paid for from the next slice, in which the standing forecasts
-are left anew. After the last slice the running sum stays as it is, which is free.
+**Horizons.** A counter serves a declared number of ticks. The reserve may be divided into slices:
+then a new counter starts at the end of the previous one, paid from the next slice, and all
+forecasts enter it again. After the last slice the running sum stays as it is, which is free.
 
-The journal is the truth: an answer, who has departed at it and with what, are one transaction, the
-row is another, and a restart goes on after whatever is there.
+The journal decides: an answer and the departures at it with their forecasts are one transaction,
+the row is another, and a restart continues after the last of them.
 """
 
 from __future__ import annotations
@@ -38,47 +39,50 @@ from typing import Any
 import numpy as np
 
 from sparseq.accounting import budget_units
+from sparseq.answers.answer import Answer
 from sparseq.base.errors import ParameterError, QueryRefused
-from sparseq.engine.contributions import Cells, Contributions, Index, contributions_from
-from sparseq.ledger.notes import Note, RequestId
+from sparseq.engine.cells import Cells, contributions_from
+from sparseq.engine.contributions import Contributions
+from sparseq.engine.reduction import Index
+from sparseq.ledger.forecast_notes import CounterRows, ForecastNotes, Seen
+from sparseq.ledger.notes import Note
+from sparseq.ledger.request_id import RequestId
 from sparseq.mechanisms.toeplitz_counter import coefficients
+from sparseq.question.plan import Cell, Domain, Kind, Measure, Options, Plan, Query, Relation
 from sparseq.released.outputs import OutputColumn, Outputs, key, measure
-from sparseq.series.methods.corrector import Columns, Corrector, Form, PostProcessing
-from sparseq.series.methods.forecast_series import (
-    CounterRows,
-    ForecastNotes,
+from sparseq.series.methods.corrector import Corrector, PostProcessing
+from sparseq.series.methods.counter_columns import Columns
+from sparseq.series.methods.departure_mean import Form
+from sparseq.series.methods.forecast_settings import (
     ForecastTick,
-    Seen,
     check_same,
     column_of,
     new_settings,
 )
-from sparseq.series.query_series import SeriesPart, purpose_of
-from sparseq.sql.plan import Cell, Domain, Kind, Measure, Options, Plan, Query, Relation
-from sparseq.store.answer import Answer
+from sparseq.series.series_part import SeriesPart, purpose_of
 from sparseq.store.store import Store
-from sparseq.stream.draft import Participation
+from sparseq.stream.participation import Participation
 
 
 class Forecast:
     """A monitored series with departure forecasts.
 
     Args:
-        store: With a part for the series that has forecasts (`sparseq.Purpose`), or made
+        store: A store with a part for the series that has forecasts (`sparseq.Purpose`), or made
             with a reserve for them.
-        series: Its name; what was begun under it goes on.
-        ticks: T, how many ticks a counter serves; public. Needed where no part says it.
-        form: What a user leaves: see `sparseq.series.methods.corrector`.
-        share: Of the reserve that is this series', where several share it.
-        slices: Into how many the share is cut, one for each counter of T ticks.
+        series: Name of the series; a series that was begun continues.
+        ticks: T, the number of ticks that a counter serves; public. Required without a part.
+        form: Form of the forecast: see `sparseq.series.methods.departure_mean`.
+        share: Share of the reserve for this series, if several share it.
+        slices: Number of slices of the share, one for each counter of T ticks.
         cap: Forecasts beyond cap · C are scaled down to it: less noise, more error.
-        post: How the running sum is used; free, so it may be another every time.
-        query_of: Returns the query of an earlier tick. With it, when rows have come in that may be
-            about earlier ticks, these are counted anew before the next one is asked.
+        post: Settings of the post-processing; free, so they may change at any time.
+        query_of: Returns the query of an earlier tick. With it, earlier ticks are counted again
+            before the next one is asked, if rows have arrived that may be about them.
 
     Raises:
-        ParameterError: A number is out of range or not that of the series as it was begun, or the
-            store has set nothing aside.
+        ParameterError: A number is out of range or differs from the series as it was begun, or
+            the store has no reserve.
 
     Example:
         >>> import sparseq, pyarrow as pa
@@ -93,7 +97,7 @@ class Forecast:
         (-1, [25.0])
     """
 
-    _unsure: bool  # what is below may not be what the ledger says
+    _unsure: bool  # the fields below may differ from the ledger
     _begun: dict[str, Any] | None
     _left: CounterRows
     _done: list[ForecastTick]
@@ -128,17 +132,15 @@ class Forecast:
         self._settings = known.get(series) or new_settings(series, given, others, purpose)
         if self._settings.pop("part_time", False):
             raise ParameterError(
-                f"{series!r} was begun in part time, which there is no more",
-                "its answers stay; to go on, give another series a part: sparseq purpose add",
+                f"{series!r} was begun in part time, which no longer exists",
+                "its answers stay; to continue, give another series a part: sparseq purpose add",
             )
         said = {name: value for name, value in given.items() if value is not None}
         check_same(series, self._settings, said)
         self._form = Form.of(self._settings["form"])
         self._post = post or PostProcessing()
         self._query_of = query_of
-        self._go_on()
-
-    # -- a tick ----------------------------------------------------------------------------------
+        self._load_state()
 
     def ask(
         self,
@@ -147,30 +149,30 @@ class Forecast:
         options: Options | None = None,
         request_id: RequestId | str | None = None,
     ) -> ForecastTick:
-        """Answer tick `number` (0, 1, 2, …), or return what was answered.
+        """Answer tick `number` (0, 1, 2, …), or return its recorded answer.
 
         Args:
             number: The next tick, or an earlier one.
-            query: One COUNT or SUM, in all or by groups, the same groups at every tick.
+            query: One COUNT or SUM, with or without groups, the same groups at every tick.
             options: Noise and confidence of the answer.
-            request_id: Of the answer in the journal, see `Store.ask`.
+            request_id: Id of the answer in the journal, see `Store.ask`.
 
         Raises:
             ParameterError: The tick is not the next.
-            QueryRefused: The query is of another kind, or the tick was asked another one.
+            QueryRefused: The query is of another kind, or the tick has another query.
         """
         with self._store.stream.lock:
             if self._unsure:
-                self._go_on()
+                self._load_state()
             if number > len(self._done) or number < 0:
                 raise ParameterError(
                     f"tick {number} of {self.series!r} is not the next, which is {len(self._done)}",
-                    "ask one tick after the other, from 0",
+                    "ask one tick after another, from 0",
                 )
             if number < len(self._done):
                 done = self._done[number]
             else:
-                self._unsure = True  # until the tick is done: whatever interrupts it
+                self._unsure = True  # until the tick is done, for any interruption
                 done = self._next(number, query, options or Options(), request_id)
                 self._unsure = False
             if done.active.facts.query != query.text:
@@ -196,7 +198,7 @@ class Forecast:
     def _answer(
         self, number: int, query: Query, options: Options, request_id: RequestId | str | None
     ) -> None:
-        """Release the answer; who is dropped leaves a forecast in the same transaction."""
+        """Release the answer; dropped users leave a forecast in the same transaction."""
         after: list[Callable[[], None]] = []
 
         def gated(gated: Participation) -> Sequence[Note]:
@@ -218,21 +220,21 @@ class Forecast:
         self._known[answer.facts.release] = answer
 
     def _contributions(self, plan: Plan) -> Contributions:
-        """Return what users who have not left the series contribute."""
-        cells = self._store.stream.engine.cells(plan, self._store.stream.people)
+        """Return the contributions of users that did not leave the series."""
+        cells = self._store.stream.engine.cells(plan, self._store.stream.people.inside())
         self._asked = cells.where(~np.isin(cells.users, self._left.users))
         self._step = plan.noise[0].granularity
         return contributions_from(self._asked, plan.query.coordinates)
 
     def _seen(self, number: int) -> Seen:
-        """Return the contributions of a tick, to be remembered."""
+        """Return the contributions of a tick, for the ledger."""
         asked = self._asked
         return number, asked.users, asked.coordinates, asked.values.astype(float) * self._step
 
     def _departures(
         self, number: int, gated: Participation
     ) -> tuple[Callable[[], None], list[Note]]:
-        """Return what is to be done once it is written, and what is to be written."""
+        """Return the action for after the commit, and the notes to write."""
         notes = self._notes
         written: list[Note] = [notes.released(number, False, gated.release)]
         if self._begun is None:
@@ -255,13 +257,13 @@ class Forecast:
         return then, written
 
     def _departing_rates(self, number: int, users: Index) -> CounterRows:
-        """Return the rates of users who depart, from what they have contributed so far."""
+        """Return the rates of users who depart, from their contributions so far."""
         if not len(users):
             return CounterRows.nothing()
         history, places = self._notes.seen(users), self._settings["coordinates"]
         mine, coordinates, rates = self._form.means(history, users, number, places)
         left = np.full(len(mine), number)
-        silent = np.setdiff1d(np.arange(len(users)), mine)  # had contributed nothing before
+        silent = np.setdiff1d(np.arange(len(users)), mine)  # contributed nothing before
         nothing = np.zeros(len(silent))
         found = CounterRows(users[mine], coordinates.astype(np.int32), left, rates, left)
         none, zeros = nothing.astype(np.int32), nothing.astype(np.int64)
@@ -303,7 +305,7 @@ class Forecast:
         return contributions_from(cells, plan.query.coordinates)
 
     def _finish(self, number: int) -> ForecastTick:
-        """Correct a tick's answer; free."""
+        """Correct a tick's answer, free of charge."""
         if not self._done:
             self._corrector = Corrector(self._settings["coordinates"], self._post)
         active = self._release(self._answers[number])
@@ -330,18 +332,17 @@ class Forecast:
         return done
 
     def _release(self, release: int) -> Answer:
-        """Return a release, from the journal if it was not made just now."""
+        """Return a release, from the journal if it was not made in this step."""
         return self._known.pop(release, None) or self._store.release(release)
 
-    # -- late rows -------------------------------------------------------------------------------
-
     def _recount(self, number: int, options: Options) -> None:
-        """Count the ticks before `number` anew if rows have come in that may be about them.
+        """Count the ticks before `number` again if rows have arrived that may be about them.
 
-        For the forecasts to come: nothing is released and nothing charged, and what departed users
-        have left stays. When that is, and of which ticks, is public; so what is remembered of a
-        user stays a function of that user's own rows. It is one transaction, with the revision of
-        the rows in it, and done before another release is: a crash makes no difference.
+        Only later forecasts use it: nothing is released or charged, and the forecasts of departed
+        users stay. The time of a recount and its ticks are public, so that the recorded
+        contributions of a user remain a function of that user's own rows. It is one transaction,
+        with the revision of the rows in it, and ends before the next release: a crash makes no
+        difference.
         """
         backend, notes = self._store.backend, self._notes
         if self._query_of is None or self._begun is None or number >= self._last:
@@ -362,10 +363,8 @@ class Forecast:
 
         notes.recount(revision, departed, counted())
 
-    # -- settings --------------------------------------------------------------------------------
-
     def _check(self, plan: Plan) -> None:
-        """Refuse what is no series of one number a group; fix what the first tick fixes."""
+        """Refuse a query that is not one number per group; fix the settings at the first tick."""
         column = column_of(plan.query)
         shape = {
             "coordinates": plan.query.coordinates,
@@ -376,13 +375,13 @@ class Forecast:
             self._settings |= shape | {"scale": plan.noise[0].scale}
         elif any(self._settings[name] != value for name, value in shape.items()):
             raise QueryRefused(
-                f"the query has other groups than those that {self.series!r} was begun with",
+                f"the query has other groups than {self.series!r} was begun with",
                 "declare the keys (create --keys), so that they are the same at every tick",
             )
 
     @property
     def _last(self) -> int:
-        """The first tick that no slice of the reserve is for."""
+        """The first tick after the last slice of the reserve."""
         return int(self._settings["ticks"] * self._settings["slices"])
 
     @property
@@ -393,7 +392,7 @@ class Forecast:
         return Columns(part.budget, settings["ticks"], scale, self._slice(whole))
 
     def _slice(self, units: int) -> int:
-        """Return what of a reserve one counter of this series may spend."""
+        """Return the part of a reserve that one counter of this series may spend."""
         return int(units * Fraction(self._settings["share"]) / self._settings["slices"])
 
     def _row_query(self, number: int) -> Query:
@@ -408,8 +407,8 @@ class Forecast:
             f"{label}, tick {number}", Relation("FROM forecasts"), (domain,), (one,), shown
         )
 
-    def _go_on(self) -> None:
-        """Have in memory what the ledger says: what was released, and what has been left."""
+    def _load_state(self) -> None:
+        """Load the state from the ledger: the releases, and the forecasts that were left."""
         self._unsure = True
         self._begun = self._notes.settings()
         self._left = CounterRows.nothing()
@@ -418,11 +417,11 @@ class Forecast:
         self._rows = self._notes.releases(rows=True)
         self._asked = Cells(*(np.zeros(0, np.int32),) * 2, np.zeros(0, np.int64))
         if self._begun is not None:
-            self._read_back()
+            self._replay()
         self._unsure = False
 
-    def _read_back(self) -> None:
-        """Correct again what was released, and stand where the last tick left everybody."""
+    def _replay(self) -> None:
+        """Correct the released answers again, and load the forecasts as of the last tick."""
         for number in self._answers:
             if number >= self._last or number in self._rows:
                 self._finish(number)

@@ -1,19 +1,21 @@
-"""A series under a strategy: correlated noise, under everybody's own account.
+"""A series under a strategy: correlated noise, with an account per user.
 
 See docs/theorems/correlated-series.md.
 
-At tick t the sum over people of (C x_i)_t is released, the strategy's taps applied to what person i
-was taken in with over the last k ticks (`sparseq.accounting.strategies`), with independent exact
-noise. That is one linear question a tick, a step of Algorithm 2 (`Store.step`), charged
-((C x_i)_t)² like any other. The series is C^-1 of what was released, which is free.
+At tick t the sum over people of (C x_i)_t is released: the strategy's taps applied to the
+contributions of person i that were admitted during the last k ticks
+(`sparseq.accounting.strategies`), with independent exact noise. That is one linear question a tick,
+a step of Algorithm 2 (`Store.step`), charged ((C x_i)_t)² like any other. The series is C^-1 of the
+released values, which is free.
 
-A person's tick is taken in iff all that it will ever cost fits (`sparseq.series.methods.band`), and
-is otherwise in no measurement. What was taken in, and what it holds back of its account for the
-ticks to come, is written in the transaction of the release (`sparseq.ledger.protocol`): a restart
-reads the last k ticks of it, never the rows of the data. So a row that comes late is in no
-measurement, and a person who is erased is in none from then on.
+A person's tick is admitted iff everything that it will ever be charged fits
+(`sparseq.series.methods.band`), and is otherwise in no measurement. The admitted contributions, and
+what they hold back of the account for the ticks to come, are written in the transaction of the
+release (`sparseq.ledger.series_users`): a restart reads the last k ticks of them, never the rows of
+the data. So a row that comes late is in no measurement, and an erased person is in none from then
+on.
 
-Taps, noise and lattice are written down before the first tick, and stay.
+Taps, noise and lattice are recorded before the first tick, and do not change.
 """
 
 from __future__ import annotations
@@ -29,23 +31,25 @@ from numpy.typing import NDArray
 
 from sparseq.accounting import Price, simultaneous_bound
 from sparseq.accounting.strategies import BITS, Strategy
+from sparseq.answers.answer import Answer
 from sparseq.base.errors import ParameterError, QueryRefused
-from sparseq.engine.contributions import Cells, Contributions, contributions_of_distinct
+from sparseq.engine.cells import Cells, contributions_of_distinct
+from sparseq.engine.contributions import Contributions
 from sparseq.ledger.accounts import Index, Ints
-from sparseq.ledger.notes import USER, Note, NoteTable, RequestId
-from sparseq.ledger.protocol import block_of, forgotten, remember, taken
+from sparseq.ledger.notes import USER, Note, NoteTable
+from sparseq.ledger.request_id import RequestId
+from sparseq.ledger.series_users import block_of, forgotten, remember, taken
+from sparseq.question.plan import Kind, Options, Plan, Query
 from sparseq.released.outputs import KeyNode, OutputColumn, Outputs, measure
-from sparseq.series.methods.band import Band, looked_up, most_steps
-from sparseq.series.methods.forecast_series import column_of
-from sparseq.series.query_series import SeriesPart
-from sparseq.sql.plan import Kind, Options, Plan, Query
-from sparseq.store.answer import Answer
+from sparseq.series.methods.band import Band, look_up, most_steps
+from sparseq.series.methods.forecast_settings import column_of
+from sparseq.series.series_part import SeriesPart
 from sparseq.store.store import Store
-from sparseq.stream.draft import Participation
+from sparseq.stream.participation import Participation
 
 Floats = NDArray[np.float64]
 MEASURED = "measured"
-_ROOM = 8  # times a full contribution can be taken in
+_ROOM = 8  # multiple of a full contribution that can be admitted
 BEGUN = NoteTable("series_strategy", {"series": "VARCHAR", "settings": "VARCHAR"})
 RELEASED = NoteTable(
     "series_measured", {"series": "VARCHAR", "tick": "BIGINT", "release": "BIGINT"}
@@ -54,14 +58,14 @@ RELEASED = NoteTable(
 
 @dataclass(frozen=True)
 class CorrelatedTick:
-    """One tick of a series; all of it is public.
+    """One tick of a series: public facts.
 
     Attributes:
         number: The tick.
-        answer: What was released: the measurement.
+        answer: The release: the measurement.
         values: The series at the tick, (d,).
         sigma: Standard deviation of its noise.
-        error: ± of all values of the tick at once, at the answer's confidence.
+        error: Half-width of all values of the tick at once, at the answer's confidence.
     """
 
     number: int
@@ -75,9 +79,9 @@ class CorrelatedSeries:
     """A series whose noise is correlated over its ticks.
 
     Args:
-        store: One in which people are in or out.
-        series: Its name; what was begun under it goes on.
-        strategy: See `Strategy.of`; needed to begin a series.
+        store: A store in which people are in or out.
+        series: Name of the series; a series that was begun continues.
+        strategy: See `Strategy.of`; required for a new series.
 
     Raises:
         ParameterError: The series was begun with another strategy, or the store weights people.
@@ -95,7 +99,7 @@ class CorrelatedSeries:
         [2.0, 2.24, 2.29]
     """
 
-    _unsure: bool  # what is below may not be what the ledger says
+    _unsure: bool  # the fields below may differ from the ledger
     _settings: dict[str, Any] | None
     _erasures: int
     _done: list[Answer]
@@ -111,7 +115,7 @@ class CorrelatedSeries:
             )
         if stream.ledger.lifetimes is not None:
             raise ParameterError(
-                "a strategy prepays from an account of each window, not of all of a person",
+                "a strategy prepays from an account of each window, not of all windows together",
                 "make the store without a level for life, or the series without a strategy",
             )
         self._store, self.series = store, series
@@ -121,10 +125,10 @@ class CorrelatedSeries:
         self._settings = json.loads(rows[0]["settings"]) if rows else None
         self._text = strategy or ""
         self.strategy = self._strategy(strategy)
-        self._go_on()
+        self._load_state()
 
     def _strategy(self, said: str | None) -> Strategy:
-        """Return what the series was begun with, or is to be begun with."""
+        """Return the strategy that the series was, or is now, begun with."""
         if self._settings is None:
             if said is None:
                 raise ParameterError(f"there is no series {self.series!r} yet", "give a strategy")
@@ -144,29 +148,29 @@ class CorrelatedSeries:
         options: Options | None = None,
         request_id: RequestId | str | None = None,
     ) -> CorrelatedTick:
-        """Measure tick `number` (0, 1, 2, …), or return what was measured.
+        """Measure tick `number` (0, 1, 2, …), or return its recorded measurement.
 
         Args:
             number: The next tick, or an earlier one.
-            query: One COUNT or SUM, in all or by groups, the same groups at every tick.
+            query: One COUNT or SUM, with or without groups, the same groups at every tick.
             options: Noise of a measurement, which the first tick fixes, and confidence.
-            request_id: Of the measurement in the journal, see `Store.ask`.
+            request_id: Id of the measurement in the journal, see `Store.ask`.
 
         Raises:
             ParameterError: The tick is not the next.
-            QueryRefused: The query is of another kind, or the tick was asked another one.
+            QueryRefused: The query is of another kind, or the tick has another query.
         """
         with self._store.stream.lock:
             if self._unsure or forgotten(self._ledger) != self._erasures:
-                self._go_on()
+                self._load_state()
             if not 0 <= number <= len(self._done):
                 raise ParameterError(
                     f"tick {number} of {self.series!r} is not the next, which is {len(self._done)}",
-                    "ask one tick after the other, from 0",
+                    "ask one tick after another, from 0",
                 )
             plan = self._begin(query, options or Options())
             if number == len(self._done):
-                self._unsure = True  # until the tick is done: whatever interrupts it
+                self._unsure = True  # until the tick is done, for any interruption
                 self._next(number, plan, options or Options(), request_id)
                 self._unsure = False
             answer = self._done[number]
@@ -178,21 +182,19 @@ class CorrelatedSeries:
                 )
             return self._tick(number, answer)
 
-    # -- a tick ----------------------------------------------------------------------------------
-
     def _next(
         self, number: int, plan: Plan, options: Options, request_id: RequestId | str | None
     ) -> None:
-        """Release the measurement, with who was taken in in the same transaction."""
+        """Release the measurement, and write the admitted people in the same transaction."""
         admitted: list[tuple[Cells, Ints]] = []
 
         def contributions(_: Plan) -> Contributions:
-            cells = self._store.stream.engine.cells(plan, self._store.stream.people)
-            self._accounts.hold(self.series, _NOBODY, _NOTHING)  # it is ours
+            cells = self._store.stream.engine.cells(plan, self._store.stream.people.inside())
+            self._accounts.hold(self.series, _NOBODY, _NOTHING)  # release this series' own hold
             done = self._band.tick(cells, lambda users: self._accounts.left(users.astype(np.int32)))
             owing, owed = self._band.owed()
             self._accounts.hold(self.series, owing.astype(np.int32), owed)
-            held = looked_up(owing, owed, done.cells.users.astype(np.int64))
+            held = look_up(owing, owed, done.cells.users.astype(np.int64))
             admitted.append((done.cells, held))
             return contributions_of_distinct(done.measured, plan.query.coordinates)
 
@@ -235,8 +237,6 @@ class CorrelatedSeries:
         error = simultaneous_bound(sigma, len(values), 1 - facts.confidence, lattice_step=rounding)
         return CorrelatedTick(number, answer, values, sigma, error)
 
-    # -- settings --------------------------------------------------------------------------------
-
     @property
     def _fixed(self) -> dict[str, Any]:
         assert self._settings is not None
@@ -244,11 +244,11 @@ class CorrelatedSeries:
 
     @property
     def column(self) -> str:
-        """The name of the series' number; known once it is begun."""
+        """The column of the series' number; known once the series is begun."""
         return str(self._fixed["column"])
 
     def _begin(self, query: Query, options: Options) -> Plan:
-        """Return the plan of a tick; what the first one fixes is durable before it is asked."""
+        """Return the plan of a tick; the settings are durable before the first one is asked."""
         column = column_of(query)
         rough = self._part.plan(query, options if self._settings is None else Options())
         noise = rough.noise[0]
@@ -271,11 +271,11 @@ class CorrelatedSeries:
             note = BEGUN.rows(series=self.series, settings=json.dumps(settings))
             self._ledger.in_transaction(lambda: self._ledger.write(note))
             self._settings = settings
-            self._go_on()
+            self._load_state()
         settings = self._fixed
         if any(settings[name] != value for name, value in shape.items()):
             raise QueryRefused(
-                f"the query has other groups than those that {self.series!r} was begun with",
+                f"the query has other groups than {self.series!r} was begun with",
                 "declare the keys (create --keys), so that they are the same at every tick",
             )
         one = replace(query.measures[0], step=settings["step"])
@@ -285,7 +285,7 @@ class CorrelatedSeries:
         return f"measured for {self.series}: {query.text}"
 
     def _measure(self, query: Query) -> Query:
-        """Return the question that is released: the taps over a person's last ticks."""
+        """Return the released question: the taps over a person's last ticks."""
         one = replace(
             query.measures[0],
             kind=Kind.SUM,
@@ -299,10 +299,8 @@ class CorrelatedSeries:
         )
         return replace(query, text=self._text_of(query), measures=(one,), outputs=shown)
 
-    # -- restarts --------------------------------------------------------------------------------
-
-    def _go_on(self) -> None:
-        """Have in memory what the ledger says."""
+    def _load_state(self) -> None:
+        """Load the state from the ledger."""
         self._unsure = True
         self._erasures = forgotten(self._ledger)
         self._done, self._values = [], []
@@ -331,7 +329,7 @@ class CorrelatedSeries:
 
 
 def has_strategy(store: Store, series: str) -> bool:
-    """Tell whether a series was begun under a strategy: public."""
+    """Return True if a series was begun under a strategy: public."""
     with store.stream.held():
         return bool(store.stream.ledger.notes(BEGUN, series=series).num_rows)
 
@@ -341,6 +339,6 @@ _NOTHING: Ints = np.zeros(0, np.int64)
 
 
 def _step_for(scale: float, strategy: Strategy, integral: bool) -> float:
-    """Return the lattice step of a sum: a power of two, with room for some full contributions."""
+    """Return the lattice step of a sum: a power of two, with room for `_ROOM` contributions."""
     step = math.ldexp(1.0, math.ceil(math.log2(_ROOM * scale / most_steps(strategy))))
     return max(step, 1.0) if integral else step

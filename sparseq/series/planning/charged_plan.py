@@ -1,17 +1,18 @@
 """Planning on private data: the distribution of people's totals, released once and charged.
 
-Each user's total is what the series' ticks would have charged it, in full contributions. Totals are
-put in declared bins, and how many lie at or below each edge is released by a tree over the bins
-(`sparseq.mechanisms.quantile`, whose price and error these are), in one step of the stream. What
-budgets would do is read off the released ranks, which is free, under two assumptions that the
-ranks can't check: people contribute evenly over the ticks, and in full contributions. So bias is an
-estimate here; and forecasts, which depend on when people come, are not planned for.
+Each user's total is the sum of the charges of the series' ticks, in full contributions. Totals are
+put in declared bins, and the numbers of users at or below each edge are released by a tree over the
+bins (`sparseq.mechanisms.quantile`, which has its price and error), in one step of the stream. The
+effect of budgets is computed from the released ranks, which is free, under two assumptions that
+the ranks can't check: people contribute evenly over the ticks, and in full contributions. So bias
+is an estimate here; and forecasts, which depend on the times of contributions, are not planned.
 
-**What the noise may hide.** A few people with large totals are lost in noise of many, bias seems to
-be nothing, and nothing twice is nothing: so being cautious as on known data is not enough. Bias is
-linear in the ranks, and so the deviation that their noise gives it is known: it is added to bias,
-root mean square. As a person who comes at every tick is one at every tick, that is about as many as
-`sigma`: with noise as large as that of worst-case composition, no smaller budget is recommended.
+**What the noise may hide.** A few people with large totals are lost in the noise of many. Their
+bias then seems to be 0, and twice 0 is 0: so the caution used on known data is not enough. Bias is
+linear in the ranks, so the deviation that their noise adds to it is known: it is added to bias, by
+root mean square. A person who contributes at every tick adds one at every tick, so the deviation is
+about `sigma` people: if the noise is as large as that of worst-case composition, no smaller budget
+is recommended.
 """
 
 from __future__ import annotations
@@ -26,30 +27,31 @@ from numpy.typing import NDArray
 
 from sparseq.accounting import Budget
 from sparseq.base.errors import ParameterError
-from sparseq.engine.contributions import Cells, Ints, contributions_from
+from sparseq.engine.cells import Cells, contributions_from
+from sparseq.engine.reduction import Ints
 from sparseq.ledger.purposes import Purpose
 from sparseq.mechanisms.quantile import Quantiles, Ranks
+from sparseq.question.plan import Cell, Domain, Kind, Measure, Options, Query, Relation
 from sparseq.released.outputs import OutputColumn, Outputs, key, measure
 from sparseq.series.planning.known_stream import KnownStream
 from sparseq.series.planning.plan_search import CAUTION, Candidate, PlanSearch
 from sparseq.series.planning.plan_strategies import targets_of
 from sparseq.series.planning.simulate import BudgetSplit
 from sparseq.series.planning.verdict import FORECAST, PLAIN, Method, Verdict
-from sparseq.sql.plan import Cell, Domain, Kind, Measure, Options, Query, Relation
 from sparseq.store.store import Store
 
-_ASIDE, _CAP = 0.05, 0.1  # for forecasts: of the part, and of a full contribution
+_ASIDE, _CAP = 0.05, 0.1  # of forecasts: share of the part, and share of a full contribution
 
 
 def charged_ranks(
     store: Store, stream: KnownStream, sigma: float, request_id: str | None = None
 ) -> Ranks:
-    """Release how many users have totals at or below each edge: one step of the store.
+    """Release the number of users with totals at or below each edge: one step of the store.
 
     Args:
-        store: Whose users the stream's are, by index.
+        store: Store with the stream's users, by index.
         stream: All ticks of one series; its length is public.
-        sigma: Of each node's noise, in users: a user pays for floor(log2 bins) + 1 nodes at most.
+        sigma: Noise of each node, in users: a user pays for at most floor(log2 bins) + 1 nodes.
         request_id: See `Store.ask`.
     """
     query = Quantiles(edges_for(stream.ticks), sigma)
@@ -69,10 +71,10 @@ def charged_ranks(
 
 
 def highest_norm(store: Store, ticks: int, sigma: float) -> float:
-    """Return the squared norm that the ranks cost anybody at most: public.
+    """Return the largest squared norm that the ranks charge a user: public.
 
     Raises:
-        ParameterError: Nobody could be sure to pay.
+        ParameterError: No user would be sure to pay it.
     """
     nodes = Quantiles(edges_for(ticks), sigma).bins.bit_length()
     most = nodes * (store.guarantee.sigma_0 / sigma) ** 2
@@ -95,9 +97,10 @@ def edges_for(ticks: int) -> list[float]:
 def charged_verdict(
     ranks: Ranks, name: str, budget: Budget, share: float, stream: KnownStream
 ) -> Verdict:
-    """Return what to use for people with these ranks: plain, or dropping with a forecast; free.
+    """Return the method for people with these ranks: plain, or dropping with a forecast; free.
 
-    Ranks don't tell when people come, so a forecast may be wholly off, and its ± says so.
+    Ranks do not show the times of contributions, so a forecast may be completely wrong, and its
+    interval says so.
     """
     ticks, purpose = stream.ticks, Purpose(name, share, stream.ticks, kappa=budget.kappa * share)
     planned = charged_plan(ranks, purpose.kappa, ticks)
@@ -111,7 +114,7 @@ def charged_verdict(
 
 
 def charged_plan(ranks: Ranks, kappa: float, ticks: int) -> PlanSearch:
-    """Return what budgets would do to people with these ranks, without forecasts; free."""
+    """Return the effect of budgets on people with these ranks, without forecasts; free."""
     edges = ranks.query.edges
     worst = _candidate(float(ticks), ranks, kappa, ticks)
     mean = float(np.diff(np.array((0, *ranks.cumulative[: len(edges)]))) @ _totals(edges)) / ticks
@@ -120,7 +123,7 @@ def charged_plan(ranks: Ranks, kappa: float, ticks: int) -> PlanSearch:
 
 
 def _totals(edges: Sequence[float]) -> NDArray[np.float64]:
-    """Return what people in each bin have about: the middle of it, by factors."""
+    """Return the approximate total of people in each bin: the geometric mean of its ends."""
     return np.array([1.0, *(math.sqrt(a * b) for a, b in pairwise(edges))])
 
 
@@ -131,7 +134,7 @@ def _candidate(paying: float, ranks: Ranks, kappa: float, ticks: int) -> Candida
     whole = math.ceil(paying * 100 - 1e-9) / 100
     sigma, worst = Budget(kappa, whole).sigma_0, math.sqrt(ticks / (2 * kappa))
     gone = np.arange(ticks)[:, None] >= ticks * paying / totals
-    missed = gone * totals / ticks  # of a person, by tick and bin
+    missed = gone * totals / ticks  # missing contribution of a person, by tick and bin
     bias = math.sqrt(float(np.mean((missed @ counts) ** 2)))
     hidden = _deviation(missed, ranks.query)
     there = float(counts @ totals)
@@ -154,10 +157,10 @@ def _candidate(paying: float, ranks: Ranks, kappa: float, ticks: int) -> Candida
 
 
 def _deviation(missed: np.ndarray, query: Quantiles) -> float:
-    """Return the root mean square, over ticks, of the noise in what is missed, (ticks, bins).
+    """Return the root mean square, over ticks, of the noise in the missing part, (ticks, bins).
 
-    What is in bin k is the rank at its edge less the one before, and a rank is the sum of nodes,
-    each with noise of its own.
+    The count of bin k is the rank at its edge minus the rank at the edge before, and a rank is the
+    sum of nodes with independent noise.
     """
     ranks = missed - np.pad(missed, ((0, 0), (0, 1)))[:, 1:]
     nodes = np.zeros((missed.shape[1], query.bins))
@@ -167,7 +170,7 @@ def _deviation(missed: np.ndarray, query: Quantiles) -> float:
 
 
 def _nodes(users: Ints, places: Ints, bins: int) -> Cells:
-    """Return the nodes of the tree over the bins that each user lies in."""
+    """Return the nodes of the tree over the bins that contain each user."""
     owners, nodes = [users], [places + 1]
     while len(owners[-1]):
         up = nodes[-1] + (nodes[-1] & -nodes[-1])
@@ -180,7 +183,7 @@ def _nodes(users: Ints, places: Ints, bins: int) -> Cells:
 
 
 def _prefix(last: int) -> list[int]:
-    """Return which nodes the bins up to `last` are together, from 0."""
+    """Return the nodes that together are the bins from 0 to `last`."""
     nodes = []
     while last:
         nodes.append(last - 1)

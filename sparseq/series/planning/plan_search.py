@@ -1,15 +1,16 @@
-"""Planning: which norm_budget, and how much in reserve, before a stream is begun.
+"""Planning: the norm_budget and the reserve of a stream, before it begins.
 
-On public or historical data the stream is simulated (`sparseq.series.planning.simulate`) under one
-setting after the other: worst-case composition, in which nobody is ever dropped, and then
-norm_budgets below it, each without forecasts and with. Noise is exact; bias is that of the data
-that were given, and of the future as far as it resembles them.
+On public or historical data the stream is simulated (`sparseq.series.planning.simulate`) under many
+settings: worst-case composition, in which nobody is ever dropped, and then norm_budgets below it,
+each without forecasts and with. Noise is exact; bias is that of the given data, and of the future
+as far as it resembles them.
 
-Recommended is the setting with the least error in these data, of those that are worth it for sure:
-with twice the bias that they have there, they would still be 5 % below worst-case composition, as
-noise is certain and bias is not. Where there is none, that is recommended itself. Whether it can be
-relied on, when data change, `sparseq.series.planning.verdict` says. With several series the errors
-are taken relative to worst-case composition's, series by series, and their mean square counts.
+The recommended setting has the least error in these data among the settings that are surely worth
+it: with twice the bias that they have there, they would still be 5 % below worst-case composition,
+as noise is certain and bias is not. If there is no such setting, worst-case composition is
+recommended. `sparseq.series.planning.verdict` decides whether a setting can be relied on when data
+change. With several series the errors are divided by worst-case composition's, series by series,
+and their mean square is minimised.
 """
 
 from __future__ import annotations
@@ -23,32 +24,32 @@ import numpy as np
 
 from sparseq.accounting import Budget
 from sparseq.base.errors import DataError
+from sparseq.question.plan import Options, calibrate
 from sparseq.series.methods.corrector import PostProcessing
 from sparseq.series.planning.known_stream import KnownStream
 from sparseq.series.planning.simulate import BudgetSplit, Simulation, Simulator
-from sparseq.sql.plan import Options, calibrate
 
 RESERVES = (0.05, 0.1, 0.2, 0.35)
 CAPS = (1.0, 0.7, 0.4, 0.2, 0.1)
 WORTH = 0.95
 CAUTION = 2.0
 _RATIO, _FINER = 1.45, (0.83, 0.91, 1.1, 1.2)
-_SEASONAL = 0.99  # a season makes the bound of the noise wider: it has to pay
+_SEASONAL = 0.99  # a season makes the bound of the noise wider, so it must gain at least 1 %
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One setting and what comes of it; errors are root mean squares, one a series.
+    """One setting and its results; errors are root mean squares, one per series.
 
     Attributes:
         setting: The budget and its parts.
-        worst_case: Whether it is worst-case composition.
-        sigma: Of the answers.
+        worst_case: True for worst-case composition.
+        sigma: Standard deviations of the answers' noise.
         dropped: Share of all user-ticks that are left out of their answer.
-        noise, bias, total: Of the corrected series.
-        relative: Total error against worst-case composition's.
+        noise, bias, total: Errors of the corrected series.
+        relative: Total error over worst-case composition's.
         cautious: The same with twice the bias.
-        period: Of the season with which the running sum is used; 0: none.
+        period: Season of the post-processing; 0: none.
     """
 
     setting: BudgetSplit
@@ -64,18 +65,18 @@ class Candidate:
 
     @property
     def worth(self) -> bool:
-        """It would be below worst-case composition with twice the bias, too."""
+        """True if the error is below worst-case composition's even with twice the bias."""
         return self.cautious <= WORTH
 
     @property
     def order(self) -> tuple[bool, float]:
-        """By which settings are chosen, the least first."""
+        """Sort key of the settings; the least is chosen."""
         return not self.worth, self.relative if self.worth else self.cautious
 
 
 @dataclass(frozen=True)
 class PlanSearch:
-    """All that was tried; `rows`: worst case first, then by norm_budget, the best of each kind.
+    """All settings that were tried; `rows`: worst case first, then by norm_budget.
 
     `sizes`: mean and root mean square of each series itself, over ticks and groups.
     """
@@ -92,13 +93,13 @@ class PlanSearch:
 
     @property
     def recommended(self) -> Candidate:
-        """The least error of those that are worth it."""
+        """The setting with the least error among those that are worth it."""
         best = min(self.tried, key=lambda c: c.order)
         return best if best.worth else self.worst_case
 
     @property
     def rows(self) -> list[Candidate]:
-        """The table: for each norm_budget tried, the best without forecasts, and with."""
+        """The table: for each norm_budget tried, the best setting without forecasts, and with."""
         best: dict[tuple[float, bool], Candidate] = {}
         for c in self.tried[1:]:
             key = (round(c.setting.paying, 1), c.setting.forecast > 0)
@@ -117,19 +118,19 @@ def plan(
     period: int = 0,
     advance: Callable[[int, int], None] = lambda done, of: None,
 ) -> PlanSearch:
-    """Try settings on streams that are known: public or historical, for nothing is charged.
+    """Try settings on known streams: public or historical data, as nothing is charged.
 
     Args:
-        streams: One a series, over as many ticks as are planned for: see `KnownStream.over`.
-        kappa: zCDP level of the store, or of the part, to be made.
-        form: See `sparseq.series.methods.corrector`.
-        forecasts: Whether to try reserves at all.
-        post: How the running sum will be used; smoothing only.
-        period: Ticks to a season, such as 7 days: forecasts are tried with it and without.
-        advance: Told how many settings are done, of about how many.
+        streams: One per series, over the planned number of ticks: see `KnownStream.over`.
+        kappa: zCDP level of the future store, or part.
+        form: See `sparseq.series.methods.departure_mean`.
+        forecasts: False to try no reserves.
+        post: Post-processing to plan for; smoothing only.
+        period: Ticks in a season, such as 7 days: forecasts are tried with it and without.
+        advance: Called with the number of finished settings, and the approximate total.
 
     Raises:
-        DataError: There is nobody in the streams.
+        DataError: The streams contain nobody.
     """
     if not any(len(stream.users) for stream in streams):
         raise DataError("no query finds anybody in the data", "check the dates")
@@ -164,24 +165,24 @@ class _Trials:
         self._worst: tuple[float, ...] = ()
 
     def most(self, forecasts: bool) -> int:
-        """Return how many settings are tried at most."""
+        """Return the largest number of settings to try."""
         payings = len(set(_coarse(self.full))) + len(_FINER)
         return payings * (1 + len(RESERVES) * len(CAPS) * forecasts)
 
     def planned(self, forecasts: bool) -> PlanSearch:
-        """Try everything: first coarsely, then around what is best."""
+        """Try all settings: first coarsely, then near the best."""
         found = [self.candidate(BudgetSplit(_nice(self.full)), worst_case=True)]
         known = set(_coarse(self.full))
         for paying in sorted(known):
-            found += self.all_of(paying, forecasts)
+            found += self.try_budget(paying, forecasts)
         best = min(found, key=lambda c: c.order)
         near = {max(round(best.setting.paying * factor), 1) for factor in _FINER}
         for paying in sorted(near - known):
-            found += self.all_of(paying, forecasts)
+            found += self.try_budget(paying, forecasts)
         sizes = tuple((float(s.truth.mean()), s.root_mean_square) for s in self._streams)
         return PlanSearch(self._kappa, self._streams[0].ticks, tuple(found), sizes=sizes)
 
-    def all_of(self, paying: int, forecasts: bool) -> Iterator[Candidate]:
+    def try_budget(self, paying: int, forecasts: bool) -> Iterator[Candidate]:
         """Try the settings in which users have `paying` for answers."""
         yield self.candidate(BudgetSplit(_nice(paying)))
         for share in RESERVES if forecasts else ():
@@ -229,14 +230,14 @@ def _against(errors: Sequence[float], worst: Sequence[float]) -> float:
 
 
 def _coarse(full: float) -> Iterator[int]:
-    """Yield what users may have for answers, from all of the worst case down to 1.
+    """Yield budgets for answers, from the whole worst case down to 1.
 
-    In full contributions: whoever has not even one takes part in nothing.
+    They are in full contributions: a user with less than one takes part in nothing.
     """
     for k in range(math.ceil(math.log(max(full, 1.0)) / math.log(_RATIO)) + 1):
         yield max(round(full / _RATIO**k), 1)
 
 
 def _nice(norm_budget: float) -> float:
-    """Round up to a number that one would type; up, so that no whole contribution is lost."""
+    """Round up to a number with few digits; up, so that no whole contribution is lost."""
     return math.ceil(norm_budget * 100 - 1e-9) / 100

@@ -1,11 +1,11 @@
-"""The best strategies for what people look at: which taps and which norm_budget.
+"""Search for the best strategies for some targets: taps and norm_budget.
 
 The targets are ticks, sums over windows and the running total (`PlanTarget`), with weights.
-Strategies are of families with few numbers (`sparseq.accounting.strategies`). For each, what
-everybody would cost were nobody left out says the budget at which nobody is: its noise alone ranks
-the strategies. The best of them are tried at that budget and below, with what is then left out
-(`sparseq.series.planning.simulate`, the store's own maths). Whether one is to be used,
-`sparseq.series.planning.verdict` says.
+Strategies are from families with few parameters (`sparseq.accounting.strategies`). For each
+strategy, the charges of all users without drops give the budget at which nobody is dropped, and the
+noise at that budget ranks the strategies. The best of them are tried at that budget and below, with
+the drops that follow (`sparseq.series.planning.simulate_strategy`, the store's own maths).
+`sparseq.series.planning.verdict` decides whether to use one.
 """
 
 from __future__ import annotations
@@ -23,29 +23,33 @@ from sparseq.accounting.strategies import MOST_TAPS, Strategy
 from sparseq.base.errors import ParameterError
 from sparseq.series.left_out import rate_of, rounded_up
 from sparseq.series.planning.known_stream import KnownStream
-from sparseq.series.planning.simulate import MeasuredStream, StrategySetting, simulate_setting
+from sparseq.series.planning.simulate_strategy import (
+    MeasuredStream,
+    StrategySetting,
+    simulate_setting,
+)
 
 INDEPENDENT = "none"
 CAUTION = 1.4
 _MARGIN = 1.06
-"""Budgets are planned for people who cost so much more than in the data."""
+"""Budgets are planned for people whose charges are larger than in the data by this factor."""
 _BUDGETS = (1.0, 0.85, 0.7, 0.5, 0.35)
 _FINER = (0.92, 0.78, 0.6, 0.42)
 _BEST = 4
-_BLOCK = 2048  # people, or their groups, that are looked at together
-_SMALL = (0.05, 0.1, 0.15, 0.22, 0.28)  # of the worst case: where few are left out of few ticks
+_BLOCK = 2048  # people, or groups of them, per block
+_SMALL = (0.05, 0.1, 0.15, 0.22, 0.28)  # shares of the worst case, for data with few drops
 
 
 @dataclass(frozen=True)
 class PlanTarget:
-    """Something that people look at: sums over so many ticks; 0: the running total."""
+    """A target of a series: sums over this number of ticks; 0: the running total."""
 
     name: str
     ticks: int
     weight: float = 1.0
 
     def width(self, ticks: int) -> int:
-        """Return over how many ticks the sums go, of a series of so many."""
+        """Return the number of ticks in a sum, for a series of `ticks` ticks."""
         return min(self.ticks or ticks, ticks)
 
 
@@ -71,14 +75,14 @@ def targets_of(text: str) -> tuple[PlanTarget, ...]:
 
 @dataclass(frozen=True)
 class StrategyCandidate:
-    """A strategy with a budget, and what comes of it: root mean squares, one a target.
+    """A strategy with a budget, and its results: root mean squares, one per target.
 
     Attributes:
-        strategy: As `Strategy.of` reads it.
-        norm_budget: Of the series.
+        strategy: Text that `Strategy.of` reads.
+        norm_budget: B_norm of the series.
         left_out: Share of contributions that are in no measurement.
-        noise, bias, total: By target.
-        relative: Total against the first candidate's, independent noise: by their weights.
+        noise, bias, total: Errors by target.
+        relative: Weighted total over that of the first candidate, independent noise.
     """
 
     strategy: str
@@ -96,8 +100,8 @@ class StrategySearch:
 
     Attributes:
         kappa: zCDP level of the series.
-        targets: What it is for.
-        advance: Told when one has been looked at.
+        targets: Targets of the series.
+        advance: Called after each strategy.
     """
 
     kappa: float
@@ -105,7 +109,7 @@ class StrategySearch:
     advance: Callable[[], None]
 
     def tried(self, stream: KnownStream) -> list[StrategyCandidate]:
-        """Return the best of each strategy that was tried; independent noise first."""
+        """Return the best candidate of each strategy that was tried; independent noise first."""
         independent = self.best(stream, INDEPENDENT)
         busiest = _Costs(_busiest(stream))
         ranked = sorted(
@@ -131,7 +135,7 @@ class StrategySearch:
     def _at(
         self, stream: KnownStream, text: str, budget: float, costs: NDArray[np.float64]
     ) -> StrategyCandidate:
-        """Return what comes of a budget; who costs far less is in anyway, and is not looked at."""
+        """Return the result of a budget; users with far smaller costs are in without a check."""
         norm_budget = _nice(budget * _MARGIN)
         close = stream_of(stream, costs > 0.7 * norm_budget)
         done = self.outcome(simulate_setting(close, StrategySetting(text, norm_budget, self.kappa)))
@@ -139,29 +143,29 @@ class StrategySearch:
         return StrategyCandidate(text, norm_budget, share, done.noise, done.bias, done.total)
 
     def outcome(self, found: MeasuredStream) -> StrategyCandidate:
-        """Return the errors of what was measured."""
+        """Return the errors of a measurement."""
         errors = [found.errors(t.width(found.stream.ticks)) for t in self.targets]
         noise, bias, total = zip(*errors, strict=True)
         text, budget = found.setting.strategy, found.setting.norm_budget
         return StrategyCandidate(text, budget, found.left_out, noise, bias, total)
 
     def lacking(self, stream: KnownStream, c: StrategyCandidate) -> float:
-        """Return how fast what is missing grows, by the targets' sums."""
+        """Return how fast the missing share grows, by the targets' sums."""
         found = simulate_setting(stream, StrategySetting(c.strategy, c.norm_budget, self.kappa))
         widths = [t.width(stream.ticks) for t in self.targets]
         rates = [rate_of(found.missing, stream.truth, width) for width in widths]
-        return rounded_up(min(CAUTION * max(rates), 0.99))  # more is no share
+        return rounded_up(min(CAUTION * max(rates), 0.99))  # a share is below 1
 
     def relative(self, errors: ArrayLike, of: ArrayLike) -> float:
-        """Return errors against others': root mean square by weight."""
+        """Return errors over others': weighted root mean square."""
         weights = np.array([t.weight for t in self.targets])
         ratios = np.asarray(errors) / np.asarray(of)
         return math.sqrt(float(np.sum(weights * ratios**2) / np.sum(weights)))
 
     def _score(self, c: StrategyCandidate) -> float:
-        """Return a number that is less for what is better, of one strategy at several budgets.
+        """Return a score for one strategy at several budgets; lower is better.
 
-        With more than the bias in the data: noise is certain and in the intervals, bias is neither.
+        Bias counts more than in the data: noise is certain and in the intervals, bias is neither.
         """
         doubtful = np.hypot(c.noise, CAUTION * np.array(c.bias))
         return self.relative(doubtful, [math.sqrt(max(t.ticks, 1)) for t in self.targets])
@@ -181,7 +185,7 @@ class StrategySearch:
 
 
 def families(ticks: int) -> Iterator[str]:
-    """Yield the strategies that are tried for a series of so many ticks."""
+    """Yield the strategies to try for a series of `ticks` ticks."""
     bands = [k for k in (7, 28, 60, MOST_TAPS) if k < ticks] or [1]
     for band in bands:
         for height, power in ((0.06, 0.6), (0.08, 0.7), (0.12, 0.8), (0.16, 1.0), (0.08, 1.0)):
@@ -194,18 +198,18 @@ def families(ticks: int) -> Iterator[str]:
 
 
 def costs_of(stream: KnownStream, text: str, kappa: float) -> NDArray[np.float64]:
-    """Return what everybody would be charged if nobody were left out, in squared norm."""
+    """Return the charge of each user without drops, in squared norm."""
     taken = simulate_setting(stream, StrategySetting(text, NORM_BUDGET_RANGE[1], kappa))
     return taken.charged
 
 
 class _Costs:
-    """The cost of strategies to the people of a stream if nobody were left out.
+    """The costs of strategies to the people of a stream without drops.
 
-    What is measured of a person is the convolution of what the person does with the taps.
+    The measurement of a person is the convolution of the person's contributions with the taps.
 
     Args:
-        stream: Of these people.
+        stream: Stream with these people.
     """
 
     def __init__(self, stream: KnownStream) -> None:
@@ -216,7 +220,7 @@ class _Costs:
         _, self._owner = np.unique(rows // places, return_inverse=True)
 
     def of(self, strategy: Strategy) -> NDArray[np.float64]:
-        """Return the squared norms of all that would be measured of each, but for roundings."""
+        """Return the squared norm of all measurements of each person, without roundings."""
         ticks, squares = self._stream.ticks, np.zeros(len(self._owner))
         taps = np.fft.rfft(np.array(strategy.taps[:ticks]) / strategy.taps[0], 2 * ticks)
         for first in range(0, len(squares), _BLOCK):
@@ -230,7 +234,7 @@ class _Costs:
 
 
 def stream_of(stream: KnownStream, some: NDArray[np.bool_]) -> KnownStream:
-    """Return a stream of some of its people."""
+    """Return the stream of some of the people."""
     keep = some[stream.users]
     columns = (stream.tick[keep], stream.users[keep], stream.coordinate[keep], stream.values[keep])
     return KnownStream(stream.query, stream.ticks, stream.people, *columns)

@@ -1,14 +1,8 @@
 """A simulation of a store on known streams: drops, forecasts and errors, without the store.
 
-For planning on public or historical data. The maths is the store's own: the same charges
+It is used for planning on public or historical data. The maths is the store's own: the same charges
 (`sparseq.stream.release_charges`), pots, rates, lattice and correction; a test compares drops and
-answers with a real store's. Who is active is in `sparseq.series.planning.known_stream`.
-
-A simulation of a strategy on a known stream: for planning, and for benchmarks.
-
-Who is taken in, and what is charged, is the store's own (`sparseq.series.methods.band`); a test
-compares measurements with a real store's. Noise is known exactly; what is left out is counted in
-full.
+answers with a real store's. `sparseq.series.planning.known_charges` finds the active users.
 """
 
 from __future__ import annotations
@@ -21,28 +15,18 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.accounting import UNITS_PER_NORM, Budget, Price, budget_units, round_up
-from sparseq.accounting.strategies import BITS as STRATEGY_BITS
-from sparseq.accounting.strategies import Strategy, decode
+from sparseq.accounting import Budget, budget_units
 from sparseq.base.defaults import BETA
-from sparseq.engine.contributions import Cells
 from sparseq.ledger.accounts import Ints
 from sparseq.mechanisms.entropy import for_release
 from sparseq.mechanisms.gaussian import rounded_gaussian
 from sparseq.mechanisms.toeplitz_counter import BITS, coefficients, decoder
-from sparseq.series.methods.band import Band
-from sparseq.series.methods.corrector import (
-    Columns,
-    Correction,
-    Corrector,
-    Form,
-    PostProcessing,
-    seasons,
-)
-from sparseq.series.planning.known_stream import Charges, KnownPairs, KnownStream
-from sparseq.sql.plan import Options, Plan, calibrate
-
-# -- a simulation of a store on known streams: drops, forecasts and errors, without the store ------
+from sparseq.question.plan import Options, Plan, calibrate
+from sparseq.series.methods.corrector import Correction, Corrector, PostProcessing, seasons
+from sparseq.series.methods.counter_columns import Columns
+from sparseq.series.methods.departure_mean import Form
+from sparseq.series.planning.known_charges import Charges, KnownPairs
+from sparseq.series.planning.known_stream import KnownStream
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -50,15 +34,15 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Simulation:
-    """A stream under one budget.
+    """The result of one stream under one budget.
 
     Attributes:
         plan: The noise of the answers.
-        active: Sums over the active, (ticks, d).
-        out: The (tick, user) that were left out of the answer, by their numbers.
+        active: Sums over the active users, (ticks, d).
+        out: Indices of the (tick, user) that were left out of the answer.
         left: Forecasts left at each tick, (ticks, d), in lattice steps; None without a reserve.
-        columns: The counter's numbers; None without a reserve.
-        departed: How many users have left the series.
+        columns: The counter's lattice and noise; None without a reserve.
+        departed: Number of users that left the series.
     """
 
     stream: KnownStream
@@ -71,24 +55,25 @@ class Simulation:
 
     @property
     def dropped(self) -> Mask:
-        """By (tick, user): whether it was left out."""
+        """For each (tick, user), True if it was left out."""
         mask = np.zeros(len(self.stream.starts), bool)
         mask[self.out] = True
         return mask
 
     @property
     def sigma(self) -> float:
-        """Of the answers."""
+        """Standard deviation of the noise of the answers."""
         return self.plan.noise[0].sigma
 
     def errors(self, post: PostProcessing) -> tuple[float, float, float]:
         """Return root mean squares over ticks and coordinates: noise, bias, total; no randomness.
 
-        Exact for smoothing alone, which is linear; of a season the answers' noise in its factor is
-        left out, which is small where they are large. Bias is what is missing without noise.
+        They are exact for smoothing alone, which is linear; with a season, the answers' noise in
+        its factor is neglected, which is small if the answers are large. Bias is the missing part
+        without noise.
 
         Raises:
-            ValueError: There is a cut-off; `corrected` has it.
+            ValueError: There is a cut-off; use `corrected`.
         """
         forecast, variance = self.forecast(post)
         bias = float(np.mean((self.active + forecast - self.stream.truth) ** 2))
@@ -96,12 +81,12 @@ class Simulation:
         return noise**0.5, bias**0.5, (noise + bias) ** 0.5
 
     def forecast(self, post: PostProcessing) -> tuple[Floats, Floats]:
-        """Return what forecasts add without noise, and the variance of a tick, (ticks, d) each.
+        """Return what forecasts add without noise, and the variance at each tick, (ticks, d) each.
 
         Raises:
-            ValueError: There is a cut-off; `corrected` has it.
+            ValueError: There is a cut-off; use `corrected`.
         """
-        from scipy.signal import lfilter  # it takes half a second, of servers that plan nothing
+        from scipy.signal import lfilter  # it takes half a second, also in servers without plans
 
         if post.non_negative:
             raise ValueError("a cut-off has no errors in closed form")
@@ -116,14 +101,14 @@ class Simulation:
         return added, variance + factor**2 * smoothed[:, None]
 
     def corrected(self, seed: int, post: PostProcessing, beta: float = BETA) -> Floats:
-        """Return the series that a store of this seed would give, (ticks, d), bit by bit.
+        """Return the series that a store with this seed would give, (ticks, d), bit by bit.
 
-        If its releases are those of this series alone: two a tick with a reserve, else one.
+        The store must have no other releases than this series: two a tick with a reserve, else one.
         """
         return np.array([one.values for one in self.corrections(seed, post, beta)])
 
     def corrections(self, seed: int, post: PostProcessing, beta: float = BETA) -> list[Correction]:
-        """Return the same with its errors, a tick after the other."""
+        """Return the same series with its errors, one correction per tick."""
         noise, d = self.plan.noise[0], self.stream.query.coordinates
         corrector = Corrector(d, post)
         if self.columns is not None:
@@ -153,7 +138,7 @@ class Simulation:
 
 @lru_cache(maxsize=8)
 def _gather(ticks: int, smoothing: float) -> Floats:
-    """Return the variance of S at every tick, to that of a row: (ticks,)."""
+    """Return the variance of S at every tick over that of a row: (ticks,)."""
     from scipy.signal import lfilter
 
     weights = lfilter([smoothing], [1.0, smoothing - 1.0], np.ldexp(decoder(ticks), BITS))
@@ -166,7 +151,7 @@ class BudgetSplit:
 
     Args:
         norm_budget: B_norm.
-        forecast: Share set aside for forecasts; 0: none are made.
+        forecast: Share that is set aside for forecasts; 0: no forecasts.
         horizon: T of the counter; None: the stream's length.
     """
 
@@ -178,20 +163,20 @@ class BudgetSplit:
 
     @property
     def paying(self) -> float:
-        """The part of everybody's budget for answers."""
+        """The part of every user's budget for answers."""
         return self.norm_budget * (1 - self.forecast)
 
 
 @dataclass(frozen=True)
 class Gate:
-    """The people active in a stream, and what those who depart would leave if they could pay.
+    """The active people of a stream, and the forecasts that departing users would leave.
 
     Attributes:
-        out: The (tick, user) that are not, by their numbers.
-        active: Sums over the active, (ticks, d).
-        users: How many depart.
-        owner, coordinate, rates: Of every cell left: whose of these it is, where, how much.
-        ticks: When each departs.
+        out: Indices of the (tick, user) that are not active.
+        active: Sums over the active users, (ticks, d).
+        users: Number of users who depart.
+        owner, coordinate, rates: One entry per forecast cell: index of its user, coordinate, value.
+        ticks: Tick of each departure.
     """
 
     out: Ints
@@ -204,9 +189,9 @@ class Gate:
 
     @cached_property
     def alike(self) -> tuple[Gate, Ints]:
-        """The same where users who leave the same thing at the same tick are one, and how many.
+        """Merge users who leave the same forecast at the same tick; also return their counts.
 
-        Only for one coordinate; otherwise nobody is taken together.
+        It merges only if there is one coordinate.
         """
         if self.coordinate.any():
             return self, np.ones(self.users, np.int64)
@@ -228,7 +213,7 @@ class Gate:
 def simulate(
     streams: Sequence[KnownStream], kappa: float, setting: BudgetSplit
 ) -> list[Simulation]:
-    """Run streams that are asked in turn at every tick, every user with the same budget.
+    """Simulate streams with one question each at every tick, every user with the same budget.
 
     With a reserve, each stream makes forecasts, from an equal share of it.
     """
@@ -236,10 +221,10 @@ def simulate(
 
 
 class Simulator:
-    """Runs the same streams under one setting after the other.
+    """Simulates the same streams under one setting after another.
 
     Args:
-        streams: Over the same people and equally many ticks.
+        streams: Streams over the same people and the same number of ticks.
         kappa: zCDP level.
     """
 
@@ -249,7 +234,7 @@ class Simulator:
         self._last: tuple[object, list[Gate]] = (None, [])
 
     def run(self, setting: BudgetSplit, gates: Sequence[Gate] | None = None) -> list[Simulation]:
-        """Run a setting; `gates`, where known, are those of one that differs in its cap at most."""
+        """Simulate a setting; `gates` may be those of a setting that differs in its cap only."""
         reserve, _ = self._units(setting)
         share = int(reserve * Fraction(1 / len(self._streams)))
         gates = gates if gates is not None else self.gates(setting)
@@ -260,12 +245,12 @@ class Simulator:
         ]
 
     def gates(self, setting: BudgetSplit) -> list[Gate]:
-        """Return who is active in every stream, and the forecasts."""
+        """Return the active users of every stream, and the forecasts."""
         budget = self._budget(setting)
         plans = [calibrate(s.query, budget, Options()) for s in self._streams]
         reserve, units = self._units(setting)
         charges = self._pairs.charges(plans)
-        if alike := len(charges.table) == 1:  # all that counts is how often it can be paid
+        if alike := len(charges.table) == 1:  # only the number of payable charges matters
             units //= max(int(charges.table[0]), 1)
             charges = replace(charges, table=np.ones(1, np.int64))
         leaving = reserve > 0 or (alike and len(self._streams) == 1)
@@ -294,7 +279,7 @@ class Simulator:
 
     @staticmethod
     def _units(setting: BudgetSplit) -> tuple[int, int]:
-        """Return what everybody has for forecasts, and for answers."""
+        """Return every user's budget for forecasts, and for answers."""
         units = budget_units(setting.norm_budget)
         reserve = int(Fraction(setting.forecast) * units)
         return reserve, units - reserve
@@ -318,10 +303,10 @@ def _outcome(
 
 
 def _gate(stream: KnownStream, out: Ints, departing: Ints, before: Ints, form: Form) -> Gate:
-    """Return what comes of who is left out.
+    """Return the gate of a stream, given the pairs that are left out.
 
     Args:
-        stream: Whose pairs all are.
+        stream: Stream of all the pairs.
         out: Pairs that are left out.
         departing: The first of these of each user, by user, if it leaves the stream.
         before: All pairs before these, by user and tick.
@@ -336,112 +321,3 @@ def _gate(stream: KnownStream, out: Ints, departing: Ints, before: Ints, form: F
     first = stream.first_ticks[users][owner]
     rates = form.rates(cell, stream.tick[own], stream.values[own], ticks[owner], first)
     return Gate(out, active, len(users), owner, coordinate, rates, ticks)
-
-
-# -- a simulation of a strategy on a known stream: for planning, and for benchmarks ----------------
-
-
-@dataclass(frozen=True)
-class StrategySetting:
-    """A strategy and a budget, of one stream.
-
-    Attributes:
-        strategy: Its text.
-        norm_budget: B_norm, all of which is the series'.
-        kappa: zCDP level.
-    """
-
-    strategy: str
-    norm_budget: float
-    kappa: float
-
-
-@dataclass(frozen=True)
-class MeasuredStream:
-    """A stream under a setting.
-
-    Attributes:
-        stream: What is true.
-        setting: See `StrategySetting`.
-        sigma: Of a measurement.
-        step: Lattice step of what is taken in.
-        measured: Sums without noise, (ticks, d), in 2^-16 lattice steps.
-        left_out: Share of all contributions that are in no measurement.
-        charged: What everybody has paid, in squared norm.
-    """
-
-    stream: KnownStream
-    setting: StrategySetting
-    sigma: float
-    step: float
-    measured: Ints
-    left_out: float
-    charged: Floats
-
-    @cached_property
-    def strategy(self) -> Strategy:
-        """Its taps."""
-        return Strategy.of(self.setting.strategy)
-
-    @cached_property
-    def missing(self) -> Floats:
-        """The sums that are not taken in, (ticks, d)."""
-        taken = decode(self.measured * (self.step / 2**STRATEGY_BITS), self.strategy)
-        return np.asarray(self.stream.truth - taken)
-
-    def errors(self, width: int) -> tuple[float, float, float]:
-        """Return root mean squares of sums over `width` ticks: noise, bias, total; no randomness.
-
-        Over ticks and coordinates; at the first ticks, of the sums over as many as there are.
-        """
-        ticks = self.stream.ticks
-        noise = self.sigma**2 * float(self.strategy.variance(width, ticks).mean())
-        bias = float(np.mean(window_sums(self.missing, width) ** 2))
-        return noise**0.5, bias**0.5, (noise + bias) ** 0.5
-
-    def series(self, seed: int) -> Floats:
-        """Return what a store of this seed gives, (ticks, d), if it has no other releases."""
-        step = self.step / 2**STRATEGY_BITS
-        d = self.measured.shape[1]
-        drawn = [
-            rounded_gaussian(self.sigma / step, d, for_release(seed, t + 1))
-            for t in range(self.stream.ticks)
-        ]
-        return decode((self.measured + np.array(drawn)) * step, self.strategy)
-
-
-def window_sums(values: Floats, width: int) -> Floats:
-    """Return sums over the last `width` ticks, or as many as there are, (ticks, d)."""
-    total = np.cumsum(values, axis=0)
-    total[width:] -= total[:-width].copy()
-    return total
-
-
-def simulate_setting(stream: KnownStream, setting: StrategySetting) -> MeasuredStream:
-    """Run a stream under a setting; for counts, whose lattice step is 1."""
-    budget, strategy = Budget(setting.kappa, setting.norm_budget), Strategy.of(setting.strategy)
-    sigma, step = calibrate(stream.query, budget, Options()).noise[0].sigma, 1.0
-    price = Price.of(sigma, step / 2**STRATEGY_BITS, budget)
-    d, units = stream.query.coordinates, budget_units(setting.norm_budget)
-    band, spent = Band(strategy, price, d), np.zeros(stream.people, np.int64)
-    sums = np.zeros((stream.ticks, d), np.int64)
-    at = np.searchsorted(stream.tick, np.arange(stream.ticks + 1))
-    steps, _ = stream.steps(step)
-    left_out = 0
-    for t in range(stream.ticks):
-        rows = slice(at[t], at[t + 1])
-        cells = Cells(
-            stream.users[rows].astype(np.int32),
-            stream.coordinate[rows].astype(np.int32),
-            steps[rows],
-        )
-        done = band.tick(cells, lambda users: units - spent[users])
-        left_out += len(cells.users) - len(done.cells.users)
-        found = done.measured
-        np.add.at(sums[t], found.coordinates, found.values)
-        owners, first = np.unique(found.users, return_index=True)
-        if len(owners):
-            squares = np.add.reduceat(found.values**2, first)
-            spent[owners] += round_up(price.charge(squares))
-    share = left_out / max(len(stream.users), 1)
-    return MeasuredStream(stream, setting, sigma, step, sums, share, spent / UNITS_PER_NORM)

@@ -1,11 +1,11 @@
 """One verdict for a series: forecasts, a strategy, or neither, by both halves of known data.
 
-Plain is a part of the budget that is enough for every tick of everybody: the noise of worst-case
-composition, and nothing assumed of people who are out. Another method is recommended only where
-what was chosen on the first half of the data would have been better on both halves, and on all of
-them, in its error and in the width of its intervals: the largest of these ratios to plain is what
-counts (minimax), and it has to be 2 % below 1. How far forecasts may be off is that of the second
-half, run with what was chosen on the first.
+Plain means a part of the budget that is enough for every tick of every user: the noise of
+worst-case composition, and no assumption about people who are out. Another method is recommended
+only if the choice made on the first half of the data would have been better on both halves, and on
+all data, in its error and in the width of its intervals: the largest of these ratios to plain
+decides (minimax), and it must be 2 % below 1. The assumed error of forecasts is that of the second
+half, run with the choice made on the first.
 """
 
 from __future__ import annotations
@@ -24,40 +24,39 @@ from sparseq.base.errors import DataError
 from sparseq.ledger.purposes import ROUNDED, Purpose
 from sparseq.series.left_out import allowance
 from sparseq.series.methods.corrector import PostProcessing
+from sparseq.series.plan_alarm import seen_range
 from sparseq.series.planning.known_stream import KnownStream
 from sparseq.series.planning.plan_search import Candidate, PlanSearch, plan
 from sparseq.series.planning.plan_strategies import PlanTarget, StrategySearch
-from sparseq.series.planning.simulate import (
+from sparseq.series.planning.simulate import Simulation, simulate
+from sparseq.series.planning.simulate_strategy import (
     MeasuredStream,
-    Simulation,
     StrategySetting,
-    simulate,
     simulate_setting,
     window_sums,
 )
 from sparseq.series.query_series import tick_cost
-from sparseq.series.watch import seen_in
 
 PLAIN, FORECAST, STRATEGY = "plain", "forecast", "strategy"
 LEAST_GAIN = 0.98
-_SCALES = 24  # that plain is tried with
+_SCALES = 24  # number of scales to try for plain
 _MOST_OFF = 8.0
-_MOST_OUT = 0.4  # after a year: what `allowance` takes at its word, and some
+_MOST_OUT = 0.4  # largest share after a year: what `allowance` covers, with a margin
 Floats = NDArray[np.float64]
 Advance = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class Method:
-    """A way to release a series, and what comes of it.
+    """A method to release a series, and its results.
 
     Attributes:
         name: One of PLAIN, FORECAST and STRATEGY.
-        purpose: What it is, of all data.
-        errors: Root mean squares on all data, one a target.
-        ratios: To plain, of the error or of the interval's width, whichever is more: on the first
-            half and on the second, of what was chosen on the first, and on all data; None: it was
-            not looked at.
+        purpose: Purpose with its settings, chosen on all data.
+        errors: Root mean squares on all data, one per target.
+        ratios: Ratio to plain of the error or of the interval's width, the larger one: on the first
+            half and on the second, of the choice made on the first, and on all data; None: it was
+            not computed.
     """
 
     name: str
@@ -71,20 +70,35 @@ class Method:
         return max(ratio for ratio in self.ratios if ratio is not None)
 
     @property
-    def holds(self) -> bool:
-        """Its intervals have room for what was seen to be missing."""
-        return self.purpose.off < _MOST_OFF and self.purpose.left_out <= _MOST_OUT
+    def objection(self) -> str:
+        """The reason why the method is not recommended, or ""."""
+        if self.purpose.off >= _MOST_OFF:
+            return (
+                f"forecasts were off by more than {_MOST_OFF:g} times in the second half, so "
+                "intervals would not hold the true value; a few users with many rows, or users who "
+                "change how often they come, can cause this"
+            )
+        if self.purpose.left_out > _MOST_OUT:
+            return (
+                f"{self.purpose.left_out:.0%} of the contributions would be left out, so intervals "
+                "would not hold the true value"
+            )
+        if self.worst > LEAST_GAIN:
+            when = ("in the first half", "in the second half", "on all data")
+            part = next(w for w, r in zip(when, self.ratios, strict=True) if r == self.worst)
+            return f"its error or width {part} is {self.worst:.2f} of plain's"
+        return ""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The ways that were looked at; plain first.
+    """The methods that were tried; plain first.
 
     Attributes:
         methods: The best of each kind.
         size: Mean and root mean square of the series itself, over ticks and groups.
-        targets: What the series is for.
-        planned: What was tried of forecasts; None: nothing.
+        targets: Targets of the series.
+        planned: Settings with forecasts that were tried; None: none were.
     """
 
     methods: tuple[Method, ...]
@@ -94,18 +108,18 @@ class Verdict:
 
     @property
     def name(self) -> str:
-        """Of the series."""
+        """Name of the series."""
         return self.methods[0].purpose.name
 
     @property
     def recommended(self) -> Method:
-        """The one to use."""
-        sure = [m for m in self.methods[1:] if m.worst <= LEAST_GAIN and m.holds]
+        """The method to use."""
+        sure = [m for m in self.methods[1:] if not m.objection]
         return min(sure, key=lambda m: m.worst, default=self.methods[0])
 
     @property
     def no_better_than_nothing(self) -> bool:
-        """Publishing 0 at every tick would do as well."""
+        """True if publishing 0 at every tick would do as well."""
         return self.recommended.errors[0] >= self.size[1]
 
 
@@ -120,20 +134,20 @@ def verdict(
     forecasts: bool = True,
     advance: Advance = lambda done, of: None,
 ) -> Verdict:
-    """Look for the best method for a series, on data that are known; nothing is charged.
+    """Find the best method for a series, on known data; nothing is charged.
 
     Args:
-        stream: Over as many ticks as the series is to have.
-        name: Of the series.
-        budget: Of the store.
-        share: Of it, for this series.
-        targets: What the series is for; forecasts are for single ticks.
-        period: Ticks to a season.
-        forecasts: Whether to try them.
-        advance: Told how many parts of the work are done, of how many.
+        stream: Stream with the number of ticks of the series.
+        name: Name of the series.
+        budget: Budget of the store.
+        share: Share of the budget for this series.
+        targets: Targets of the series; forecasts are for single ticks.
+        period: Ticks in a season.
+        forecasts: False to try no forecasts.
+        advance: Called with the number of finished parts of the work, and of all parts.
 
     Raises:
-        DataError: There is nobody in the stream.
+        DataError: The stream contains nobody.
     """
     if not len(stream.users):
         raise DataError("no query finds anybody in the data", "check the dates")
@@ -169,7 +183,7 @@ class _Work:
         return replace(self.purpose, ticks=stream.ticks, counts=stream.ticks * ROUNDED)
 
     def plain_errors(self, stream: KnownStream) -> tuple[float, ...]:
-        """Return the errors of plain, one a target."""
+        """Return the errors of plain, one per target."""
         noise, cut = plain_parts(stream, self.purpose.kappa)
         widths = [t.width(stream.ticks) for t in self.targets]
         return tuple(
@@ -180,21 +194,21 @@ class _Work:
         )
 
     def plain_width(self, stream: KnownStream) -> float:
-        """Return the mean half-width of plain, of the first target."""
+        """Return the mean half-width of plain, for the first target."""
         noise, cut = plain_parts(stream, self.purpose.kappa)
         w = self.targets[0].width(stream.ticks)
         spread = np.sqrt(window_sums(noise[:, None], w))
         return float((_z(stream) * spread + window_sums(np.abs(cut), w)).mean())
 
     def ratio(self, errors: Sequence[float], width: float, stream: KnownStream) -> float:
-        """Return the error to plain's, or the width if that is more."""
+        """Return the ratio of the error to plain's, or of the width if that is larger."""
         error = self.search.relative(errors, self.plain_errors(stream))
         return max(error, width / self.plain_width(stream))
 
     def forecast(
         self, planned: PlanSearch, stream: KnownStream, first: KnownStream, second: KnownStream
     ) -> list[Method]:
-        """Return the best setting with forecasts, if one can be had."""
+        """Return the best setting with forecasts, or None."""
         best, kappa = _with_forecasts(planned), self.purpose.kappa
         halfway = plan([first], kappa, period=self.period)
         chosen = _with_forecasts(halfway)
@@ -217,14 +231,14 @@ class _Work:
             cap=split.cap,
             season=best.period,
             off=off,
-            seen=seen_in(stream),
+            seen=seen_range(stream),
         )
         return [Method(FORECAST, purpose, best.total, (ratios[0], ratios[1], ratios[2]))]
 
     def strategy(
         self, stream: KnownStream, first: KnownStream, second: KnownStream
     ) -> list[Method]:
-        """Return the best strategy, if one can be had."""
+        """Return the best strategy, or None."""
         search, kappa = self.search, self.purpose.kappa
         tried, halfway = search.tried(stream), search.tried(first)
         if len(tried) < 2 or len(halfway) < 2:
@@ -242,12 +256,12 @@ class _Work:
             counts=best.norm_budget,
             strategy=best.strategy,
             left_out=room,
-            seen=seen_in(stream),
+            seen=seen_range(stream),
         )
         return [Method(STRATEGY, purpose, best.total, (ratios[0], ratios[1], ratios[2]))]
 
     def _strategy_width(self, done: MeasuredStream, left_out: float) -> float:
-        """Return the mean half-width, of the first target, with room for what is left out."""
+        """Return the mean half-width, for the first target, with the allowance."""
         stream, truth = done.stream, done.stream.truth
         w = self.targets[0].width(stream.ticks)
         rooms = [[allowance(v, t, left_out) for v in row] for t, row in enumerate(truth.tolist())]
@@ -256,16 +270,16 @@ class _Work:
 
 
 def _z(stream: KnownStream, beta: float = BETA) -> float:
-    """Return the quantile of a bound on all numbers of a tick at once."""
+    """Return the quantile for a bound on all numbers of a tick at once."""
     return NormalDist().inv_cdf(1 - beta / 2 / stream.query.coordinates)
 
 
 def plain_parts(stream: KnownStream, kappa: float) -> tuple[Floats, Floats]:
-    """Return the variance of plain's noise, (ticks,), and what it cuts off, (ticks, d).
+    """Return the variance of plain's noise, (ticks,), and the part it cuts off, (ticks, d).
 
-    Where each person is in one number, once, it is the noise of worst-case composition. Else people
-    are cut to a scale C that pilots choose, tick by tick; here it is the best in hindsight, at the
-    price of a tick with its pilots.
+    If each person is in one number, once, it is the noise of worst-case composition. Otherwise
+    people are cut to a scale C that pilots choose, tick by tick; here it is the best scale in
+    hindsight, at the price of a tick with its pilots.
     """
     unit = stream.ticks * tick_cost(stream.query) / (2 * kappa)
     nothing = np.zeros((stream.ticks, stream.query.coordinates))
@@ -287,16 +301,16 @@ def plain_parts(stream: KnownStream, kappa: float) -> tuple[Floats, Floats]:
 
 
 def forecast_off(done: Simulation, post: PostProcessing, beta: float = BETA) -> float:
-    """Return how far forecasts are off, in parts of them, so that intervals hold the truth.
+    """Return the relative error of forecasts with which intervals hold the truth.
 
     It is the least share f such that |truth - corrected| of all numbers of a tick at once is at
-    most the bound of the noise and f times the forecast, as often as intervals are to hold, noise
-    and all, over the ticks that have forecasts.
+    most the bound of the noise plus f times the forecast, as often as the confidence demands, noise
+    included, over the ticks that have forecasts.
 
     Args:
-        done: A stream that is known, under a setting.
-        post: How forecasts are used.
-        beta: Of the intervals.
+        done: A known stream under a setting.
+        post: Settings of the post-processing.
+        beta: Probability that an interval misses the truth.
     """
     forecast, variance = done.forecast(post)
     some = np.any(forecast != 0, axis=1)

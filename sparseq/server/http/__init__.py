@@ -1,1 +1,1 @@
-"""HTTP: an address that clients, notebooks and browsers ask (Starlette, by uvicorn)."""
+"""HTTP: the address for clients, notebooks and browsers (Starlette, by uvicorn)."""

@@ -1,4 +1,4 @@
-"""The HTTP application: its addresses, who may use which, and their description."""
+"""The HTTP application: its addresses, their roles, and their description."""
 
 from __future__ import annotations
 
@@ -7,12 +7,25 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 import sparseq
 from sparseq.base.errors import ServerError, Why
 from sparseq.server.fields import NUMBER, InputFields, object_schema
+from sparseq.server.http.curator_endpoints import (
+    AUDITED,
+    NAME,
+    ROWS,
+    TOKEN,
+    audit,
+    ingest,
+    jobs,
+    make_backup,
+    make_token,
+    revoke_token,
+    tokens,
+)
 from sparseq.server.http.endpoints import (
     Call,
     Endpoint,
@@ -22,30 +35,17 @@ from sparseq.server.http.endpoints import (
     from_here,
     signed_in,
 )
-from sparseq.server.http.pages import page_routes
-from sparseq.server.http.store_endpoints import (
-    AUDITED,
-    FORMATS,
+from sparseq.server.http.metrics import TYPE, metrics_of
+from sparseq.server.http.pages import nothing_page, page_routes
+from sparseq.server.http.question_endpoints import FORMATS, TAKES, explain, query
+from sparseq.server.http.read_endpoints import (
     LISTED,
-    NAME,
-    ROWS,
-    TAKES,
-    TOKEN,
-    audit,
     budget,
     catalog,
     events,
-    explain,
-    ingest,
-    jobs,
-    make_backup,
-    make_token,
-    query,
     release,
     releases,
-    revoke_token,
     series,
-    tokens,
 )
 from sparseq.server.mcp import handle
 from sparseq.server.service import Service
@@ -57,23 +57,14 @@ _SAFE = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 
 
 async def metrics(call: Call) -> Response:
-    """Counts for Prometheus; nothing private, and no times, which rows could show in.
+    """Counts for Prometheus; nothing private, and no times, which depend on rows.
 
-    A curator's token is also told how often evaluators differed on somebody's rows.
+    A curator's token also gets the number of times that evaluators differed on a user's rows.
     """
     service = call.service
-    lines = [
-        f"sparseq_releases {len(service.latest)}",
-        f"sparseq_waiting {service.waiting}",
-        f"sparseq_up {int(await service.well())}",
-        *(
-            f'sparseq_questions_total{{outcome="{outcome}"}} {number}'
-            for outcome, number in sorted(service.counts.items())
-        ),
-    ]
-    if call.who.role is Role.CURATOR:
-        lines.append(f"sparseq_evaluators_differ_total {service.differences}")
-    return PlainTextResponse("\n".join(lines) + "\n")
+    found = await metrics_of(service, call.who.role is Role.CURATOR)
+    lines = [line for metric in found for line in metric.lines()]
+    return Response("\n".join(lines) + "\n", 200, None, TYPE)
 
 
 async def mcp(call: Call) -> Response:
@@ -112,9 +103,9 @@ def application(service: Service, public: str = "") -> Starlette:
     """Return the application of a service.
 
     Args:
-        service: It.
-        public: Where browsers find it, such as https://numbers.example.org, if a proxy in front
-            asks for it by another name.
+        service: The service.
+        public: The address for browsers, such as https://numbers.example.org, if a proxy in front
+            uses another name.
     """
     described = openapi()
 
@@ -139,17 +130,23 @@ def application(service: Service, public: str = "") -> Starlette:
         well = await service.well()
         return as_json({"ok": well}, 200 if well else 503, _SAFE)
 
+    async def readyz(request: Request) -> Response:
+        return as_json({"ready": service.ready}, 200 if service.ready else 503, _SAFE)
+
     async def described_as(request: Request) -> Response:
         return as_json(described, headers=_SAFE)
 
     async def nothing_here(request: Request, error: Exception) -> Response:
-        if request.url.path == "/mcp":  # its clients expect this where there are no streams
+        if request.url.path == "/mcp":  # clients expect this if there are no streams
             return Response(status_code=405, headers={"Allow": "POST"})
         said = f"there is nothing at {request.method} {request.url.path[:100]}"
+        if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
+            return nothing_page(said)
         return failure(ServerError(Why.ABSENT, said, "GET /openapi.json has all addresses"))
 
     other: list[tuple[str, Callable[[Request], Awaitable[Response]]]] = [
         ("/healthz", healthz),
+        ("/readyz", readyz),
         ("/openapi.json", described_as),
     ]
     return Starlette(
@@ -163,7 +160,7 @@ def application(service: Service, public: str = "") -> Starlette:
 
 
 def bearer(request: Request) -> str:
-    """Return the token that came with a request; "": none."""
+    """Return the token of a request; "": none."""
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
     return secret.strip() if scheme.lower() == "bearer" else ""
 

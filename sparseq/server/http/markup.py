@@ -1,26 +1,27 @@
-"""The pages' HTML: what they look like, without any look at a store. All text is escaped here."""
+"""The HTML of the pages, without access to a store. All texts are escaped here."""
 
 from __future__ import annotations
 
 import datetime as dt
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import NormalDist
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from sparseq.answers.answer_facts import Facts
+from sparseq.answers.interval_words import WHY
 from sparseq.base.defaults import DELTA, DELTA_TEXT
-from sparseq.ledger.notes import Asker
-from sparseq.ledger.protocol import Release
+from sparseq.ledger.releases import Release
+from sparseq.ledger.request_id import Asker
+from sparseq.pictures.bounded_numbers import format_bound
 from sparseq.pictures.page import escaped
-from sparseq.pictures.tables import format_bound, one_line
+from sparseq.pictures.text_lines import one_line
+from sparseq.question.catalog import TIME_TYPES, Catalog, Column, Table, bound_text
 from sparseq.series.series_outlook import SeriesOutlook
 from sparseq.server.releases import find_asker
 from sparseq.server.saved_questions import AnswerLook, SavedQuestion
 from sparseq.server.tokens import Role
-from sparseq.sql.catalog import TIME_TYPES, Catalog, Column, Table, bound_text
 from sparseq.sql.parse import identifier
-from sparseq.store.answer_facts import WHY, Facts
 
 PRICES = (("1", "the usual noise"), ("4", "half of it"), ("0.25", "twice as much"))
 LINKS = (
@@ -36,7 +37,7 @@ _SHOWN_KEYS = 12
 
 
 def page(title: str, body: str, who: str = "", here: str = "", curator: bool = False) -> str:
-    """Return a whole page; without `who` nobody has signed in."""
+    """Return a whole page; without `who` no user is signed in."""
     links = [*LINKS, *([("/curator", "Curator")] if curator else [])]
     nav = "".join(
         f'<a href="{path}"{" aria-current=page" if path == here else ""}>{name}</a>'
@@ -70,7 +71,7 @@ def page(title: str, body: str, who: str = "", here: str = "", curator: bool = F
 
 
 def problem(message: str, hint: str = "") -> str:
-    """Return what was wrong, and how to mend it."""
+    """Return an error and its hint."""
     said = f"<p>{escaped(hint)}</p>" if hint else ""
     return (
         f'<div class="problem" role="alert"><p><strong>{escaped(message)}</strong></p>{said}</div>'
@@ -78,7 +79,7 @@ def problem(message: str, hint: str = "") -> str:
 
 
 def sign_in(store: str, wrong: str = "") -> str:
-    """Return the page on which a token is given."""
+    """Return the page with the field for a token."""
     body = f"""<h1>{escaped(store)}</h1>
 <p>Ask about people, privately: every number has an interval, everybody's part in it a limit.</p>
 {wrong}
@@ -94,7 +95,7 @@ def sign_in(store: str, wrong: str = "") -> str:
 def home(
     store: str, catalog: Catalog, words: Iterable[str], recent: Sequence[Release], may_ask: bool
 ) -> str:
-    """Return the first page: what can be asked, what somebody has asked, and what is left."""
+    """Return the first page: the tables, the user's own questions, and the remaining budget."""
     said = "".join(f"<p>{escaped(line)}</p>" for line in words)
     asking = f"""<form action="/ask" class="short">
 <label for="sql">Ask: one SELECT that aggregates</label>
@@ -126,7 +127,7 @@ def _recent(recent: Sequence[Release]) -> str:
 
 
 def examples(table: Table) -> list[tuple[str, str]]:
-    """Return first questions about a table, each with what it is about; public facts alone."""
+    """Return first questions about a table, each with its subject; from public facts only."""
     name, user = identifier(table.name), identifier(table.user)
     found = [("how many people", f"SELECT count(DISTINCT {user}) AS people FROM {name}")]
     for column in table.columns:
@@ -146,7 +147,7 @@ def examples(table: Table) -> list[tuple[str, str]]:
 
 
 def ask(catalog: Catalog, sql: str, price: str, said: str = "", refused: str = "") -> str:
-    """Return the editor, with what a question would be, or why it was refused."""
+    """Return the editor, with the explanation of a question, or the reason for its refusal."""
     return f"""<h1>Ask</h1>
 {refused}
 <form method="post" action="/ask" id="ask">
@@ -168,7 +169,7 @@ question again is free.</p>
 
 
 def choice(name: str, choices: Iterable[tuple[str, str]], chosen: str) -> str:
-    """Return a list to choose from; its label is for its name."""
+    """Return a list of choices; its label refers to its name."""
     options = "".join(
         f'<option value="{escaped(value)}"{" selected" if value == chosen else ""}>'
         f"{escaped(text)}</option>"
@@ -178,14 +179,14 @@ def choice(name: str, choices: Iterable[tuple[str, str]], chosen: str) -> str:
 
 
 def explain(text: str) -> str:
-    """Return what a question would be, in words."""
+    """Return the explanation of a question as text."""
     return (
         f'<h2>What it would be</h2><pre class="explained" tabindex="0">{escaped_text(text)}</pre>'
     )
 
 
 def tables(catalog: Catalog, with_examples: bool = False) -> str:
-    """Return the tables, with what is known of their columns."""
+    """Return the tables, with the public facts about their columns."""
     found = []
     for table in catalog.tables:
         kind = f"about people: {table.user}" if table.private else "public, about nobody"
@@ -206,7 +207,7 @@ def tables(catalog: Catalog, with_examples: bool = False) -> str:
 
 
 def _known(table: Table, column: Column) -> list[str]:
-    """Return what was declared of a column, or found privately, in words."""
+    """Return the declared or privately found facts of a column, as text."""
     known = []
     if column.name == table.user:
         known.append("whom a row is about")
@@ -227,9 +228,9 @@ def answers(found: Sequence[Release], earlier: str, ticks: bool) -> str:
     """Return the list of answers, newest first.
 
     Args:
-        found: They.
-        earlier: Where those before are; "": there are none.
-        ticks: Those of series are among them.
+        found: The answers.
+        earlier: The address of the earlier ones; "": there are none.
+        ticks: True if ticks of series are included.
     """
     more = f'<p><a href="{escaped(earlier)}">Earlier ones</a></p>' if earlier else ""
     nothing = "<p>Nothing has been asked yet.</p>"
@@ -246,7 +247,7 @@ def answers(found: Sequence[Release], earlier: str, ticks: bool) -> str:
 
 
 def questions(found: Sequence[Release]) -> str:
-    """Return questions as a list, each leading to its answer."""
+    """Return questions as a list; each links to its answer."""
     items = "\n".join(
         f'<li><a href="/answers/{one.id}">{escaped(one_line(one.query, 300))}</a>'
         f'<p class="faint">Answer {one.id}, {minute(one.released_at)} (UTC), {_asker(one)}</p></li>'
@@ -256,7 +257,7 @@ def questions(found: Sequence[Release]) -> str:
 
 
 def _asker(one: Release) -> str:
-    """Return who asked, as far as all may know, and where to ask another like it."""
+    """Return the public name of the asker, and a link to ask a similar question."""
     if not one.coordinates:
         return "a part of the budget"
     other = f' · <a href="/ask?{quoted_sql(one.query)}">ask another like it</a>'
@@ -270,15 +271,15 @@ def _asker(one: Release) -> str:
 def answer(
     facts: Facts, table: str, figure: str, repeat: bool, form: str, files: str, of_other: bool
 ) -> str:
-    """Return one answer: its table, and a figure where it has one.
+    """Return one answer: its table, and a figure if it has one.
 
     Args:
-        facts: Of the answer.
-        table, figure: Drawn.
-        repeat: It was recorded already.
-        form: To save it; "": it is no question, or who looks may not ask.
-        files: The address that gives it as a file, but for the format; "": there is none.
-        of_other: It was read off the release of another question.
+        facts: The facts of the answer.
+        table, figure: Rendered.
+        repeat: True if it was recorded already.
+        form: The form to save it; "": it is not a question, or the user may not ask.
+        files: The address of its files, without the format; "": there is none.
+        of_other: True if it follows from the release of another question.
     """
     number, query = facts.release, facts.query
     said = "It was recorded already: nothing was charged." if number else WHY["public"].capitalize()
@@ -301,7 +302,7 @@ def answer(
 
 
 def save_form(query: str, price: str, number: int, place: int) -> str:
-    """Return a form to save a question with the answer that it has."""
+    """Return a form to save a question with its answer."""
     hidden = "".join(
         f'<input type="hidden" name="{name}" value="{_value(value)}">'
         for name, value in (("sql", query), ("price", price), ("answer", number))
@@ -327,7 +328,7 @@ aria-describedby="of-place"></span>
 
 
 def dashboard(tiles: Sequence[str]) -> str:
-    """Return the saved questions that have a place."""
+    """Return the saved questions with a place on the dashboard."""
     nothing = "<p>Nothing is here yet. Ask a question, then save it at the foot of its answer.</p>"
     body = "\n".join(tiles) if tiles else nothing
     return f"""<h1>Dashboard</h1>
@@ -338,7 +339,7 @@ def dashboard(tiles: Sequence[str]) -> str:
 
 
 def tile(number: int, heading: str, body: str, said: str, anew: str) -> str:
-    """Return a saved question with its answer, since when it is, and what asking anew is."""
+    """Return a saved question with its answer, the date, and the effect of asking again."""
     head = f"<h2>{heading}</h2>" if heading else ""
     return f"""<section class="tile" id="q{number}">
 {head}
@@ -349,25 +350,25 @@ def tile(number: int, heading: str, body: str, said: str, anew: str) -> str:
 
 
 def saved_link(one: SavedQuestion) -> str:
-    """Return a saved question's name, which leads to it."""
+    """Return a saved question's name as a link to it."""
     return f'<a href="/saved/{one.id}">{escaped(one.shown.name)}</a>'
 
 
 def answer_date(facts: Facts, at: dt.datetime) -> str:
-    """Return since when an answer is."""
+    """Return the date of an answer."""
     link = f'<a href="/answers/{facts.release}">answer {facts.release}</a>'
     return f"From {minute(at)} (UTC){', read off' if facts.follows else ':'} {link}."
 
 
 def anew(number: int, known: bool, share: float, back: str, once: str) -> str:
-    """Return how a saved question stands, and what asking anew costs.
+    """Return the state of a saved question, and the cost of asking again.
 
     Args:
-        number: Of the saved question.
-        known: Its answer is known: to ask is free.
-        share: What a new answer costs, of what is planned for all answers.
-        back: Where to go on.
-        once: Names the form, so that it asks once if it is sent twice; "": who looks may not ask.
+        number: The number of the saved question.
+        known: True if its answer is recorded: asking is free.
+        share: The cost of a new answer, as a share of the plan for all answers.
+        back: The address of the next page.
+        once: Identifies the form, so that sending it twice asks once; "": the user may not ask.
     """
     costs = f"costs at most {percent_text(share)} of what is planned for all answers"
     if known and back == "dashboard":
@@ -376,7 +377,10 @@ def anew(number: int, known: bool, share: float, back: str, once: str) -> str:
         said = "Up to date: asking again gives this answer, free. The same with new noise"
         said, button = f"{said} {costs}.", "Ask with new noise"
     else:
-        said, button = f"The data have changed since, or may have. Asking anew {costs}.", "Ask anew"
+        said, button = (
+            (f"The data have changed since, or may have. A new answer {costs}."),
+            "Ask anew",
+        )
     if not once:
         return f'<p class="faint">{said}</p>'
     fresh = '<input type="hidden" name="fresh" value="1">' if known else ""
@@ -408,7 +412,7 @@ def saved_list(saved: Sequence[SavedQuestion]) -> str:
 
 
 def one_saved(one: SavedQuestion, said: str, drawn: str, theirs: bool) -> str:
-    """Return one saved question; `theirs`: who looks may change it."""
+    """Return one saved question; `theirs`: the user may change it."""
     form = f"""<h2>Change it</h2>
 <form method="post" action="/saved/{one.id}" class="row">
 {_shown_fields(one.shown.name, one.shown.look, one.shown.place)}
@@ -431,7 +435,7 @@ def one_saved(one: SavedQuestion, said: str, drawn: str, theirs: bool) -> str:
 
 
 def percent_text(share: float) -> str:
-    """Return a share as a percentage that is not too small.
+    """Return a share as a percentage with enough digits.
 
     >>> percent_text(0.0167), percent_text(0.00001)
     ('1.7 %', '0.1 %')
@@ -440,7 +444,7 @@ def percent_text(share: float) -> str:
 
 
 def minute(at: dt.datetime) -> str:
-    """Return a moment as it is shown, to the minute."""
+    """Return a moment as text, to the minute."""
     return f"{at:%Y-%m-%d %H:%M}"
 
 
@@ -450,10 +454,10 @@ def series(
     """Return the series: a table with their latest values, then each as a figure.
 
     Args:
-        rows: Name, ticks, the last tick and its value, as a grid has them.
-        tiles: Figures.
-        may_begin: Who looks is a curator.
-        begun: Names of series that run and have no tick yet.
+        rows: Name, ticks, the last tick and its value, for a grid.
+        tiles: The figures.
+        may_begin: True if the user is a curator.
+        begun: Names of running series without a tick yet.
     """
     link = '<p><a href="/new-series">Begin a series</a></p>' if may_begin else ""
     waits = "".join(f"<p>{escaped(name)} has begun; it has no tick yet.</p>" for name in begun)
@@ -493,17 +497,18 @@ def one_series(name: str, ticks: Sequence[Mapping[str, Any]], figure: str) -> st
 {grid(("tick", "answer"), rows)}"""
 
 
+ANYWAY = "Ask it anyway, although it is expected to be of little use"
 EVERY = (("1h", "hour"), ("1d", "day"), ("1w", "week"))
 
 
 def new_series(given: Mapping[str, Any], example: str, said: str, verdict: str) -> str:
-    """Return the form that begins a series, with what it is going to be like.
+    """Return the form that begins a series, with its forecast.
 
     Args:
-        given: What is in its fields.
+        given: The contents of its fields.
         example: A query.
-        said: What was wrong.
-        verdict: What it would be; "": that was not looked at.
+        said: The error.
+        verdict: The forecast; "": there is none yet.
     """
 
     def field(name: str, label: str, more: str = "") -> str:
@@ -515,6 +520,7 @@ def new_series(given: Mapping[str, Any], example: str, said: str, verdict: str) 
         )
 
     begin = '<button class="main">Begin it</button>' if verdict else ""
+    chosen = " checked" if given["anyway"] else ""
     return f"""<h1>Begin a series</h1>
 {said}
 <form method="post" action="/new-series">
@@ -532,6 +538,7 @@ required placeholder="{escaped(example)}">{escaped_text(given["sql"])}</textarea
 <p class="faint">A day is asked once it is over, and past days at once. A part comes out of what \
 everybody has left for questions; the series then goes on whatever is asked beside it, and needs a \
 last day. Without a part it is paid as questions are.</p>
+<p><label><input type="checkbox" name="anyway" value="true"{chosen}> {ANYWAY}</label></p>
 <div class="row">
 <button formaction="/new-series" formmethod="get">What would it be?</button>
 {begin}
@@ -542,12 +549,12 @@ last day. Without a part it is paid as questions are.</p>
 
 
 def series_verdict(told: SeriesOutlook, goes_on: bool, part: float | None) -> str:
-    """Return what a series is going to be like, in words.
+    """Return the forecast of a series, as text.
 
     Args:
-        told: That.
-        goes_on: It has no last tick.
-        part: Its part, in percent; None: it is paid as questions are.
+        told: The forecast.
+        goes_on: True if it has no last tick.
+        part: Its part of the budget, in percent; None: it is paid like questions.
     """
     many = f"{told.ticks:,} ticks" + (" in a year" if goes_on else "")
     lines = [f"It asks {many}" + (f"; {told.asked:,} were asked before." if told.asked else ".")]
@@ -570,7 +577,7 @@ def series_verdict(told: SeriesOutlook, goes_on: bool, part: float | None) -> st
 
 
 def budget(facts: Mapping[str, Any], lines: Iterable[str], quota: str) -> str:
-    """Return what is promised, and what is left, in a user's words."""
+    """Return the guarantee, and the remaining budget, in a user's words."""
     epsilon = next(e for e in facts["epsilon"] if e["delta"] == DELTA)
     number = epsilon["gdp"] if epsilon["gdp"] is not None else epsilon["zcdp"]
     warning = (
@@ -581,32 +588,33 @@ def budget(facts: Mapping[str, Any], lines: Iterable[str], quota: str) -> str:
     said = "".join(f"<p>{escaped(line)}</p>" for line in lines)
     return f"""<h1>Budget</h1>
 {warning}
-<p><strong>What is promised.</strong> All answers ever, together, tell about one person at most what
-{facts["promise"]} allows: epsilon {number:.2f} at delta {DELTA_TEXT}.{_guess_text(facts)}</p>
+<p><strong>What is promised.</strong> All answers ever, together, tell about \
+{escaped(facts["statement"]["unit"])} at most what
+{facts["promise"]} allows: epsilon {number:.2f} at delta {DELTA_TEXT}.</p>
+{_statement_text(facts)}
 {said}
 <p><strong>So far</strong> {facts["releases"]:,} answers. There is no last one.</p>
 <h2>You</h2>
 <p>{escaped(quota)}</p>"""
 
 
-def _guess_text(facts: Mapping[str, Any]) -> str:
-    """Return how often a guess about one person can be right, where that is known (mu-GDP)."""
-    mu = facts["mu"]
-    if mu is None or facts["keys_delta"] or facts["losses"] or facts["seeded"]:
+def _statement_text(facts: Mapping[str, Any]) -> str:
+    """Return the success probability of a guess about one unit, and the level for several."""
+    if facts["losses"] or facts["seeded"]:
         return ""
-    right = math.ceil(100 * NormalDist().cdf(mu / 2))
-    whose = f"the rows of {facts['unit']} are" if facts["unit"] else "somebody is"
-    return (
-        f" Whoever guesses whether {escaped(whose)} in the data, and knows all others' data and "
-        f"every answer, is right at most {right} times of 100; without any answer, 50 times."
-    )
+    said = facts["statement"]
+    return f"<p>{escaped(_sentence(said['guess']))} {escaped(_sentence(said['several']))}</p>"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def curator(tokens: Sequence[Sequence[Any]], jobs: Sequence[Sequence[Any]], made: str) -> str:
     """Return the curator's page: tokens and jobs."""
     head = ("name", "role", "quota", "new answers in 24 h", "of the plan", "made", "last used")
     running = ("name", "kind", "now", "last run (UTC)", "its result", "runs since the start", "")
-    none = "<p>The server does nothing by itself: <code>sparseq serve --jobs FILE</code>.</p>"
+    none = "<p>The server runs no jobs: <code>sparseq serve --jobs FILE</code>.</p>"
     roles = [(role.value, role.value) for role in Role]
     return f"""<h1>Curator</h1>
 {made}
@@ -637,10 +645,10 @@ def audit(
     """Return a page of the audit log, newest first.
 
     Args:
-        lines: As a grid has them.
-        names: Of tokens, to choose from.
-        given: What is looked for.
-        earlier: Before which line to go on; None: these are the last.
+        lines: The lines, for a grid.
+        names: Names of tokens to choose from.
+        given: The current filter.
+        earlier: The line before which to continue; None: there are no more.
     """
     listed = "".join(f'<option value="{escaped(name)}"></option>' for name in names)
     kept = {key: given[key] for key in ("who", "first", "last") if given[key]}
@@ -665,7 +673,7 @@ def audit(
 
 
 class Link(str):
-    """A text that leads somewhere."""
+    """A text with a link."""
 
     href: str
 
@@ -680,7 +688,7 @@ class Markup(str):
 
 
 def grid(head: Sequence[str], rows: Iterable[Sequence[Any]], wide: int = -1) -> str:
-    """Return a table; a `Link` leads somewhere; the column `wide` has long texts."""
+    """Return a table; a `Link` becomes a link; the column `wide` has long texts."""
     top = "".join(f'<th scope="col">{escaped(name)}</th>' if name else "<td></td>" for name in head)
     body = "\n".join(
         "<tr>" + "".join(_cell(value, k == wide) for k, value in enumerate(row)) + "</tr>"
@@ -712,7 +720,7 @@ def escaped_text(text: str) -> str:
 
 
 def quoted_sql(sql: str) -> str:
-    """Return a question as it stands in an address, escaped."""
+    """Return a question for a query string, escaped."""
     return escaped(urlencode({"sql": sql}))
 
 

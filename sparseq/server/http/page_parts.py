@@ -1,4 +1,4 @@
-"""Parts of all pages: responses, and answers and series as they are drawn on a page."""
+"""Parts of all pages: responses, answers and series."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from collections.abc import Sequence
 import pyarrow as pa
 from starlette.responses import RedirectResponse, Response
 
+from sparseq.answers.answer import Answer
+from sparseq.answers.answer_figures import html_table
+from sparseq.answers.chart_kinds import answer_figure
 from sparseq.base.errors import ParameterError, ServerError, SparseqError, Why
-from sparseq.pictures.answers import answer_figure, html_table
 from sparseq.pictures.figure import Figure
 from sparseq.pictures.page import draw
+from sparseq.question.plan import Options
 from sparseq.server.fields import InputField, InputType
 from sparseq.server.http import markup
 from sparseq.server.http.endpoints import Call, failure
 from sparseq.server.saved_questions import AnswerLook
 from sparseq.server.service import Statement
 from sparseq.server.tokens import Role
-from sparseq.sql.plan import Options
-from sparseq.store.answer import Answer
 
 ASKERS, CURATOR = (Role.ANALYST, Role.CURATOR), (Role.CURATOR,)
 PRICE = InputField(InputType.TEXT, default="1", choices=tuple(value for value, _ in markup.PRICES))
@@ -27,13 +28,13 @@ SQL = InputField(InputType.TEXT, default="")
 
 
 def show(call: Call, title: str, body: str, here: str, status: int = 200) -> Response:
-    """Return a page of somebody who has signed in."""
+    """Return a page for a signed-in user."""
     curator = call.who.role is Role.CURATOR
     return html(markup.page(title, body, call.who.name, here, curator), status)
 
 
 def wrong(call: Call, error: Exception) -> Response:
-    """Return a page that says what was wrong."""
+    """Return a page with an error."""
     told = failure(error)
     known = isinstance(error, SparseqError) and told.status_code < 500
     said = (
@@ -50,41 +51,41 @@ def wrong(call: Call, error: Exception) -> Response:
 
 
 def html(text: str, status: int = 200) -> Response:
-    """Return HTML as it stands."""
+    """Return HTML unchanged."""
     return Response(text, status, media_type="text/html")
 
 
 def to(path: str) -> Response:
-    """Lead a browser to another page, with GET."""
+    """Redirect a browser to another page, with GET."""
     return RedirectResponse(path, 303)
 
 
 def said_of(error: SparseqError) -> str:
-    """Return what was wrong as a part of a page; to sign in anew takes a page of its own."""
+    """Return an error as a part of a page; signing in again has its own page."""
     if isinstance(error, ServerError) and error.why is Why.SIGN_IN:
         raise error
     return markup.problem(error.message, error.hint)
 
 
 def statement(sql: str, price: str, request_id: str = "", fresh: bool = False) -> Statement:
-    """Return what is asked, as forms have it."""
+    """Return the question of a form."""
     options = Options(price=None if price == "1" else float(price))
     return Statement(sql, options=options, request_id=request_id, fresh=fresh)
 
 
 def table_of(found: Answer) -> str:
-    """Return an answer as a table, with its intervals drawn; no head of it is empty."""
+    """Return an answer as a table, with its intervals as bars; no column head is empty."""
     table = html_table(found.arrow(), found.facts).replace("<th></th>", "<td></td>")
     return f'<div class="scrolled" tabindex="0">{table}</div>'
 
 
 def figure_of(found: Answer, key: str = "", bars: bool = False) -> str:
-    """Draw an answer over its key; "": it has none that a figure is drawn over.
+    """Draw an answer over its key; "": it has no key for a figure.
 
     Args:
-        found: It.
-        key: Tells the figures of a page apart.
-        bars: Also where it could be lines.
+        found: The answer.
+        key: Identifies the figure on its page.
+        bars: True to draw bars even if lines are possible.
     """
     try:
         figure = answer_figure(found.arrow(), found.facts, chart="bars" if bars else None)
@@ -94,7 +95,7 @@ def figure_of(found: Answer, key: str = "", bars: bool = False) -> str:
 
 
 def show_answer(found: Answer, look: AnswerLook, key: str = "") -> str:
-    """Return an answer as it is to look: a chart, where it can be one, or a table."""
+    """Return an answer in the chosen look: a chart, if possible, or a table."""
     bars = look is AnswerLook.BARS
     figure = "" if look is AnswerLook.TABLE else figure_of(found, key, bars)
     return figure or table_of(found)
@@ -122,5 +123,5 @@ def series_figure(ticks: Sequence[str], found: Sequence[Answer], key: str = "") 
 
 
 def _drawn(figure: Figure, key: str) -> str:
-    """Return a figure whose inner names no other figure of the page has."""
+    """Return a figure whose inner names are unique on the page."""
     return draw(figure).replace("inside0-", f"inside{key}-")

@@ -1,8 +1,8 @@
-"""The pages at /: sign in, ask, read. Every page works without script.
+"""The pages at /: sign in, ask, read. Every page works without scripts.
 
-A browser has its token in a cookie that no script can read and no other site can send. Each page
-that is not just read (`PAGES`, and signing in and out) goes through one place, `page_routes`, which
-asks that the form was sent from these very pages.
+A browser keeps its token in a cookie that no script can read and no other site can send. Each page
+that does more than read (`PAGES`, and signing in and out) goes through `page_routes`, which checks
+that the form was sent from these pages.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from sparseq.answers.answer import Answer
 from sparseq.base.errors import ParameterError, ServerError, SparseqError, Why
+from sparseq.pictures.guarantee_texts import course_text
 from sparseq.pictures.page import escaped
-from sparseq.pictures.tables import one_line
+from sparseq.pictures.text_lines import one_line
 from sparseq.server.audit import AuditFilter
 from sparseq.server.fields import NUMBER, InputField, InputType
 from sparseq.server.http import markup
+from sparseq.server.http.curator_endpoints import NAME, TOKEN, create_token, revoked
 from sparseq.server.http.endpoints import Call, Endpoint, failure, from_here, signed_in
 from sparseq.server.http.markup import Link, percent_text
 from sparseq.server.http.page_parts import (
@@ -41,22 +44,12 @@ from sparseq.server.http.page_parts import (
     to,
     wrong,
 )
+from sparseq.server.http.question_endpoints import ARROW, encode_answer
+from sparseq.server.http.read_endpoints import BEFORE, events
 from sparseq.server.http.saved_pages import SAVED_PAGES, next_place, release_of
 from sparseq.server.http.series_pages import SERIES_PAGES
-from sparseq.server.http.store_endpoints import (
-    ARROW,
-    BEFORE,
-    NAME,
-    TOKEN,
-    create_token,
-    encode_answer,
-    events,
-    revoked,
-)
 from sparseq.server.service import Service
 from sparseq.server.tokens import Principal, Quota, Role, TokenFacts
-from sparseq.store.answer import Answer
-from sparseq.store.store import Store
 
 COOKIE = "sparseq"
 POLICY = (
@@ -78,21 +71,27 @@ _STATIC = {
 }
 _KINDS = {"csv": "text/csv", "json": "application/json", "arrow": ARROW}
 _LISTED = 50  # answers on a page
-_RECENT = 8  # of somebody's own, on the first page
+_RECENT = 8  # a user's own answers, on the first page
 _AUDIT_LINES = 100
 
 _TEXT = InputField(InputType.TEXT, most=63, default="")
 _AUDITED = BEFORE | {"who": _TEXT, "first": _TEXT, "last": _TEXT}
 _ASKED = {"sql": SQL, "price": PRICE}
 _AS = {"as": InputField(InputType.TEXT, choices=tuple(_KINDS))}
-_ADDRESS = 16_000  # letters
-_NOBODY = Principal("", Role.MONITOR, Quota(), 0)  # who has not signed in yet
+_ADDRESS = 16_000  # characters
+_NOBODY = Principal("", Role.MONITOR, Quota(), 0)  # a user who has not signed in yet
+
+
+def nothing_page(said: str) -> Response:
+    """Return the page at an address that has none."""
+    body = f'{markup.problem(said)}<p><a href="/">To the first page</a></p>'
+    return Response(markup.page("Nothing here", body), 404, _HEADERS, "text/html")
 
 
 async def home(call: Call) -> Response:
-    """Show the tables, somebody's own questions, and what is left, in plain words."""
+    """Show the tables, the user's own questions, and the remaining budget, in plain words."""
     service, who = call.service, call.who
-    facts = await service.call(who, Store.budget)
+    facts = await service.budget(who)
     recent = service.latest.these(service.desk.recent(who.name)[:_RECENT])
     words = [*_course(facts), _quota(call)]
     body = markup.home(service.name, service.catalog, words, recent, who.role in ASKERS)
@@ -100,7 +99,7 @@ async def home(call: Call) -> Response:
 
 
 async def editor(call: Call) -> Response:
-    """The editor; with `?sql=` what a question would be, as a part of a page if `?part=1`."""
+    """The editor; with `?sql=` the explanation of a question, as a part of a page if `?part=1`."""
     sql, price = call.given["sql"], call.given["price"]
     said = ""
     if sql.strip():
@@ -115,7 +114,7 @@ async def editor(call: Call) -> Response:
 
 
 async def ask(call: Call) -> Response:
-    """Ask what was written, and show the answer."""
+    """Ask the written question, and show the answer."""
     sql, price = call.given["sql"], call.given["price"]
     try:
         reply = await call.service.ask(call.who, statement(sql, price))
@@ -132,11 +131,11 @@ async def ask(call: Call) -> Response:
 
 
 async def known(call: Call) -> Response:
-    """Show the answer that a question is known to have, off another's release; never ask it."""
+    """Show the known answer of a question, from another's release; never ask it."""
     sql, price = call.given["sql"], call.given["price"]
     found = (await call.service.standing(call.who, statement(sql, price))).known
     if found is None:
-        raise ServerError(Why.ABSENT, "this has no answer now", "ask it: Ask says what that costs")
+        raise ServerError(Why.ABSENT, "this has no answer now", "ask it: Ask shows the cost")
     if call.given["as"] is not None:
         return await encode_answer(found, _KINDS[call.given["as"]], True)
     files = f"/known?{urlencode({'sql': sql, 'price': price})}&as="
@@ -144,7 +143,7 @@ async def known(call: Call) -> Response:
 
 
 async def _is_of(call: Call, found: Answer) -> bool:
-    """Tell whether an answer is that of its release, and not read off another question's."""
+    """Tell whether an answer is that of its release, and not of another question's."""
     number = found.facts.release  # 0: it is about public tables only
     return number > 0 and (await release_of(call, number)).query == found.facts.query
 
@@ -188,13 +187,13 @@ async def _answer(call: Call, found: Answer, price: str, repeat: bool, files: st
 
 
 async def budget(call: Call) -> Response:
-    """Show the promise, and how far the stream has come."""
-    facts = await call.service.call(call.who, Store.budget)
+    """Show the guarantee, and the progress of the stream."""
+    facts = await call.service.budget(call.who)
     return show(call, "Budget", markup.budget(facts, _course(facts), _quota(call)), "/budget")
 
 
 def _quota(call: Call) -> str:
-    """Say what somebody has had, and may have."""
+    """Describe a user's use and quota."""
     desk, quota = call.service.desk, call.who.quota
     answers, price = desk.used(call.who.name)
     a_day = f" of the {quota.a_day:,} that you may have" if quota.a_day is not None else ""
@@ -206,7 +205,7 @@ def _quota(call: Call) -> str:
     )
 
 
-_DIFFERENT = "somebody's rows gave another answer alone than among all: answers may be wrong"
+_DIFFERENT = "a user's rows gave another result alone than among all: answers may be wrong"
 
 
 async def curator(call: Call, made: str = "") -> Response:
@@ -226,7 +225,10 @@ async def curator(call: Call, made: str = "") -> Response:
         for job in call.service.jobs
     ]
     if call.service.differences:
-        made = markup.problem(_DIFFERENT, "ask nothing more; the curator's log says whose") + made
+        made = (
+            markup.problem(_DIFFERENT, ("ask nothing more; the curator's log has the details"))
+            + made
+        )
     return show(call, "Curator", markup.curator(tokens, jobs, made), "/curator")
 
 
@@ -239,7 +241,7 @@ def _end_button(name: str) -> str:
 
 
 async def audit(call: Call) -> Response:
-    """The audit log, page by page, of all or of one token, and of some days."""
+    """The audit log, page by page, of all tokens or one, and of some days."""
     given = call.given
     wanted = AuditFilter(given["who"], _day("first", given["first"]), _day("last", given["last"]))
     found = await call.service.audit_page(wanted, given["before"], _AUDIT_LINES)
@@ -270,7 +272,7 @@ def _day(name: str, text: str) -> dt.date | None:
 
 
 async def make_token(call: Call) -> Response:
-    """Make a token, and show it once."""
+    """Create a token, and show it once."""
     days = call.given["days"]
     try:
         secret = await create_token(call, None if days is None else dt.timedelta(days=days))
@@ -310,7 +312,7 @@ async def sign_in(call: Call) -> Response:
 
 
 async def sign_out(call: Call) -> Response:
-    """Let a browser forget its token."""
+    """Let a browser delete its token."""
     return _signed_out(call, to("/"))
 
 
@@ -352,11 +354,11 @@ OPEN = (
     ),
     Endpoint("POST", "/sign-out", sign_out),
 )
-"""Pages for who has not signed in."""
+"""Pages for users who have not signed in."""
 
 
 def page_routes(service: Service, public: str = "") -> list[Route]:
-    """Return the routes of the pages. One that is not just read is for forms of these pages."""
+    """Return the routes of the pages. Pages that change something accept only their own forms."""
 
     def route(page: Endpoint) -> Route:
         async def show(request: Request) -> Response:
@@ -395,7 +397,7 @@ def page_routes(service: Service, public: str = "") -> list[Route]:
 
 
 def _from_elsewhere(public: str) -> ServerError:
-    here = f"it is found at {public}" if public else "start the server with --url https://…"
+    here = f"its address is {public}" if public else "start the server with --url https://…"
     return ServerError(
         Why.ROLE,
         "this form came from another site",
@@ -404,29 +406,20 @@ def _from_elsewhere(public: str) -> ServerError:
 
 
 def _uses_tls(call: Call) -> bool:
-    """Tell whether a browser's cookie can be kept from connections without TLS."""
+    """Tell whether a browser's cookie can be restricted to TLS."""
     origin = str(call.request.headers.get("origin", "")).partition(":")[0]
-    if origin in ("http", "https"):  # as the browser sees it, whatever a proxy does
+    if origin in ("http", "https"):  # as the browser sees it, behind any proxy
         return origin == "https"
     return "https" in (call.request.url.scheme, call.public.partition(":")[0])
 
 
 def _course(facts: dict[str, object]) -> list[str]:
-    """Say how far a stream of weighted answers has come; in-or-out stores have no such course."""
+    """Describe the progress of a stream of weighted answers; in-or-out stores have none."""
     course = facts["weighted"]
     if not isinstance(course, dict):
         return ["Whoever can't pay for a question is left out of it, and pays nothing."]
-    if course["least_weight"] >= 1:
-        left = f"{course['full_answers']:,}"
-        return [
-            f"Nobody is left out. Good for about {left} more questions in which the same person is "
-            "fully counted; after that, intervals widen."
-        ]
-    share = f"{100 * course['least_weight']:.0f} %"
-    return [
-        f"Nobody is left out. A person who was in every question so far now counts for {share}, "
-        "and intervals widen with each question."
-    ]
+    text = " ".join(course_text(course).split())
+    return [f"{text[0].upper()}{text[1:]}."]
 
 
 def _token_row(service: Service, token: TokenFacts) -> tuple[object, ...]:

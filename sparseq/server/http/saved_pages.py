@@ -1,7 +1,7 @@
-"""Pages of saved questions: the dashboard, the list, and each of them.
+"""Pages of saved questions: the dashboard, the list, and each question.
 
-To look at them asks nothing: a page shows what is known, or the answer that was kept. Asking anew
-is a form of its own, which says what it costs.
+Viewing them asks nothing: a page shows the current answer, or the kept one. A separate form asks
+again, and shows the cost.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from functools import partial
 
 from starlette.responses import Response
 
+from sparseq.answers.answer import Answer
 from sparseq.base.errors import ParameterError, SparseqError
-from sparseq.ledger.protocol import Release
+from sparseq.ledger.releases import Release
 from sparseq.server.fields import NUMBER, InputField, InputType
 from sparseq.server.http import markup
 from sparseq.server.http.endpoints import Call, Endpoint
@@ -36,7 +37,6 @@ from sparseq.server.saved_questions import (
     SavedQuestion,
 )
 from sparseq.server.service import QuestionStanding, Service
-from sparseq.store.answer import Answer
 
 _OF_DASHBOARD, _OF_QUESTION = "dashboard", "question"
 SHOWN = {
@@ -62,12 +62,12 @@ _AGAIN = {
 
 @dataclass(frozen=True)
 class _Sight:
-    """The sight of a saved question.
+    """The view of a saved question.
 
     Attributes:
-        kept: Its answer: what is known now, or else what was kept.
-        standing: How it stands; None: it can't be asked any more.
-        refused: Why not, as a part of the page.
+        kept: Its current answer, or else the kept one.
+        standing: Its state; None: it can't be asked any more.
+        refused: The reason, as a part of the page.
     """
 
     kept: KeptAnswer
@@ -76,7 +76,9 @@ class _Sight:
 
 
 async def dashboard(call: Call) -> Response:
-    """The saved questions that have a place: each with its answer, since when, and what anew is."""
+    """The saved questions with a place: each with its answer, the date, and the effect of asking
+    again.
+    """
     saved = await call.service.write(call.service.saved.on_dashboard)
     seen = await _seen(call, saved)
     tiles = [
@@ -95,12 +97,12 @@ async def list_saved_questions(call: Call) -> Response:
 
 
 async def one_saved(call: Call) -> Response:
-    """One saved question: its answer, and how it is shown."""
+    """One saved question: its answer, and its look."""
     return await _one(call, "", 200)
 
 
 async def save(call: Call) -> Response:
-    """Save a question with the answer that it has."""
+    """Save a question with its answer."""
     given = call.given
     sql, price = given["sql"], given["price"]
     kept = await _answer_to(call, sql, price, given["answer"])
@@ -111,7 +113,7 @@ async def save(call: Call) -> Response:
 
 
 async def change(call: Call) -> Response:
-    """Call a saved question otherwise, or show it otherwise."""
+    """Rename a saved question, or change its look."""
     number = call.given["number"]
     try:
         changed = partial(call.service.saved.change, call.who, number, _shown(call))
@@ -123,7 +125,7 @@ async def change(call: Call) -> Response:
 
 
 async def ask_again(call: Call) -> Response:
-    """Ask a saved question; what is known is free, unless it is to have new noise."""
+    """Ask a saved question; a recorded answer is free, unless new noise is requested."""
     number, fresh = call.given["number"], call.given["fresh"]
     one = await call.service.write(call.service.saved.one, number)
     once = f"page-{call.given['once']}" if fresh and call.given["once"] else ""
@@ -135,7 +137,7 @@ async def ask_again(call: Call) -> Response:
 
 
 async def delete(call: Call) -> Response:
-    """Forget a saved question; its answers stay."""
+    """Delete a saved question; its answers stay."""
     forget = partial(call.service.saved.delete, call.who, call.given["number"])
     name = await call.service.write(forget)
     await call.service.note(call.who, "saved question deleted", saved=name)
@@ -155,19 +157,19 @@ SAVED_PAGES = (
 
 
 async def kept_of(call: Call, answer: Answer) -> KeptAnswer:
-    """Return an answer with when it was released."""
+    """Return an answer with the time of its release."""
     release = await release_of(call, answer.facts.release)
     return KeptAnswer(answer, release.released_at)
 
 
 async def release_of(call: Call, number: int) -> Release:
-    """Return what is known of a release, without its answer; there is one of this number."""
+    """Return the facts of a release, without its answer; the number exists."""
     (found,) = await call.service.listed(call.who, number + 1, 1)
     return found
 
 
 async def next_place(service: Service) -> int:
-    """Return the first place on the dashboard after all that are taken."""
+    """Return the first free place on the dashboard after all others."""
     saved = await service.write(service.saved.on_dashboard)
     return max((one.shown.place or 0 for one in saved), default=0) + 1
 
@@ -178,7 +180,7 @@ def _shown(call: Call) -> SavedLabel:
 
 
 async def _answer_to(call: Call, sql: str, price: str, number: int) -> KeptAnswer:
-    """Return the answer that a question has: of a release that it is of, or what is known.
+    """Return the answer of a question: from its release, or a known one.
 
     Raises:
         ParameterError: It has none.
@@ -194,7 +196,7 @@ async def _answer_to(call: Call, sql: str, price: str, number: int) -> KeptAnswe
 
 
 async def _seen(call: Call, saved: list[SavedQuestion]) -> dict[int, _Sight]:
-    """Return what is seen of saved questions, by number; nothing is asked."""
+    """Return the views of saved questions, by number, without asking them."""
     kept = await call.service.write(call.service.saved.kept, [one.id for one in saved])
     found = {}
     for one in saved:
@@ -221,7 +223,7 @@ async def _one(call: Call, said: str, status: int) -> Response:
 
 
 def _tile(call: Call, one: SavedQuestion, sight: _Sight, heading: str, back: str) -> partial[str]:
-    """Return what draws a question with its answer, and how it stands."""
+    """Return a function that draws a question with its answer and its state."""
     at, standing = sight.kept.at, sight.standing
     said = markup.answer_date(sight.kept.answer.facts, at)
     anew = sight.refused

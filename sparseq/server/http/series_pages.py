@@ -9,22 +9,22 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
+from sparseq.answers.answer import Answer
+from sparseq.answers.answer_texts import answer_table
 from sparseq.base.errors import ParameterError, QueryRefused, ServerError, SparseqError, Why
-from sparseq.pictures.answer_texts import answer_table
+from sparseq.question.catalog import Catalog
 from sparseq.server.fields import InputField, InputType
 from sparseq.server.http import markup
+from sparseq.server.http.curator_endpoints import NAME
 from sparseq.server.http.endpoints import Call, Endpoint
 from sparseq.server.http.page_parts import CURATOR, said_of, series_figure, show, to
-from sparseq.server.http.store_endpoints import NAME, series_data
-from sparseq.server.jobs import SeriesJob
+from sparseq.server.http.read_endpoints import series_data
+from sparseq.server.kept_jobs import SeriesJob
 from sparseq.server.tokens import Role
-from sparseq.sql.catalog import Catalog
 from sparseq.sql.parse import identifier
-from sparseq.store.answer import Answer
-from sparseq.store.store import Store
 
-_TICKS, _FEW = 200, 30  # of a series, the last: on its own page, and among others
-_DRAWN = 8  # series among others; more are in the table
+_TICKS, _FEW = 200, 30  # the latest ticks of a series: on its own page, and among others
+_DRAWN = 8  # series on one page; more are in the table
 _TEXT = InputField(InputType.TEXT, most=63, default="")
 _NEW = {
     "name": _TEXT,
@@ -36,6 +36,7 @@ _NEW = {
     "last": _TEXT,
     "wait": InputField(InputType.WHOLE, 0, 9999),
     "share": InputField(InputType.NUMBER, 0, 99, over=True),
+    "anyway": InputField(InputType.FLAG, default=False),
 }
 
 
@@ -81,7 +82,7 @@ async def one_series(call: Call) -> Response:
 
 
 async def new_series(call: Call) -> Response:
-    """The form that begins a series; with `?sql=` what it is going to be like."""
+    """The form that begins a series; with `?sql=` its forecast."""
     said = verdict = ""
     if call.given["sql"].strip():
         try:
@@ -123,9 +124,9 @@ SERIES_PAGES = (
 
 
 def _job(given: Mapping[str, Any]) -> SeriesJob:
-    """Return the series that a form describes; raises `ParameterError`."""
+    """Return the series that a form describes; raise `ParameterError`."""
     if not given["first"]:
-        raise ParameterError("the first day is missing", "say with which day it begins")
+        raise ParameterError("the first day is missing", "give the day on which it begins")
     share = (given["share"] or 0) / 100
     return SeriesJob(
         given["name"],
@@ -135,6 +136,7 @@ def _job(given: Mapping[str, Any]) -> SeriesJob:
         given["last"],
         f"{given['wait'] or 0}h",
         share,
+        anyway=given["anyway"],
     )
 
 
@@ -144,12 +146,17 @@ def _form(call: Call, said: str, verdict: str, status: int = 200) -> Response:
 
 
 def _refusal(error: SparseqError) -> str:
-    """Return why a series can't be; what commands do is done by the form's own field."""
-    if isinstance(error, QueryRefused) and "sparseq purpose add" in error.hint:
-        return markup.problem(
-            error.message, "give it a part of the budget for it alone, or let it ask less often"
-        )
-    return said_of(error)
+    """Return the reason why a series can't be begun; hints about commands name the form's own
+    field.
+    """
+    command, anyway, _ = error.hint.partition("; or say --anyway")
+    if not isinstance(error, QueryRefused) or not (anyway or "sparseq purpose add" in command):
+        return said_of(error)
+    if "sparseq purpose add" in command:
+        command = "give it its own part of the budget, or let it ask less often"
+    return markup.problem(
+        error.message, f"{command}; or choose “{markup.ANYWAY}”" if anyway else command
+    )
 
 
 def _example(catalog: Catalog) -> str:
@@ -165,11 +172,7 @@ def _example(catalog: Catalog) -> str:
 
 async def _answers(call: Call, numbers: list[int]) -> dict[int, Answer]:
     """Return recorded answers, by number."""
-
-    def read(store: Store) -> dict[int, Answer]:
-        return {number: store.release(number) for number in numbers}
-
-    return await call.service.call(call.who, read)
+    return {number: await call.service.release(call.who, number) for number in numbers}
 
 
 def _value(found: Answer) -> str:

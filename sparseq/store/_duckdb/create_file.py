@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -13,23 +14,25 @@ from typing import Any
 import duckdb
 
 from sparseq.accounting import Budget, budget_units
+from sparseq.base._duckdb.connection import connect
 from sparseq.base.errors import ParameterError, did_you_mean
 from sparseq.base.whole_files import private_folder
-from sparseq.engine._duckdb.connection import connect
-from sparseq.engine._duckdb.storage import FACTS, SCHEMAS, Storage
-from sparseq.ledger._duckdb import notes
+from sparseq.language.column_id import ColumnId
+from sparseq.ledger._duckdb import curator_log
+from sparseq.ledger._duckdb import facts as store_facts
 from sparseq.ledger._duckdb.journal import TABLES
 from sparseq.ledger._duckdb.mark import mark_at
-from sparseq.ledger._duckdb.notes import told_where_not_written
 from sparseq.ledger._duckdb.session import PLACE, StoreSession
+from sparseq.ledger._duckdb.write_errors import told_where_not_written
 from sparseq.ledger.purposes import Purpose, kept
-from sparseq.load._duckdb.linked_rows import KeyIndex
-from sparseq.load._duckdb.load_tables import Outside
-from sparseq.load.content_hashes import FilesSeen
+from sparseq.load._duckdb.outside_keys import Outside
+from sparseq.load._duckdb.storage import FACTS, SCHEMAS, Storage
 from sparseq.load.key_chain import KeyChains, check_declared, declared_links
 from sparseq.load.load_rows import IncomingRows
+from sparseq.load.loaded_files import FilesSeen
+from sparseq.load.named_columns import NamedColumns, time_of
 from sparseq.load.read_schema import Declarations, check_named
-from sparseq.sql.catalog import AccountWindow, Bound, Catalog, KeyLink, Table, declare
+from sparseq.question.catalog import AccountWindow, Bound, Catalog, KeyLink, Table, declare
 from sparseq.store._duckdb.file_backend import (
     FORMAT,
     FORMAT_WITH_KEYS,
@@ -39,20 +42,37 @@ from sparseq.store._duckdb.file_backend import (
     held_bytes,
     loading_bytes,
 )
-from sparseq.store._duckdb.open_file import check_free, publish
+from sparseq.store._duckdb.new_file import check_free, publish
+from sparseq.store.shared_facts import FACTS_OF_COLUMNS
+
+
+@dataclass(frozen=True)
+class DeclaredFacts:
+    """Declarations about the values of columns of private tables.
+
+    Attributes:
+        keys, bounds: The declared keys and bounds, by column.
+        owned: The columns whose values each belong to one person.
+        budget: The column with people's own budgets.
+    """
+
+    keys: Mapping[ColumnId, tuple[Any, ...]]
+    bounds: Mapping[ColumnId, tuple[Bound, Bound]]
+    owned: frozenset[ColumnId]
+    budget: ColumnId | None = None
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """The rows that a store is made of, and its curator's declarations: see `sparseq.create`.
+    """The initial rows of a store and its curator's declarations: see `sparseq.create`.
 
     Attributes:
-        links: Columns that lead to other tables' rows, and so to people: `TABLE.COL` to another.
-        users: The user column of each table, of rows for which links were followed already.
-        coded: Of each table, the columns whose strings have codes; None: its rows decide.
-        lifetime_kappa: Of all windows of a person together; None: there is no such cap.
-        population: That budgets are drawn from, as settings have it; None: people have their own.
-        marks: Where the high-water mark of the store lies from its beginning; "": it has none yet.
+        links: Columns that refer to other tables' rows, and so to people: `TABLE.COL` to another.
+        users: The user column of each table whose rows already have their links resolved.
+        lifetime_kappa: The kappa of all windows of a person together; None: there is no such cap.
+        population: The population that budgets are drawn from, as in the settings; None: the store
+            has its own budgets.
+        marks: The place of the store's high-water mark from its creation; "": it has none yet.
     """
 
     sources: Mapping[str, Any]
@@ -73,7 +93,6 @@ class Declaration:
     seed: int | None
     again: bool
     purposes: Sequence[Purpose] = ()
-    coded: Mapping[str, frozenset[str]] | None = None
     lifetime_kappa: float | None = None
     ids: Sequence[str] = ()
     links: Mapping[str, str] = field(default_factory=dict)
@@ -83,14 +102,45 @@ class Declaration:
     population: Mapping[str, Any] | None = None
     marks: str = ""
 
+    def facts(
+        self, private: Mapping[str, Collection[str]], public: Mapping[str, Collection[str]]
+    ) -> DeclaredFacts:
+        """Return the declared facts about the values of columns, by column.
+
+        Args:
+            private, public: The stored columns of each table.
+
+        Raises:
+            ParameterError: A name matches no column, or several.
+        """
+        columns = NamedColumns(private, public)
+        keys = {columns.find("--keys", name): tuple(some) for name, some in self.keys.items()}
+        bounds = {columns.find("--bounds", name): both for name, both in self.bounds.items()}
+        if len(keys) < len(self.keys) or len(bounds) < len(self.bounds):
+            raise ParameterError(
+                "two declarations are about one column", "say a column's keys or bounds once"
+            )
+        owned = frozenset(columns.find("--keys", name) for name in self.ids)
+        of = self.budget_column and columns.find("--budget-column", self.budget_column)
+        return DeclaredFacts(keys, bounds, owned, of or None)
+
+    def shared(self) -> list[str]:
+        """Return the columns that every table about people has: the user and the time."""
+        times = {self.time_of(table) for table in self.sources} - {""}
+        return [*self.chains().user_columns(), *times]
+
+    def time_of(self, table: str) -> str:
+        """Return the time column of a table; "": the first column of dates or times."""
+        return time_of(self.time, table, (*self.sources, *self.public))
+
     def chains(self) -> KeyChains:
-        """Return whom the rows of each table are about; raises `ParameterError`."""
+        """Return the links from the rows of each table to people; raises `ParameterError`."""
         if self.users is not None:
             return KeyChains(self.users, {}, {})
         return KeyChains.of(self.user, self.links, self.sources, self.public)
 
     def settings(self) -> dict[str, Any]:
-        """Return what the store's file has of it, with a number for the store."""
+        """Return the settings for the store's file, with a unique number for the store."""
         return {
             "format": self._format(),
             "store": secrets.token_hex(16),
@@ -116,7 +166,7 @@ class Declaration:
         return FORMAT_WITH_KEYS if self.budget.keys_delta else FORMAT
 
     def _lifetime(self) -> int | None:
-        """Return what a person may spend over all windows, in ledger units, rounded down."""
+        """Return a person's budget over all windows, in ledger units, rounded down."""
         if self.lifetime_kappa is None:
             return None
         share = Fraction(self.lifetime_kappa) / Fraction(self.budget.kappa)
@@ -134,7 +184,7 @@ def create_file(path: Path, declaration: Declaration) -> None:
     """Create a store's file.
 
     Raises:
-        StoreError: Something is there already.
+        StoreError: The path exists already.
         DataError, ParameterError: See `sparseq.create`.
     """
     check_free(path)
@@ -152,15 +202,15 @@ def create_file(path: Path, declaration: Declaration) -> None:
 
 
 def create_population_file(path: Path, budget: Budget, marks: str) -> None:
-    """Create a population's file: accounts, and nothing that can be asked about.
+    """Create a population's file: accounts, and no tables to query.
 
     Args:
-        path: Of the file.
-        budget: Of everybody, for all stores together.
-        marks: Where its high-water mark lies, and those of its stores.
+        path: Path of the file.
+        budget: The budget of each person for all stores together.
+        marks: The place of its high-water mark and of its stores' marks.
 
     Raises:
-        StoreError: Something is there already.
+        StoreError: The path exists already.
     """
     check_free(path)
     with (
@@ -170,7 +220,7 @@ def create_population_file(path: Path, budget: Budget, marks: str) -> None:
         working = folder / "population"
         connection = connect(working, locked=True)
         try:
-            connection.execute(SCHEMAS + FACTS + TABLES + notes.TABLE)
+            connection.execute(SCHEMAS + FACTS + TABLES + curator_log.TABLE)
             storage = Storage(connection)
             settings = {
                 "format": POPULATION_FORMAT,
@@ -193,57 +243,59 @@ def create_population_file(path: Path, budget: Budget, marks: str) -> None:
 
 
 def begin_mark(connection: duckdb.DuckDBPyConnection, folder: str) -> None:
-    """Have the high-water mark of a file that is being made in a folder, or at an address."""
+    """Start the high-water mark of a new file in a folder or at an address."""
     store = Storage(connection).get("settings")["store"]
     mark = mark_at(f"{folder}/{store}.mark")
-    notes.put(connection, PLACE, mark.place)
+    store_facts.put(connection, PLACE, mark.place)
     StoreSession(connection, None, store).keep_mark(mark)
     mark.release()
 
 
 def _fill(connection: duckdb.DuckDBPyConnection, made: Declaration) -> None:
     """Write a new store's tables."""
-    connection.execute(SCHEMAS + FACTS + TABLES + notes.TABLE)
+    connection.execute(SCHEMAS + FACTS + TABLES + curator_log.TABLE)
     storage = Storage(connection, held_bytes=held_bytes())
     storage.put("settings", made.settings())
     row_keys = _row_keys(made.row_key, made.sources)
     public = _opened_public(made)
-    chains, loaded, budgets = made.chains(), dict[str, Table](), False
-    elsewhere = declared_links({**made.sources, **made.public}, made.read_as.rename)
+    chains, loaded = made.chains(), dict[str, Table]()
+    elsewhere = declared_links({**made.sources, **made.public}, made.read_as)
     check_declared(chains, elsewhere, made.public, made.really_public)
-    for name in chains.order():
-        loaded[name], has_budgets = _load_private(
-            storage, made, chains, loaded, name, row_keys.get(name, ())
+    opened = {
+        name: IncomingRows(
+            made.sources[name], declared=made.read_as.of(name), user=chains.users[name]
         )
-        budgets |= has_budgets
-    tables = [loaded[name] for name in made.sources]
-    if made.budget_column and not budgets:
-        raise ParameterError(
-            f"no table has a column {made.budget_column!r}", "check --budget-column"
+        for name in chains.order()
+    }
+    with ExitStack() as closing:
+        for rows in (*opened.values(), *public.values()):
+            closing.callback(rows.close)
+        for name, rows in opened.items():
+            rows.check_people(name, made.time_of(name), linked=not chains.users[name])
+        facts = made.facts(
+            {name: rows.usable() for name, rows in opened.items()},
+            {name: rows.usable() for name, rows in public.items()},
         )
-    schemas = [storage.schema(table) for table in tables]
-    for name, rows in public.items():
-        schemas.append(rows.schema)
-        tables.append(storage.create_public(name, rows))
-        rows.close()
+        schemas = {name: rows.schema for name, rows in (opened | public).items()}
+        check_named(schemas, made.read_as, made.public, made.shared())
+        for name, rows in opened.items():
+            loaded[name] = _load_private(
+                storage, made, facts, chains, loaded, name, rows, row_keys.get(name, ())
+            )
+        tables = [loaded[name] for name in made.sources]
+        tables += [storage.create_public(name, rows) for name, rows in public.items()]
     catalog = Catalog(())
     for table in tables:
-        keys = {column: tuple(values) for column, values in made.keys.items()}
-        catalog = catalog.with_table(declare(table, keys, dict(made.bounds), made.ids))
-    known = {c.name.lower() for t in catalog.tables for c in t.columns}
-    for name in (*made.keys, *made.bounds, *made.ids, *made.read_as.types):
-        if name.lower() not in known | {made.budget_column.lower()}:
-            raise ParameterError(
-                f"no table has a column {name!r}", "check --keys, --bounds and --type"
-            )
-    check_named(schemas, made.read_as)
+        declared = declare(table, facts.keys, facts.bounds, facts.owned)
+        catalog = catalog.with_table(declared)
     storage.put("catalog", catalog.to_dict())
+    storage.put(FACTS_OF_COLUMNS, True)
     for table in catalog.private:
         Outside().tell(connection, table)
 
 
 def _opened_public(made: Declaration) -> dict[str, IncomingRows]:
-    """Return the public tables' rows, of which none is read; refuse those that name people."""
+    """Return the public tables' sources, unread; refuse tables that contain users."""
     for name in made.really_public:
         if name not in made.public:
             raise ParameterError(
@@ -260,63 +312,57 @@ def _opened_public(made: Declaration) -> dict[str, IncomingRows]:
 def _load_private(
     storage: Storage,
     made: Declaration,
+    facts: DeclaredFacts,
     chains: KeyChains,
     loaded: Mapping[str, Table],
     name: str,
+    rows: IncomingRows,
     row_key: Sequence[str],
-) -> tuple[Table, bool]:
-    """Return a table that was loaded, and whether it says budgets of people."""
-    source, whose = made.sources[name], chains.users[name]
-    rows = IncomingRows(source, declared=made.read_as.of(name), user=whose)
-    try:
-        files = FilesSeen(storage, name, rows)
-        if not made.again and not row_key:
-            files.check(new=True)
-        types = rows.usable()
-        actual = {n.lower(): n for n in types}
-        rows.check_people(name, made.time, linked=not whose)
-        above = chains.links.get(name)
-        parent = loaded[above.parent] if above else None
-        link = chains.link_of(name, types, parent.in_files if parent else {})
-        below = chains.below(name, types)
-        user = chains.user_name(name, types) if parent else actual[rows.user.lower()]
-        if parent is not None:
-            types[user] = parent.column(parent.user).type
-        check_bounds(made, name, link, below)
-        column = budget_column_of(made, name, types, rows.user, link)
-        if column:
-            types.pop(column)
-        time = actual[made.time.lower()] if made.time else ""
-        said = rows.schema
-        table = storage.create_private(
-            name, types, user, time, row_key, link, said.not_null, said.zoned
-        )
-        if made.read_as.window:
-            table = replace(table, window=_window(made, types[time], row_key))
-        storage.identify_users(name, types[user])
-        storage.keep_schema(name, rows.schema)
-        units = budget_units(made.budget.norm_budget) if made.population is None else 0
-        coded = None if made.coded is None else made.coded[name]
-        table, _ = storage.load(table, rows, units, column, True, coded, below)
-        for keys in () if made.again else below:  # a part of a lake has some of the keys only
-            KeyIndex(storage.connection, name, keys).check()
-        files.keep()
-        return table, bool(column)
-    finally:
-        rows.close()
+) -> Table:
+    """Load a private table and return it."""
+    files = FilesSeen(storage, name, rows)
+    if not made.again and not row_key:
+        files.check(new=True)
+    types = rows.usable()
+    actual = {n.lower(): n for n in types}
+    above = chains.links.get(name)
+    parent = loaded[above.parent] if above else None
+    link = chains.link_of(name, types, parent.in_files if parent else {})
+    below = chains.below(name, types)
+    user = chains.user_name(name, types) if parent else actual[rows.user.lower()]
+    if parent is not None:
+        types[user] = parent.column(parent.user).type
+    check_bounds(facts, name, link, below)
+    column = budget_column_of(made, facts, name, rows.user, link)
+    if column:
+        types.pop(column)
+    said_time = made.time_of(name)
+    time = actual[said_time.lower()] if said_time else ""
+    said = rows.schema
+    table = storage.create_private(
+        name, types, user, time, row_key, link, said.not_null, said.zoned
+    )
+    if made.read_as.window:
+        table = replace(table, window=_window(made, time, types[time], row_key))
+    storage.identify_users(name, types[user])
+    storage.keep_schema(name, rows.schema)
+    units = budget_units(made.budget.norm_budget) if made.population is None else 0
+    storage.load(table, rows, units, column, True, below)
+    files.keep()
+    return table
 
 
 def check_bounds(
-    made: Declaration, table: str, link: KeyLink | None, below: Sequence[Sequence[str]]
+    facts: DeclaredFacts, table: str, link: KeyLink | None, below: Sequence[Sequence[str]]
 ) -> None:
-    """Check that no column has bounds by which people are found: cut, it would lead to others.
+    """Check that no column that identifies people has bounds: clamping would change the person.
 
     Raises:
-        ParameterError: One has.
+        ParameterError: Such a column has bounds.
     """
     keys = [*(link.columns if link else ()), *(name for names in below for name in names)]
-    for name in made.bounds:
-        if name.lower() in map(str.lower, keys):
+    for name in keys:
+        if ColumnId(table, name) in facts.bounds:
             raise ParameterError(
                 f"{name} of {table} leads to people, and has no bounds",
                 "a key that is cut to bounds would be another one: leave them out",
@@ -324,21 +370,23 @@ def check_bounds(
 
 
 def budget_column_of(
-    made: Declaration, table: str, types: Mapping[str, str], user: str, link: KeyLink | None
+    made: Declaration, facts: DeclaredFacts, table: str, user: str, link: KeyLink | None
 ) -> str:
-    """Return the column of a table that says people's own budgets; "" if it has none.
+    """Return the column of a table with people's own budgets; "" if it has none.
 
     Raises:
-        ParameterError: It says something else too, or the table doesn't say whose it is.
+        ParameterError: The column has another meaning too, or the table does not identify its
+            users.
     """
-    actual = {name.lower(): name for name in types}
-    column = actual.get(made.budget_column.lower(), "") if made.budget_column else ""
-    if column and link is not None:
+    if facts.budget is None or facts.budget.table != table:
+        return ""
+    column = facts.budget.name
+    if link is not None:
         raise ParameterError(
             f"{column} of {table} can't say a person's own budget: a link says whose the row is",
             "--budget-column is a column of a table that has the user column",
         )
-    if column and column.lower() in (user.lower(), made.time.lower()):
+    if column.lower() in (user.lower(), made.time_of(table).lower()):
         raise ParameterError(
             f"{column} can't say both a person's own budget and whom a row is about, or when",
             "--budget-column is a column of its own",
@@ -346,11 +394,11 @@ def budget_column_of(
     return column
 
 
-def _window(made: Declaration, type: str, row_key: Sequence[str]) -> AccountWindow:
+def _window(made: Declaration, time: str, type: str, row_key: Sequence[str]) -> AccountWindow:
     read_as = made.read_as
     if type not in ("DATE", "TIMESTAMP"):
         raise ParameterError(
-            f"{read_as.time} is {type}: it says no {read_as.window}",
+            f"{time} is {type}: it says no {read_as.window}",
             "--time names a column of dates or times",
         )
     if row_key:

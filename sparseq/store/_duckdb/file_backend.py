@@ -1,10 +1,10 @@
 """A store in a DuckDB file, or in memory: see `sparseq.store.backend.Backend`.
 
-The memory that a store may take: all that is held is a part of one limit.
+All memory of a store is a part of one limit:
 
-a quarter   columns that were read, while a store is open
-a sixth     rows that are loaded; while they are sorted, three times as much
-a half      DuckDB, at most; what it needs beyond that goes to the disk
+a quarter   loaded columns and rows, while a store is open
+a sixth     rows being ingested; three times as much while they are sorted
+a half      DuckDB, at most; the rest of its need goes to the disk
 """
 
 from __future__ import annotations
@@ -26,44 +26,49 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparseq.accounting import Budget, budget_units
+from sparseq.base._duckdb.connection import ReplaceableConnection
 from sparseq.base.errors import ParameterError, StoreError
-from sparseq.engine._duckdb.connection import ReplaceableConnection
-from sparseq.engine._duckdb.people import numbers_of, triplets
-from sparseq.engine._duckdb.storage import Storage, erase, scrub
-from sparseq.engine.protocol import first_line, quote
+from sparseq.base.private import Private
+from sparseq.base.sql_text import first_line, quote
+from sparseq.engine._duckdb.contributed_rows import numbers_of, triplets
+from sparseq.ledger._duckdb.curator_log import CuratorLog
+from sparseq.ledger._duckdb.former_request_ids import FORMER
 from sparseq.ledger._duckdb.ledger import DuckLedger
-from sparseq.ledger._duckdb.notes import FORMER, CuratorLog, not_written
+from sparseq.ledger._duckdb.release_archive import DuckReleaseArchive
 from sparseq.ledger._duckdb.session import LOSSES, StoreSession
-from sparseq.ledger.protocol import Loss
-from sparseq.ledger.purposes import Pot, read
+from sparseq.ledger._duckdb.write_errors import not_written
+from sparseq.ledger.pots import Pot
+from sparseq.ledger.purposes import read
+from sparseq.ledger.releases import Loss
+from sparseq.load._duckdb.erasure import erase, scrub
+from sparseq.load._duckdb.storage import Storage
 
 if TYPE_CHECKING:
     from sparseq.engine._duckdb.engine import DuckEngine
-    from sparseq.engine.contributions import Index, Ints
+    from sparseq.engine.reduction import Index, Ints
     from sparseq.ledger.accounts import Person
     from sparseq.ledger.notes import LoggedLine
     from sparseq.load.read_schema import Schema
-    from sparseq.sql.catalog import Table
+    from sparseq.question.catalog import Table
     from sparseq.store.backend import Backend
 
-# -- the memory that a store may take: all that is held is a part of one limit ---------------------
-
 MEMORY = "SPARSEQ_MEMORY"
-"""The variable of the environment that says the limit; else it is the machine's memory."""
+"""The environment variable with the limit; without it the limit is the machine's memory."""
 LEAST = 512 << 20
 _UNITS = {"MB": 20, "MIB": 20, "GB": 30, "GIB": 30, "TB": 40, "TIB": 40}
 _LEAST_MB, _MB_A_CORE, _BYTES_A_PERSON = 384, 128, 256
-"""Memory of DuckDB for an open store: pages of the file, which else it keeps for as long as
-there is memory; what a query needs, which beyond this goes to `STORE.tmp`; and what can't go there,
-the charges of a release (about 2 bytes a person) and those read when a store is opened."""
+"""Memory of DuckDB for an open store: pages of the file, which it would otherwise keep while memory
+is free; memory for a query, which spills to `STORE.tmp` beyond this; and data that can't spill: the
+charges of a release (about 2 bytes a person) and those read when a store is opened.
+"""
 
 
 CONTAINER_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-"""Files in which Linux says how much memory a group of processes may have."""
+"""Files with the memory limit of a group of processes on Linux."""
 
 
 def limit_memory(connection: duckdb.DuckDBPyConnection) -> None:
-    """Say how much an open store's database may take."""
+    """Limit the memory of an open store's database."""
     ((people,),) = connection.execute("SELECT count(*) FROM ledger.users").fetchall()
     cores = os.cpu_count() or 1
     most = max(_LEAST_MB, _MB_A_CORE * cores, (_BYTES_A_PERSON * people) >> 20)
@@ -71,15 +76,15 @@ def limit_memory(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def loading_bytes() -> int:
-    """Return how many bytes DuckDB may hold while a store is made."""
+    """Return the most bytes that DuckDB may hold while a store is made."""
     return machine_memory() // 2
 
 
 def bytes_of(size: str) -> int:
-    """Return how many bytes a size is.
+    """Return a size in bytes.
 
     Raises:
-        ParameterError: It is none, or too little to work with.
+        ParameterError: The text is no size, or too small to work with.
 
     Example:
         >>> bytes_of("2GB") == bytes_of("2048 MiB") == 2 << 30
@@ -96,10 +101,10 @@ def bytes_of(size: str) -> int:
 
 
 def machine_memory() -> int:
-    """Return the limit in bytes: what was said, or the machine's memory, or a container's of it.
+    """Return the limit in bytes: the given one, or the memory of the machine or container.
 
     Raises:
-        ParameterError: What SPARSEQ_MEMORY says is no size.
+        ParameterError: The value of SPARSEQ_MEMORY is no size.
     """
     said = os.environ.get(MEMORY)
     if said:
@@ -112,7 +117,7 @@ def machine_memory() -> int:
 
 
 def _limit_in(file: str) -> int:
-    """Return the number of bytes that a file says, 0 if it says none."""
+    """Return the number of bytes that is written in a file, 0 if there is no number."""
     try:
         return int(Path(file).read_text())
     except (OSError, ValueError):
@@ -120,20 +125,24 @@ def _limit_in(file: str) -> int:
 
 
 def held_bytes() -> int:
-    """Return how many bytes of rows may be held while they are loaded."""
+    """Return the most bytes of rows that may be held while they are loaded."""
     return machine_memory() // 6  # while they are sorted they take up to three times as much
 
 
-# -- a store in a DuckDB file, or in memory: see `sparseq.store.backend.Backend` -------------------
-
-FORMAT, FORMAT_WITH_KEYS, FORMAT_WITH_LINKS = 4, 5, 6
+FORMAT, FORMAT_WITH_KEYS, FORMAT_WITH_LINKS = 8, 9, 10
 FORMATS = (FORMAT, FORMAT_WITH_KEYS, FORMAT_WITH_LINKS)
-"""Of a store; of one with keys_delta, and of one with links, with keys_delta or without: so no
-version that can't tell of them opens it."""
+"""Formats of a store, of a store with keys_delta, and of a store with links, with or without
+keys_delta: so a version that does not know these features does not open it.
+"""
 POPULATION_FORMAT = 7
-"""Of a file that is a population's, and no store: see `sparseq.store.population`."""
-UPGRADED_FROM = (3,)
-"""Formats that `sparseq upgrade` makes this one."""
+"""Format of a population's file, which is no store: see `sparseq.store.population`."""
+UPGRADED_FROM = {
+    3: FORMAT,
+    4: FORMAT,
+    5: FORMAT_WITH_KEYS,
+    6: FORMAT_WITH_LINKS,
+}
+"""Formats that `sparseq upgrade` starts from, each with its result."""
 _open: weakref.WeakSet[DuckBackend] = weakref.WeakSet()
 
 
@@ -141,7 +150,7 @@ def _forked() -> None:
     """Keep a forked child's copies of the databases from ever being destroyed.
 
     DuckDB's destructor checkpoints: it would write the copy's state over the parent's file, and
-    clear the parent's log with the releases in it. A reference that nobody gives back prevents it.
+    clear the parent's log with the releases in it. A reference that is never dropped prevents this.
     """
     for backend in _open:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(backend.database))
@@ -153,10 +162,10 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
 
 
 def as_duckdb(backend: Backend) -> DuckBackend:
-    """Return a backend that is one of DuckDB.
+    """Return a backend as a DuckDB backend.
 
     Raises:
-        StoreError: It is another.
+        StoreError: It is of another kind.
     """
     if not isinstance(backend, DuckBackend):
         raise StoreError(
@@ -169,15 +178,15 @@ class DuckBackend:
     """See `sparseq.store.backend.Backend`.
 
     Args:
-        connection: To the database, whole and locked.
-        path: Of its file; None: it is in memory.
-        on_close: Called when it is closed.
-        session: What marks the file as open.
+        connection: A connection to the complete, locked database.
+        path: Path of its file; None: it is in memory.
+        on_close: Called when the backend is closed.
+        session: The session that marks the file as open.
         reopen: Opens the file again.
 
     Attributes:
         storage: Its tables of rows and settings: private.
-        session: What marks the file as open.
+        session: The session that marks the file as open.
     """
 
     def __init__(
@@ -195,7 +204,7 @@ class DuckBackend:
         self.session.goes_over(connection)
         _open.add(self)
         self.storage = Storage(connection, self.session, held_bytes())
-        scrub(connection)  # of an erasure that was killed
+        scrub(connection)  # after a killed erasure
         self.settings: Mapping[str, Any] = self.storage.get("settings")
         self.losses = tuple(Loss(**loss) for loss in self.storage.get(LOSSES) or ())
         self.catalog = self.storage.catalog()
@@ -218,8 +227,13 @@ class DuckBackend:
         """See `Backend`; made when it is first needed."""
         from sparseq.engine._duckdb.engine import DuckEngine
 
-        ahead = machine_memory() // 4
-        return DuckEngine(self.database, ahead, self.catalog, self._weak_open_anew())
+        held = machine_memory() // 4
+        return DuckEngine(self.database, held, self.catalog, self._weak_open_anew())
+
+    @cached_property
+    def records(self) -> DuckReleaseArchive:
+        """See `Backend`."""
+        return DuckReleaseArchive(lambda: None if self.database is None else self.database.cursor())
 
     def public_twin(self) -> tuple[str, dict[str, pa.Table]]:
         """See `Backend`."""
@@ -234,45 +248,48 @@ class DuckBackend:
         """See `Backend`."""
         return numbers_of(self.database, identifiers)
 
-    def people(self) -> Index:
+    def people(self) -> Private[Index]:
         """See `Backend`."""
-        return np.arange(len(self.ledger.pots), dtype=np.int32)
+        return Private(np.arange(len(self.ledger.pots), dtype=np.int32))
 
-    def count_rows(self, table: Table, user: int | None = None) -> int:
+    def count_rows(self, table: Table, user: int | None = None) -> Private[int]:
         """See `Backend`."""
         if user is not None:
             return self.storage.count_rows(table, [user])
         sql = f"SELECT count(*) FROM by_user.{quote(table.name)}"
         ((rows,),) = self.database.execute(sql).fetchall()
-        return int(rows)
+        return Private(int(rows))
 
-    def find(self, identifier: str) -> Person | None:
+    def rows_of_each(self, table: Table) -> Private[Ints]:
+        """See `Backend`."""
+        return self.storage.rows_of_each(table, len(self.ledger.pots))
+
+    def find(self, identifier: str) -> Private[Person | None]:
         """See `Backend`."""
         return self.storage.people().find(identifier)
 
     def forget(
         self, users: Sequence[int], also: Callable[[], None], identifiers: Sequence[str] = ()
-    ) -> dict[str, int]:
+    ) -> Private[dict[str, int]]:
         """See `Backend`: old blocks of the file are overwritten."""
 
-        def work() -> dict[str, int]:
+        def work() -> Private[dict[str, int]]:
             also()
             return erase(self.storage, self.catalog, users)
 
-        self._let_go_of_besides()  # they see what is to be erased
-        rows: dict[str, int] = {t.name: 0 for t in self.catalog.private}
+        self._let_go_of_besides()  # they see the rows to be erased
+        rows = Private({t.name: 0 for t in self.catalog.private})
         if len(users):
             rows = self.storage.in_transaction(work, self.engine.rows_arrived)
         try:
-            scrub(self.database)
+            with self.records.still():
+                scrub(self.database)
         except duckdb.Error as error:
             raise StoreError(
                 f"the rows are erased, but their bytes are still in the file: {first_line(error)}",
                 "they are overwritten when the store is opened next",
             ) from None
         return rows
-
-    # -- rows that come ----------------------------------------------------------------------------
 
     def ingest(
         self,
@@ -283,19 +300,20 @@ class DuckBackend:
         late: bool,
         again: bool,
         since: dt.date | None = None,
-    ) -> int:
+    ) -> Private[int]:
         """See `Backend`."""
-        from sparseq.load._duckdb.load_tables import Outside
-        from sparseq.load.content_hashes import FilesSeen
+        from sparseq.load._duckdb.outside_keys import Outside
         from sparseq.load.load_rows import IncomingRows
+        from sparseq.load.loaded_files import FilesSeen
 
         if once is not None and self.storage.has_taken(once):
-            return 0
+            return Private(0)
         rows = IncomingRows(
             source,
             self.storage.schema(table),
             bounds=table.bounds,
             since=(table.time, since) if since else None,
+            refuse_lost=once is None,
         )
         files = FilesSeen(self.storage, table.name, rows)
         if not again and once is None and not table.row_key:
@@ -305,7 +323,7 @@ class DuckBackend:
         column = self.settings["budget_column"]
         own = column if column and table.link is None and rows.has(column) else ""
 
-        def load() -> int:
+        def load() -> Private[int]:
             if once is not None:
                 self.storage.take(once, note)
             if late:
@@ -313,20 +331,20 @@ class DuckBackend:
             reached = self.catalog.reached(table)
             before = [Outside.of(self.database, one) for one in reached]
             below = self.catalog.below(table)
-            count = self.storage.load(table, rows, units, own, new=False, below=below)[1]
-            count += self.storage.release(self.catalog, table)
+            count = self.storage.load(table, rows, units, own, new=False, below=below).inside()
+            count += self.storage.release(self.catalog, table).inside()
             files.keep()
             for one, known in zip(reached, before, strict=True):
                 known.tell(self.database, one)
-            return count
+            return Private(count)
 
         try:
-            return int(self.storage.in_transaction(load, self._catch_up))
+            return self.storage.in_transaction(load, self._catch_up)
         finally:
             rows.close()
 
     def _catch_up(self) -> None:
-        """Take into memory what has come into the file: accounts, and that rows have changed."""
+        """Load changes of the file into memory: new accounts, and the change of rows."""
         self.ledger.people_arrived()
         self.engine.rows_arrived()
 
@@ -352,19 +370,19 @@ class DuckBackend:
         log = CuratorLog(self.database)
         self.storage.in_transaction(lambda: log.add(kind, message), counted=False)
 
-    def curator_log(self, last: int | None = None) -> list[LoggedLine]:
+    def curator_log(self, last: int | None = None) -> Private[list[LoggedLine]]:
         """See `Backend`."""
-        return CuratorLog(self.database).entries(last)
+        return Private(CuratorLog(self.database).entries(last))
 
     @contextlib.contextmanager
     def at_rest(self, facts: Mapping[str, Any]) -> Iterator[Path]:
-        """Have everything in the file, and nothing in its log: for a backup.
+        """Write everything to the file and empty its log, for a backup.
 
         Args:
-            facts: To be remembered in the store first.
+            facts: Facts to write to the store first.
 
         Raises:
-            StoreError: It can't be written.
+            StoreError: The file can't be written.
         """
         assert self.path is not None
 
@@ -375,10 +393,9 @@ class DuckBackend:
         if any(self.storage.get(key) != value for key, value in facts.items()):
             self.storage.in_transaction(remember)
         self._let_go_of_besides()
-        self.database.execute("CHECKPOINT")
+        with self.records.still():  # a checkpoint waits for nobody
+            self.database.execute("CHECKPOINT")
         yield self.path.resolve()
-
-    # -- the end -----------------------------------------------------------------------------------
 
     @property
     def half_done(self) -> bool:
@@ -395,7 +412,7 @@ class DuckBackend:
             self.engine.let_go_of_besides()
 
     def _weak_open_anew(self) -> Callable[[], None]:
-        """Return what calls `_open_anew`, and does not keep this alive."""
+        """Return a function that calls `_open_anew` without keeping this object alive."""
         known = weakref.WeakMethod(self._open_anew)
 
         def call() -> None:
@@ -405,10 +422,10 @@ class DuckBackend:
         return call
 
     def _open_anew(self) -> None:
-        """Open the file again after an error that made DuckDB give the database up.
+        """Open the file again after an error that invalidated DuckDB's database.
 
         Raises:
-            StoreError: It can't be; an in-memory store has no file. Nothing can be asked any more.
+            StoreError: It can't be opened, or the store is in memory. No more queries are possible.
         """
         before, self.storage.half_done = self.storage.half_done, True
         if self._reopen is None:
@@ -417,14 +434,17 @@ class DuckBackend:
                 "make it again, in a file",
             )
         self._let_go_of_besides()
-        self._held.replace(self._reopen)
+        with self.records.still():
+            self._held.replace(self._reopen)
         self.storage.half_done = before
 
     def abandon(self) -> None:
-        """See `Backend`: with its log and record the store is whole when it is opened anew."""
+        """See `Backend`: with its log and record the store is complete at the next opening."""
         if self.database is not None:
             self._let_go_of_besides()
-            self.database.close()
+            with self.records.still():
+                self.database.close()
+                self.database = None  # type: ignore[assignment]
         self.release()
 
     def close(self) -> None:
@@ -437,7 +457,9 @@ class DuckBackend:
             raise not_written(error, "every answer that was given is in it") from None
         finally:  # else this process could not open it again
             self._let_go_of_besides()
-            self.database.close()
+            with self.records.still():
+                self.database.close()
+                self.database = None  # type: ignore[assignment]
 
     def release(self) -> None:
         """See `Backend`."""

@@ -1,8 +1,8 @@
-"""Opening a store's file: whole, or not at all.
+"""Functions that open a store's file if it is complete.
 
-What must hold is said in `sparseq.ledger._duckdb.session`. Here the parts are found, whatever they
-are called by now: the record of the last session, and DuckDB's log. Until a store is known to be
-whole nothing is written to any file, so that a part that is missing can still be brought.
+`sparseq.ledger._duckdb.session` has the conditions. This module finds the parts, even if they were
+renamed: the record of the last session, and DuckDB's log. No file is written before the store is
+found complete, so that a missing part can still be restored.
 """
 
 from __future__ import annotations
@@ -16,40 +16,41 @@ from typing import ClassVar
 
 import duckdb
 
+from sparseq.base._duckdb.connection import connect, is_damage
 from sparseq.base.errors import SparseqError, StoreError, StoreInUse
-from sparseq.base.whole_files import PRIVATE, make_durable, sync_folder
-from sparseq.engine._duckdb.connection import connect, is_damage
-from sparseq.engine._duckdb.storage import Storage
-from sparseq.engine.protocol import first_line
-from sparseq.ledger._duckdb import notes
-from sparseq.ledger._duckdb.mark import (
-    HighWaterMark,
-    Lock,
-    Record,
-    StoreMark,
-    behind,
-    lacks,
-    mark_at,
-    read_record,
-    record_of,
-)
-from sparseq.ledger._duckdb.notes import CuratorLog, is_full, not_written
-from sparseq.ledger._duckdb.session import (
-    PLACE,
-    SESSIONS,
+from sparseq.base.sql_text import first_line
+from sparseq.base.whole_files import make_durable
+from sparseq.ledger._duckdb import facts
+from sparseq.ledger._duckdb.curator_log import CuratorLog
+from sparseq.ledger._duckdb.duckdb_log import (
     Head,
-    SessionMark,
-    StoreSession,
-    add_loss,
     adopt,
     files_beside,
     has_log,
     log_of,
     logs_beside,
-    read_mark,
-    read_progress,
     unreadable,
 )
+from sparseq.ledger._duckdb.mark import StoreMark, behind, mark_at
+from sparseq.ledger._duckdb.progress_record import (
+    HighWaterMark,
+    Lock,
+    Record,
+    lacks,
+    read_record,
+    record_of,
+)
+from sparseq.ledger._duckdb.session import (
+    PLACE,
+    SESSIONS,
+    SessionMark,
+    StoreSession,
+    add_loss,
+    read_mark,
+    read_progress,
+)
+from sparseq.ledger._duckdb.write_errors import is_full, not_written
+from sparseq.load._duckdb.storage import Storage
 from sparseq.store._duckdb.file_backend import (
     FORMATS,
     POPULATION_FORMAT,
@@ -62,14 +63,14 @@ _LAST = "`sparseq recover STORE --accept-loss` opens it without, and says so for
 
 
 class MissingPart(StoreError):
-    """A part of the store is missing, or something else lies in its place."""
+    """A part of the store is missing, or another file is in its place."""
 
 
 class Hold:
-    """This process has a store's file; within a process DuckDB's locks don't tell.
+    """A hold on a store's file within this process, where DuckDB's locks have no effect.
 
     Raises:
-        StoreInUse: It has it already.
+        StoreInUse: The process has it open already.
     """
 
     _held: ClassVar[set[tuple[int, int]]] = set()
@@ -86,13 +87,13 @@ class Hold:
             self._held.add(self._key)
 
     def release(self) -> None:
-        """Let go of it."""
+        """Release the hold."""
         with self._lock:
             self._held.discard(self._key)
 
 
 def hold(path: Path) -> Hold:
-    """Take hold of a store's file.
+    """Hold a store's file for this process.
 
     Raises:
         StoreError: There is none.
@@ -112,9 +113,9 @@ def open_backend(
     """Open a store's file: see `sparseq.connect`.
 
     Args:
-        path, accept_loss: See there.
-        mark: Where the store's high-water mark lies now; None: where the store says.
-        formats: That it may have.
+        path, accept_loss: See `sparseq.connect`.
+        mark: The new place of the store's high-water mark; None: the place in the store.
+        formats: The accepted formats.
     """
     held = hold(path)
     try:
@@ -142,7 +143,7 @@ def open_backend(
 
 
 def _check(connection: duckdb.DuckDBPyConnection, path: Path, formats: Sequence[int]) -> str:
-    """Check that there is a store of this version's format; return which store it is."""
+    """Check that there is a store of this version's format; return the store's id."""
     try:  # a look at the list of tables takes 9 ms
         connection.execute("FROM main.meta, ledger.users, ledger.snapshot LIMIT 0")
     except duckdb.CatalogException:
@@ -168,8 +169,8 @@ def _check(connection: duckdb.DuckDBPyConnection, path: Path, formats: Sequence[
 
 
 def _set_up(connection: duckdb.DuckDBPyConnection, path: Path) -> duckdb.DuckDBPyConnection:
-    """Tidy up after a process that was killed, say how much memory DuckDB may have."""
-    for leftover in Path(f"{path}.tmp").glob("duckdb_temp_*"):  # private, of a process killed
+    """Clean up after a killed process, and limit DuckDB's memory."""
+    for leftover in Path(f"{path}.tmp").glob("duckdb_temp_*"):  # private, from a killed process
         leftover.unlink(missing_ok=True)
     limit_memory(connection)
     connection.execute("SET lock_configuration = true")
@@ -182,13 +183,13 @@ def open_whole(
     accept_loss: bool = False,
     now: StoreMark | None = None,
 ) -> tuple[duckdb.DuckDBPyConnection, StoreSession]:
-    """Open a store of which nothing is missing.
+    """Open a store with all its parts.
 
     Args:
-        path: Of its file, without symbolic links.
-        check: Raises if the database is no store; returns which store it is.
-        accept_loss: Open it all the same, and write into it for ever that it was so.
-        now: Where its mark lies now; None: where it says.
+        path: Path of its file, without symbolic links.
+        check: Raises if the database is no store; returns the store's id.
+        accept_loss: Open the store even with a missing part, and record this in it for ever.
+        now: The new place of its mark; None: the place in the store.
 
     Raises:
         Lacking: A part is missing; no file was changed.
@@ -215,7 +216,7 @@ def open_whole(
                 connection = open_database(path)
                 mark = read_mark(connection)
         session = StoreSession(connection, path, store, marked=mark is not None and mark.open)
-        flush_log(path)  # before any mark tells of what is in it
+        flush_log(path)  # before any mark counts its contents
         outside = _mark_of(connection, now)
         told = None if outside is None else _taken(outside, store)
         try:
@@ -246,12 +247,12 @@ def open_whole(
 
 
 def flush_log(path: Path) -> None:
-    """Make what was read from a log durable: whoever wrote it may have been killed before.
+    """Make the contents of a log durable: its writer may have been killed before a flush.
 
     Raises:
-        StoreError: It can't be.
+        StoreError: The flush failed.
     """
-    if os.name == "nt":  # only who writes to a file can flush it there
+    if os.name == "nt":  # Windows flushes only files opened for writing
         return
     try:
         make_durable(log_of(path))
@@ -273,7 +274,7 @@ def _looked_at(
 
 
 def damage_error(path: Path, error: BaseException) -> StoreError:
-    """Return what is said of a store that can't be read."""
+    """Return the error for a store that can't be read."""
     if is_full(error):
         return not_written(error, f"{path} was not opened")
     reason = first_line(error) if isinstance(error, duckdb.Error) else type(error).__name__
@@ -283,10 +284,10 @@ def damage_error(path: Path, error: BaseException) -> StoreError:
 
 
 def open_database(path: Path) -> duckdb.DuckDBPyConnection:
-    """Open a store's database. To close it again writes nothing, whatever is in the log.
+    """Open a store's database. Closing it again writes nothing, for any contents of the log.
 
     Raises:
-        Lacking: It has a log that is not its own, or damaged.
+        Lacking: Its log is damaged or belongs to another store.
         StoreInUse: Another process has it open.
         StoreError: It is no database.
     """
@@ -314,13 +315,13 @@ def open_database(path: Path) -> duckdb.DuckDBPyConnection:
 
 
 def _log_elsewhere(path: Path, head: Head, mark: SessionMark) -> tuple[Path | None, str]:
-    """Return the log of a store that was not closed, if it lies beside it under another name.
+    """Return the log of an unclosed store, if it is next to it under another name.
 
-    One whose own store is still there is that store's; and where several may be it, none is taken.
-    The second value says so, for the case that the store needs one.
+    A log whose own store is still there belongs to that store, and of several candidates no one is
+    chosen. The second value explains this, for a store that needs a log.
 
     Raises:
-        StoreInUse: Somebody is writing to it.
+        StoreInUse: Another process is writing to it.
     """
     logs = logs_beside(path, head)
     free = [log for log in logs if _is_free(log, ".wal", path)]
@@ -334,7 +335,7 @@ def _log_elsewhere(path: Path, head: Head, mark: SessionMark) -> tuple[Path | No
 
 
 def _is_free(part: Path, end: str, path: Path) -> bool:
-    """Tell whether no other store is there that a log or a record belongs to by its name."""
+    """Return True if no other store exists to which a log or record belongs by name."""
     owner = part.with_suffix("")
     return part.suffix != end or not owner.is_file() or owner.samefile(path)
 
@@ -353,11 +354,11 @@ def _check_whole(
     session: StoreSession,
     others: str,
 ) -> None:
-    """Compare a store with the records of what it must have.
+    """Compare a store with the records of its required contents.
 
     Raises:
-        Lacking: It has less, or there is no record.
-        StoreInUse: Somebody is writing to the record.
+        Lacking: The store has less, or there is no record.
+        StoreInUse: Another process is writing to the record.
     """
     beside = record_of(path)
     own = read_record(beside)
@@ -387,15 +388,15 @@ def _check_whole(
 
 
 def _mark_of(connection: duckdb.DuckDBPyConnection, now: StoreMark | None) -> StoreMark | None:
-    place = notes.get(connection, PLACE)
+    place = facts.get(connection, PLACE)
     return None if place is None else now or mark_at(place)
 
 
 def _taken(mark: StoreMark, store: str) -> Record | None:
-    """Return what a mark says, locked; None: it is missing or damaged.
+    """Lock a mark and return its record; None: it is missing or damaged.
 
     Raises:
-        StoreError: It is another store's.
+        StoreError: The mark belongs to another store.
         StoreInUse: A copy of the store is open.
     """
     record = mark.take()
@@ -415,7 +416,7 @@ def _check_mark(
     record: Record | None,
     session: StoreSession,
 ) -> None:
-    """Compare a store with its mark outside of it, and bring the mark up to it.
+    """Compare a store with its outside mark, and update the mark.
 
     Raises:
         MissingPart: The store is behind the mark, or the mark is missing.
@@ -426,7 +427,7 @@ def _check_mark(
             "can tell what this copy lacks",
             f"bring {mark.place}; `sparseq mark STORE FILE` says where it lies now; {_LAST}",
         )
-    has, sessions = read_progress(connection), notes.get(connection, SESSIONS) or []
+    has, sessions = read_progress(connection), facts.get(connection, SESSIONS) or []
     if lag := behind(record, sessions, has):
         raise MissingPart(
             f"{path.name} {lag}: its high-water mark, {mark.name}, is ahead of it",
@@ -453,56 +454,11 @@ def _short(
     )
 
 
-# -- with a loss -----------------------------------------------------------------------------------
-
-
 def _set_aside(file: Path) -> None:
-    """Give a file that does not fit another name: it may be all that is left of something."""
+    """Rename a file that does not fit, rather than delete it: it may be the last copy."""
     if not file.exists():
         return
     number = 1
     while (aside := Path(f"{file}.lost-{number}")).exists():
         number += 1
     os.rename(file, aside)
-
-
-# -- a new file ------------------------------------------------------------------------------------
-
-
-def check_free(path: Path) -> None:
-    """Refuse a path at which no new store can be made.
-
-    Another store's log or record may be all that tells of it.
-
-    Raises:
-        StoreError: Something is there, or the folder is not.
-    """
-    if path.exists():
-        raise StoreError(f"{path} exists already", "choose another path, or delete the file")
-    if not path.parent.is_dir():
-        raise StoreError(f"there is no folder {path.parent}", "make it first")
-    record = read_record(record_of(path))
-    for file in (log_of(path), record_of(path)):
-        if file.exists() and (file == log_of(path) or record is None or record.open):
-            raise StoreError(
-                f"{file} is there: a store of this name was not closed, and has been moved",
-                "choose another path; or delete the file, if that store is gone for good",
-            )
-
-
-def publish(working: Path, path: Path) -> None:
-    """Give a finished file its name, durably; an existing file is never replaced.
-
-    Raises:
-        StoreError: Something has come to be there.
-    """
-    working.chmod(PRIVATE)
-    with open(working, "rb") as file:
-        os.fsync(file.fileno())
-    try:
-        os.link(working, path)
-    except FileExistsError:
-        raise StoreError(f"{path} exists already", "choose another path") from None
-    except OSError:  # a file system without hard links
-        os.rename(working, path)
-    sync_folder(path)

@@ -1,0 +1,215 @@
+"""Averages: c + sum (v - c) / rows about a released centre c, or the quotient of two sums.
+
+Near the centre a value adds little to a user's norm, so the noise is proportional to the spread and
+not to the size of values. The cut of a user applies to both sums. Assumption `alike`: the values of
+cut rows are distributed like the others, up to a part of the spread.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparseq.accounting.pilots.choice import Choice, Cut, Question, Risk, upper
+from sparseq.accounting.pilots.column_values import ColumnValues
+from sparseq.accounting.pilots.ladder import Floats
+from sparseq.accounting.pilots.rules import RULES, Rules
+
+Ends = tuple[Floats, Floats, Floats]
+"""Value, low and high, by group."""
+
+
+@dataclass(frozen=True)
+class AverageScale:
+    """Centre, spread and unit of an average, in the unit of its values: public.
+
+    Attributes:
+        centre: The number subtracted from each value.
+        spread: The standard deviation of the column's values.
+        unit: The distance from the centre at which a value counts as much as its row.
+        once: True if a person has one value.
+        bounds: The bounds of values.
+        grain: The largest change of a value by rounding to its lattice.
+    """
+
+    centre: float
+    spread: float
+    unit: float
+    once: bool
+    bounds: tuple[float, float]
+    grain: float = 0.0
+
+    def off(self, rules: Rules = RULES) -> float:
+        """Return the standard deviation of the mean of many cut rows about that of the others."""
+        return (rules.once if self.once else rules.values) * self.spread
+
+
+def shift_of_mean(share: Floats, rules: Rules = RULES) -> Floats:
+    """Return the shift of a mean that lacks a share of its rows, in units of `off`.
+
+    Fewer rows may lie further from the others.
+
+    Example:
+        >>> shift_of_mean(np.array([0.05, 0.5])).round(3).tolist()
+        [0.071, 0.524]
+    """
+    return np.sqrt(share * share + rules.few * share)
+
+
+def average_risk(about: AverageScale) -> Risk:
+    """Return the expected squared error of an average under scales, in the form for `choose`."""
+
+    def risk(q: Question, cut: Cut, scales: Floats, total: float, rules: Rules) -> Floats:
+        groups = q.coordinates / 2
+        share = np.minimum(cut.share, 0.9)
+        rows = max(total / 1.5 / groups, 1e-9) * (1 - np.median(share, axis=0))
+        noise = 1.15 * about.unit * scales * q.sigma_0 / math.sqrt(q.price) / rows
+        apart = 1 + np.minimum(groups / cut.heavy, 4.0)
+        off = (shift_of_mean(share, rules) ** 2).mean(axis=0) * about.off(rules) ** 2
+        return np.asarray(noise**2 + off * apart)
+
+    return risk
+
+
+def average_about_centre(
+    choice: Choice, rows: Floats, total: Floats, about: AverageScale, rules: Rules = RULES
+) -> Ends:
+    """Return averages by group, from noised rows and sums of (v - centre).
+
+    Args:
+        choice: The scale of both measurements.
+        rows: Noised rows by group.
+        total: The sums in the values' unit, by group.
+        about: The scale of the average.
+        rules: Constants.
+
+    Source: Fieller (1954), for the noise; the cut moves the mean by `AverageScale.off`.
+
+    Example: `tests/accounting/test_statistics.py`.
+    """
+    m, noise, groups = choice.missing, choice.missing.noise, len(rows)
+    z = upper(choice.of.beta / 2 / groups) * rules.widen
+    there = np.maximum(rows, 0.5 * noise)
+    share = min(float(np.quantile(m.share, 0.9)), 0.9)
+    heavy = m.heavy * there / max(float(there.sum()), 1e-9)
+    bias = shift_of_mean(np.array(share), rules) * about.off(rules)
+    bias = bias * np.sqrt(1 + np.minimum(1 / heavy, 9.0))
+    spreads = np.full(groups, about.unit * noise), np.full(groups, noise)
+    low, high = (quotient_end(total, rows, spreads, z * side) for side in (-1, 1))
+    off = total / there
+    low = off - np.hypot(off - low, z * bias) - about.grain
+    high = off + np.hypot(high - off, z * bias) + about.grain
+    variance = (spreads[0] ** 2 + (off * noise) ** 2) / there**2
+    return _within_bounds(about.centre, off, variance, (low, high), there, about, rules)
+
+
+def average_of_sums(
+    total: Ends, rows: Ends, about: AverageScale, z: float, q: Question, rules: Rules = RULES
+) -> Ends:
+    """Return averages from two separately measured sums, by group.
+
+    Args:
+        total, rows: Their intervals, in the values' unit and in rows.
+        about: Its centre was not subtracted from values; it is their location.
+        z: The width of these intervals in standard deviations; they are widened already.
+        q: The question.
+        rules: Constants.
+
+    Source: Fieller (1954), each side with its own standard deviations.
+    """
+    n, n_low, n_high = total
+    m, m_low, m_high = rows
+    up, down = np.maximum(n_high - n, 1e-12) / z, np.maximum(n - n_low, 1e-12) / z
+    more, less = np.maximum(m_high - m, 1e-9) / z, np.maximum(m - m_low, 1e-9) / z
+    mine = upper(q.beta / 2 / len(n))
+    low = quotient_end(n, m, (down, more), -mine)
+    if about.bounds[0] >= 0:  # an end that was cut at 0 does not show its distance
+        low = np.where(n_low <= 0, 0.0, low)
+    high = quotient_end(n, m, (up, less), mine)
+    there = np.maximum(m, (more + less) / 2)
+    centre = about.centre
+    if len(n) > 1:
+        centre = float(np.clip(n.sum() / max(float(m.sum()), 1.0), *about.bounds))
+    variance = ((up**2 + down**2) / 2 + (n / there * more) ** 2) / there**2
+    ends = low - centre, high - centre
+    return _within_bounds(centre, n / there - centre, variance, ends, there, about, rules)
+
+
+def quotient_end(n: Floats, d: Floats, spreads: tuple[Floats, Floats], z: float) -> Floats:
+    """Return an end of all theta with (n - theta d)² <= z² (s_n² + theta² s_d²); z < 0: the lower.
+
+    It is infinite where d may be 0.
+
+    Example:
+        >>> one = np.ones(1)
+        >>> quotient_end(100 * one, 10 * one, (one, 0 * one), 2.0).tolist()
+        [10.2]
+        >>> quotient_end(100 * one, 10 * one, (one, 6 * one), 2.0).tolist()
+        [inf]
+    """
+    s_n, s_d = spreads
+    a = d * d - z * z * s_d * s_d
+    sure = (d > 0) & (a > 0)
+    inside = np.maximum(n * n * s_d * s_d + a * s_n * s_n, 0.0)
+    with np.errstate(all="ignore"):
+        end = (n * d + z * np.sqrt(inside)) / a
+    return np.where(sure, end, math.copysign(math.inf, z))
+
+
+def variance(squares: Ends, rows: Ends, mean: Ends, about: AverageScale) -> Ends:
+    """Return variances by group: the mean of (v - c)² less (mean - c)².
+
+    Errors of the two sums are assumed to be independent, as in `quotient`.
+
+    Args:
+        squares: Sums of (v - c)², in the values' unit squared, with their intervals.
+        rows, mean: The number of rows, and the average of the values.
+        about: The scale, with c, the bounds of values, and the grain of their squares.
+    """
+    q, q_low, q_high = squares
+    n, n_low, n_high = rows
+    least = np.maximum(n, np.maximum((n_high - n_low) / 2, 1e-9))
+    per_row = q / least
+    up = np.hypot(q_high - q, per_row * (n - n_low)) / least + about.grain
+    down = np.hypot(q - q_low, per_row * (n_high - n)) / least + about.grain
+    offs = np.stack([(some - about.centre) ** 2 for some in mean])
+    inside = (mean[1] <= about.centre) & (about.centre <= mean[2])
+    smallest = np.where(inside, 0.0, offs.min(axis=0))
+    most = ((about.bounds[1] - about.bounds[0]) / 2) ** 2
+    low = np.clip(per_row - down - offs.max(axis=0), 0.0, most)
+    high = np.clip(np.where(n_low > 0, per_row + up - smallest, most), low, most)
+    return np.clip(per_row - offs[0], low, high), low, high
+
+
+def _within_bounds(
+    centre: float,
+    off: Floats,
+    variance: Floats,
+    ends: tuple[Floats, Floats],
+    rows: Floats,
+    about: AverageScale,
+    rules: Rules,
+) -> Ends:
+    """Return centre + off by group, and the interval, within the bounds of values.
+
+    Values are shrunk towards the centre according to the groups' observed distance from it
+    (empirical Bayes; Morris 1983). Intervals are not: no position of a group is assumed.
+    """
+    prior = (rules.wide * about.spread) ** 2
+    if len(off) > 2:
+        seen = float((rows**2 * (off**2 - variance)).sum() / (rows**2).sum())
+        prior = min(max(seen, (0.15 * about.spread) ** 2), max(prior, seen))
+    low, high = (np.clip(centre + end, *about.bounds) for end in ends)
+    value = centre + off * prior / (prior + variance)
+    return np.clip(value, low, high), low, high
+
+
+def apart(column: ColumnValues, rules: Rules = RULES) -> bool:
+    """Tell whether values are so heavy that sum and rows are measured separately.
+
+    With a common weight, the cut users would have the high values.
+    """
+    signed = column.edges[0] < 0 < column.edges[-1]
+    return column.spread > (1.7 if signed else 1.0) * rules.ratio * column.size

@@ -1,0 +1,1 @@
+"""An answer, and all of its presentations: text, table, figure, page, workbook, CSV."""

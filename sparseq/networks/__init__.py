@@ -1,0 +1,1 @@
+"""Training of networks (PyTorch), and stochastic gradient descent over samples of users."""

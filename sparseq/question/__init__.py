@@ -1,0 +1,1 @@
+"""Plans of questions, and the catalogue; both are shared by lowering, engines and answers."""

@@ -1,0 +1,73 @@
+"""Small words: a mistyped command, options given twice, plurals, widths of tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+from command_runs import output, run
+
+from sparseq.cli.history import COLUMNS
+from sparseq.pictures.guarantee_texts import course_text
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("sqll", "sql"), ("crate", "create")])
+def test_a_mistyped_command_is_guessed(typed: str, meant: str) -> None:
+    refused = run(typed)
+    assert refused.exit_code == 2
+    assert f"No such command '{typed}'. did you mean '{meant}'?" in refused.stderr
+
+
+def test_two_columns_of_people_are_refused(tmp_path: Path) -> None:
+    refused = run("create", tmp_path / "s", "a=a.csv", "b=b.csv", "--user", "a.x", "--user=b.y")
+    assert refused.exit_code == 2
+    assert "--user is given 2 times: a.x and b.y" in refused.stderr
+    assert "--rename" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [(0, "After the next question"), (1, "about 1 more question\n"), (2, "2 more questions\n")],
+)
+def test_what_is_left_is_said_in_words(more: int, said: str) -> None:
+    facts = {"least_weight": 1.0, "usual_weight": None, "full_answers": more}
+    assert said in course_text(facts)
+    assert "0 more" not in course_text(facts)
+
+
+def test_the_table_of_releases_fits_a_line(store: Path) -> None:
+    text = "SELECT page, count(*) AS n FROM visits WHERE " + " OR ".join(
+        f"seconds > {k}" for k in range(40)
+    )
+    output("sql", store, f"{text} GROUP BY page")
+    shown = click.unstyle(output("history", store))
+    table = shown.partition("\n\n")[0]
+    assert max(map(len, table.splitlines())) <= 120
+    many = {"sigma": [1.0, 2.0, 3.0, 4.0]}
+    assert COLUMNS["sigma"].text(many) == "1, 2, 3, …"
+
+
+def test_explain_names_no_column_of_the_engine(store: Path) -> None:
+    shown = output(
+        "sql",
+        store,
+        "--explain",
+        "SELECT n, count(*) AS people FROM (SELECT who, least(count(*), 2) AS n FROM visits "
+        "GROUP BY who) AS t WHERE n IN (1, 2) GROUP BY n",
+    )
+    assert "_user" not in shown
+    assert "by_user" not in shown
+    assert '"#' not in shown
+
+
+def test_budget_is_of_a_store_or_of_a_server(store: Path) -> None:
+    """What a server says is shown by `Remote.budget` in tests/server."""
+    for args in ((), (store, "--server", "http://127.0.0.1:1")):
+        refused = run("budget", *args)
+        assert refused.exit_code == 2
+        assert "give a STORE, or a --server" in refused.stderr
+    served = run("budget", "--server", "http://127.0.0.1:1")
+    assert served.exit_code
+    assert "SPARSEQ_TOKEN" in served.stderr
+    assert run("budget", store).exit_code == 0
