@@ -18,6 +18,7 @@ from numba.extending import overload
 _CELL_LIMIT = np.int64(2**31 - 1)
 _NORM_LIMIT = np.int64(2**62)
 _SMALL = 128  # coordinates up to which all cells are cleared sooner than those of many rows
+_AT_ONCE = 1024  # numbers of which one loop does one step
 _SAFE = np.int64(2**31 - 1)  # a sum of magnitudes up to here has squares that add up to < 2**62
 
 
@@ -138,6 +139,42 @@ def clamp(values, out):  # type: ignore[no-untyped-def]
     numbers, raw, low, high, no_number, null, nan = values
     for i in range(len(numbers)):
         out[i] = _clamped(numbers[i], raw[i], low, high, no_number, null, nan)
+
+
+def _number(values: Any, i: Any) -> Any:
+    """Return the number of row i; `values` is an array, or a clamp's arguments."""
+    raise NotImplementedError  # Numba compiles the overload below
+
+
+@overload(_number)
+def _number_of(values, i):  # type: ignore[no-untyped-def]
+    if isinstance(values, types.BaseTuple):
+
+        def of_clamped(values, i):  # type: ignore[no-untyped-def]
+            numbers, raw, low, high, no_number, null, nan = values
+            return _clamped(numbers[i], raw[i], low, high, no_number, null, nan)
+
+        return of_clamped
+    return lambda values, i: values[i]
+
+
+@numba.njit(nogil=True, cache=True)
+def bins_by_bits(values, bits, first, below, edges, low, high, out):  # type: ignore[no-untyped-def]
+    """Fill out with the bins of numbers; see `engine.bin_table.BinTable`."""
+    last, rest = np.int64(len(below) - 1), np.int64(2**63 - 1)
+    some, names = np.empty(_AT_ONCE, np.float64), np.empty(_AT_ONCE, np.uint64)
+    for start in range(0, len(out), _AT_ONCE):
+        n = min(_AT_ONCE, len(out) - start)
+        for i in range(n):
+            some[i] = _number(values, start + i) + 0.0
+        for i in range(n):
+            word = np.float64(some[i]).view(np.int64)
+            name = ((word ^ ((word >> 63) & rest)) >> bits) - first
+            names[i] = min(max(name, np.int64(0)), last)
+        for i in range(n):
+            k, x = names[i], some[i]
+            place = below[k] + np.int64(edges[k] <= x)
+            out[start + i] = place if (low <= x) & (x <= high) else np.int64(-1)
 
 
 @numba.njit(nogil=True, cache=True)

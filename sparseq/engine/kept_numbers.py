@@ -85,6 +85,10 @@ class ClampedNumbers:
         out[raw == no_number] = null
         return out
 
+    def part(self, rows: slice) -> ClampedNumbers:
+        """Return the numbers of some rows, computed on use."""
+        return ClampedNumbers(self.numbers[rows], self.clamp)
+
     @property
     def parts(self) -> tuple[Any, ...]:
         """The arguments of the compiled loops."""
@@ -118,6 +122,20 @@ def map_numbers(
         for at in range(some.start, some.stop, _AT_ONCE):
             part = slice(at, min(at + _AT_ONCE, some.stop))
             fill(numbers[part], out[part])
+
+    halves(len(out), half)
+    return out
+
+
+def map_each(
+    numbers: Numbers, kind: Any, fill: Callable[[Numbers, NDArray[Any]], object]
+) -> NDArray[Any]:
+    """Return an array filled from numbers by a function that takes clamped ones as they are."""
+    out = np.empty(len(numbers), kind)
+
+    def half(some: slice) -> None:
+        own = numbers.part(some) if isinstance(numbers, ClampedNumbers) else numbers[some]
+        fill(own, out[some])
 
     halves(len(out), half)
     return out

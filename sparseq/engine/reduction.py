@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.compiled import SHARED, THREADS, compiled, pool, worthwhile
-from sparseq.engine.kept_numbers import ClampedNumbers, parts_of
+from sparseq.engine.bin_table import BinTable
+from sparseq.engine.kept_numbers import ClampedNumbers, Numbers, parts_of
 from sparseq.engine.row_mask import RowMask
 
 Ints = NDArray[np.int64]
@@ -327,10 +328,10 @@ def quantise_numpy(values: NDArray[Any], granularity: float) -> Index:
 
 
 def find_bins(
-    inner: NDArray[np.float64], ends: tuple[float, float], values: NDArray[Any], out: NDArray[Any]
+    inner: NDArray[np.float64], ends: tuple[float, float], values: Numbers, out: NDArray[Any]
 ) -> None:
     """Fill `out` with the number of ascending inner edges that are at most a value; -1 beyond the
-    ends.
+    ends, and for NaN.
 
     Example:
         >>> places = np.empty(4, np.int8)
@@ -339,8 +340,14 @@ def find_bins(
         [0, 1, -1, -1]
     """
     low, high = ends
-    if worthwhile(len(values)):
-        compiled().bins(values, inner, low, high, out)
+    table = BinTable.of(inner) if worthwhile(len(values)) else None
+    if table is not None:
+        where = table.shift, table.first, table.below, table.edges
+        compiled().row_loops.bins_by_bits(parts_of(values), *where, low, high, out)
         return
-    places = np.searchsorted(inner, values, "right")
-    out[:] = np.where((values >= low) & (values <= high), places, -1)
+    numbers = values[:]
+    if worthwhile(len(values)):
+        compiled().bins(numbers, inner, low, high, out)
+        return
+    places = np.searchsorted(inner, numbers, "right")
+    out[:] = np.where((numbers >= low) & (numbers <= high), places, -1)

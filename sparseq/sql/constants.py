@@ -10,6 +10,7 @@ from functools import cache
 from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
+from sparseq.sql.dialect import DUCKDB
 
 
 def is_constant(e: exp.Expr) -> bool:
@@ -97,5 +98,5 @@ def constants(values: Sequence[object], type: str) -> str:
         text = "'" + str(value).replace("'", "''") + "'"
         return text if isinstance(value, str) else text.join(cast())
 
-    cast = cache(lambda: exp.cast(exp.Literal.string("?"), type).sql("duckdb").split("'?'"))
+    cast = cache(lambda: exp.cast(exp.Literal.string("?"), type).sql(DUCKDB).split("'?'"))
     return f"[{', '.join(map(written, values))}]::{type}[]"

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlglot import exp
-
+from sparseq.base.sql_text import quote
 from sparseq.language.column_id import ColumnId
 from sparseq.language.types import Type, find_type
 from sparseq.question.catalog import Column, Table
@@ -107,12 +106,12 @@ class FromItem:
         """Return its rows as an item of FROM, without an alias and without lookups."""
         if self.table is None:
             return self.derived
-        return f"{'by_user' if self.private else 'public'}.{quoted(self.table.name)}"
+        return f"{'by_user' if self.private else 'public'}.{quote(self.table.name)}"
 
 
-def quoted(name: str) -> str:
-    """Return an SQL identifier."""
-    return exp.to_identifier(name, quoted=True).sql("duckdb")
+def column_of(alias: str, name: str) -> str:
+    """Return SQL of a source's column."""
+    return f"{quote(alias)}.{quote(name)}"
 
 
 def source_sql(source: FromItem, over: str = "") -> str:
@@ -122,16 +121,16 @@ def source_sql(source: FromItem, over: str = "") -> str:
         source: A table or a subquery.
         over: The table of people to exclude; "" excludes nobody.
     """
-    alias = quoted(source.alias)
+    alias = quote(source.alias)
     ids = f' JOIN ledger.users AS "#u" ON "#u".{USER} = "#t".{USER}' if source.needs_ids else ""
-    id_column = f', "#u".id AS {quoted(USER_ID)}' if source.needs_ids else ""
-    out = f' WHERE "#t".{USER} NOT IN (SELECT {USER} FROM temp.{quoted(over)})' if over else ""
+    id_column = f', "#u".id AS {quote(USER_ID)}' if source.needs_ids else ""
+    out = f' WHERE "#t".{USER} NOT IN (SELECT {USER} FROM temp.{quote(over)})' if over else ""
     if source.table is not None and not source.table.private:
-        return f"public.{quoted(source.table.name)} AS {alias}"
+        return f"public.{quote(source.table.name)} AS {alias}"
     plain = not source.needs_ids
     rows = source.rows_sql()
     if source.table is not None and source.by_time:
-        rows = f"by_time.{quoted(source.table.name)}"
+        rows = f"by_time.{quote(source.table.name)}"
     if plain and not over:
         return f"{rows} AS {alias}"
     if plain or source.table is None:
@@ -139,7 +138,7 @@ def source_sql(source: FromItem, over: str = "") -> str:
     columns = f'"#t".{USER}{id_column}'
     for column in (c.name.lower() for c in source.table.columns):
         if column not in source.users:
-            columns += f', "#t".{quoted(column)}'
+            columns += f', "#t".{quote(column)}'
     return f'(SELECT {columns} FROM {rows} AS "#t"{ids}{out}) AS {alias}'
 
 

@@ -41,9 +41,10 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
+from sparseq.base.sql_text import quote
 from sparseq.question.catalog import INTEGER_TYPES
 from sparseq.question.plan import Cap
-from sparseq.sql.from_clause import USER, FromItem, quoted
+from sparseq.sql.from_clause import USER, FromItem
 
 MAX_FACTOR = 10_000
 """Rows that public sources may make of one row; planning refuses a query with more."""
@@ -74,7 +75,7 @@ def cap(private: Sequence[FromItem], factor: int, most: int) -> Cap | None:
 
 def cap_of_lists(source: FromItem, lists: exp.Column, most: int) -> Cap:
     """Return the people to remove because their lists have too many values to unnest into rows."""
-    rows, column = f"{source.rows_sql()} AS {quoted(source.alias)}", lists.sql("duckdb")
+    rows, column = f"{source.rows_sql()} AS {quote(source.alias)}", lists.sql("duckdb")
     having = f"coalesce(sum(len({column})), 0) > {most}"
     sql = f"SELECT {USER} FROM {rows} GROUP BY {USER} HAVING {having}"
     return Cap("#over " + hashlib.sha256(sql.encode()).hexdigest()[:16], sql, most)
@@ -162,7 +163,7 @@ def factor(
         choices = []
         for source in left:
             keys = [e.key for e in equalities if e.alias == source.alias and e.needs <= there]
-            rows = f"{source.rows_sql()} AS {quoted(source.alias)}"
+            rows = f"{source.rows_sql()} AS {quote(source.alias)}"
             choices.append((max(most_rows(rows, sorted(set(keys))), 1), source.alias))
         least, alias = min(choices)
         product *= least
@@ -185,7 +186,7 @@ def public_factor(
     def counted(rows: str, keys: Sequence[str]) -> int:
         return 1 if keys else known[rows] or most_rows(rows, keys)
 
-    known = {f"{s.rows_sql()} AS {quoted(s.alias)}": s.most for s in sources}
+    known = {f"{s.rows_sql()} AS {quote(s.alias)}": s.most for s in sources}
     return factor(sources, equalities, counted)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from sparseq.base.sql_text import quote
 from sparseq.language import types as T
 from sparseq.question.catalog import INTEGER_TYPES
 from sparseq.question.limits import LIMITS
@@ -20,7 +21,7 @@ from sparseq.released.sql_over_noise import (
     Place,
     ShownColumn,
 )
-from sparseq.sql.from_clause import ColumnFacts, FromItem, quoted
+from sparseq.sql.from_clause import ColumnFacts, FromItem
 from sparseq.sql.interval_propagation import Shape, Width, with_ends
 from sparseq.sql.joint_questions import MOMENTS
 from sparseq.sql.public_database import PublicFacts
@@ -45,7 +46,7 @@ def after(select: exp.Select, parts: Sequence[Place], public: PublicFacts) -> Af
     LIMITS["cells"].check(rows.most * len(shape.columns), public.limits)
     sql = rows.derived
     for name, part in zip(shapes, parts, strict=True):
-        sql = sql.replace(_rows(part, ""), _rows(part, quoted(name)))
+        sql = sql.replace(_rows(part, ""), _rows(part, quote(name)))
     sql = sql.removeprefix("(").removesuffix(")")
     shown = [
         ShownColumn(name, w.noised, w.ends is not None, w.few is not None, w.whole)
@@ -94,6 +95,6 @@ def _rows(part: Place, table: str) -> str:
     types = _types(part)
     origin = f"FROM {table}" if table else f"WHERE {part.first} < 0"
     columns = (
-        f"CAST({quoted(n) if table else 'NULL'} AS {t}) AS {quoted(n)}" for n, t in types.items()
+        f"CAST({quote(n) if table else 'NULL'} AS {t}) AS {quote(n)}" for n, t in types.items()
     )
     return f"(SELECT {', '.join(columns)} {origin})"

@@ -21,6 +21,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import OptimizeError, ParseError, SqlglotError
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import Scope, build_scope
+from sqlglot.schema import MappingSchema
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sparseq.base.errors import NotSql, ParameterError, QueryRefused, did_you_mean
@@ -29,6 +30,7 @@ from sparseq.question.limits import LIMITS, all_limits
 from sparseq.question.plan import KNOWN_OPTIONS, Options
 from sparseq.sql.aggregate_calls import BINNED
 from sparseq.sql.allowed_words import check_allowed, check_depth, check_written
+from sparseq.sql.dialect import DUCKDB
 from sparseq.sql.normalize import rewritten
 from sparseq.sql.time_lengths import ONE_UNIT
 
@@ -78,6 +80,10 @@ class Dialect(DuckDB):
                 read.set("this", exp.Literal.string(text))
                 read.set("unit", None)
             return read
+
+
+DIALECT = Dialect()
+"""The dialect as an object; it has no state."""
 
 
 def parse(
@@ -137,7 +143,7 @@ def _check_tokens(text: str, most: Mapping[str, int]) -> None:
     if text.upper().count("SELECT") <= most["selects"] and len(text) <= longest:
         return
     try:
-        tokens = sqlglot.tokenize(text, dialect=Dialect)
+        tokens = sqlglot.tokenize(text, dialect=DIALECT)
     except SqlglotError:  # the parser reports it
         return
     LIMITS["selects"].check(sum(t.token_type == TokenType.SELECT for t in tokens), most)
@@ -147,7 +153,7 @@ def _check_tokens(text: str, most: Mapping[str, int]) -> None:
 
 def _one_select(text: str) -> exp.Expr:
     try:
-        statements = [s for s in sqlglot.parse(text, dialect=Dialect) if s is not None]
+        statements = [s for s in sqlglot.parse(text, dialect=DIALECT) if s is not None]
     except (KeyError, IndexError):  # sqlglot does not check the number of arguments everywhere
         raise NotSql(
             "this is not SQL that sparseq reads: a function has too few arguments"
@@ -178,7 +184,7 @@ def _one_select(text: str) -> exp.Expr:
 def _first_word(text: str) -> str:
     """Return the first word of a query, after any comments."""
     try:
-        tokens = sqlglot.tokenize(text, dialect=Dialect)
+        tokens = sqlglot.tokenize(text, dialect=DIALECT)
     except SqlglotError:
         return ""
     return next((t.text.upper()[:20] for t in tokens if t.text != ";"), "")
@@ -190,9 +196,6 @@ def _misspelt(word: str) -> str:
 
 
 def _qualify(tree: exp.Select, catalog: Catalog) -> exp.Select:
-    schema: dict[str, object] = {}
-    for t in catalog.tables:
-        schema[t.name.lower()] = {c.name.lower(): c.type for c in t.columns}
     for alias in tree.find_all(exp.Alias, exp.TableAlias):
         named = [alias.args.get("alias"), *(alias.args.get("columns") or [])]
         for name in named:
@@ -207,7 +210,9 @@ def _qualify(tree: exp.Select, catalog: Catalog) -> exp.Select:
     for join in after:
         join.meta[_AFTER_FULL] = True
     try:
-        qualified = qualify(tree, schema=schema, dialect=Dialect, validate_qualify_columns=True)
+        qualified = qualify(
+            tree, schema=_schema_of(catalog), dialect=DIALECT, validate_qualify_columns=True
+        )
     except OptimizeError as error:
         raise _unknown_column(str(error), catalog) from None
     except SqlglotError as error:
@@ -217,6 +222,24 @@ def _qualify(tree: exp.Select, catalog: Catalog) -> exp.Select:
         _use_either_side(qualified)
     return qualified
 
+
+def _schema_of(catalog: Catalog) -> MappingSchema:
+    """Return the columns of a catalog's tables as sqlglot takes them; the last few are kept."""
+    known = _schemas.get(id(catalog))
+    if known is None:
+        tables = {
+            t.name.lower(): {c.name.lower(): c.type for c in t.columns} for t in catalog.tables
+        }
+        known = catalog, MappingSchema(tables, dialect=DIALECT)
+        if len(_schemas) >= _SCHEMAS:
+            _schemas.clear()
+        _schemas[id(catalog)] = known
+    return known[1]
+
+
+_SCHEMAS = 16
+_schemas: dict[int, tuple[Catalog, MappingSchema]] = {}
+"""By `id` of a catalog, which is kept as well: no other object has its `id`."""
 
 _AFTER_FULL = "by a column of a FULL JOIN"
 
@@ -541,7 +564,7 @@ def split_options(text: str) -> tuple[str, Options]:
     if "DIFFERENTIAL_PRIVACY" not in text.upper():
         return text, Options()
     try:
-        tokens = list(sqlglot.tokenize(text, dialect=Dialect))
+        tokens = list(sqlglot.tokenize(text, dialect=DIALECT))
     except SqlglotError as error:
         raise NotSql(f"this is not SQL that sparseq reads: {_message(error)}") from None
     words = [t.text.upper() for t in tokens]
@@ -607,7 +630,7 @@ def identifier(name: str) -> str:
     >>> identifier("ward"), identifier("Ward 1"), identifier("order")
     ('ward', '"Ward 1"', '"order"')
     """
-    return exp.to_identifier(name).sql("duckdb")
+    return exp.to_identifier(name).sql(DUCKDB)
 
 
 def said(e: exp.Expr) -> str:
@@ -635,7 +658,7 @@ def said(e: exp.Expr) -> str:
             return exp.to_table(node.name)
         return node
 
-    text = " ".join(e.copy().transform(plain).sql("duckdb").split())
+    text = " ".join(e.copy().transform(plain).sql(DUCKDB).split())
     return text if len(text) <= MAX_SAID else text[: MAX_SAID - 1] + "…"
 
 
@@ -663,7 +686,7 @@ def written(tree: exp.Select) -> str:
             node.set("alias", None)
     for name in tree.find_all(exp.Identifier):
         name.replace(exp.to_identifier(name.name))
-    return " ".join(tree.sql("duckdb").split())
+    return " ".join(tree.sql(DUCKDB).split())
 
 
 RELEASED, STANDS_IN = "released", "stands in"

@@ -31,6 +31,7 @@ from sparseq.question.limits import LIMITS, all_limits
 from sparseq.question.plan import Cap
 from sparseq.released.sql_over_noise import ends_function
 from sparseq.sql.parsed_expressions import ENDS_FUNCTION
+from sparseq.sql.plain_constants import plain_value
 
 _names = itertools.count(1)
 _CONSTANT = re.compile(
@@ -154,6 +155,9 @@ class PublicFacts:
         Raises:
             QueryRefused: It has no value: a date that does not exist, a number out of range.
         """
+        plain = plain_value(sql)
+        if plain is not None:
+            return plain
         ((value,),) = self.values(f"SELECT {sql}")
         return value
 

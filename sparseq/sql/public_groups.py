@@ -29,6 +29,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from sparseq.base.sql_text import quote
 from sparseq.language.conditions import values_where
 from sparseq.language.expression_tree import Term
 from sparseq.language.types import Family
@@ -36,7 +37,7 @@ from sparseq.language.value_sets import Spans, Texts
 from sparseq.question.plan import Domain, values_of_keys
 from sparseq.released.outputs import PossibleKeys
 from sparseq.sql.constants import constants
-from sparseq.sql.from_clause import quoted, source_sql
+from sparseq.sql.from_clause import column_of, source_sql
 from sparseq.sql.public_values import MAX_VALUES, PublicValues
 from sparseq.sql.scope import Scope
 
@@ -154,7 +155,7 @@ class _Rule:
         terms = [*self._keys, *self._conditions, *(c for on in self._joins.values() for c in on)]
         self._terms = {sql: one for term in terms for sql, one in leaves(term).items()}
         self._named = {
-            exp.column(name, alias, quoted=True).sql("duckdb"): exp.column(name, alias, quoted=True)
+            column_of(alias, name): exp.column(name, alias, quoted=True)
             for alias, source in scope.sources.items()
             for name in source.columns
         }
@@ -383,9 +384,9 @@ class _Rule:
         by_alias: dict[str, list[str]] = {}
         for sql in sorted(part & self._columns.keys()):
             one = self._columns[sql]
-            item = f"({one.rows}) AS {quoted('#' + one.name)}({quoted(one.name)})"
+            item = f"({one.rows}) AS {quote('#' + one.name)}({quote(one.name)})"
             by_alias.setdefault(one.alias, []).append(item)
-        items = [f"(SELECT * FROM {', '.join(c)}) AS {quoted(a)}" for a, c in by_alias.items()]
+        items = [f"(SELECT * FROM {', '.join(c)}) AS {quote(a)}" for a, c in by_alias.items()]
         for i, (_, p) in enumerate(sorted(whole.items())):
             rows = constants(self._some[p], self._types[p])
             items.append(f'(SELECT unnest({rows})) AS "#key{i}"(v)')

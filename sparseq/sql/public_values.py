@@ -18,6 +18,7 @@ from typing import Any
 from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
+from sparseq.base.sql_text import quote
 from sparseq.language import types as T
 from sparseq.language.calendar import DAY, UNITS, ZONES_SINCE
 from sparseq.language.conditions import values_of_any
@@ -31,7 +32,6 @@ from sparseq.sql.aggregate_calls import chooses
 from sparseq.sql.bind_expressions import ExpressionReader
 from sparseq.sql.condition_limits import listed_by
 from sparseq.sql.constants import constants, is_constant
-from sparseq.sql.from_clause import quoted
 from sparseq.sql.public_database import PublicFacts
 from sparseq.sql.scope import Scope, integral
 
@@ -189,7 +189,7 @@ class PublicValues:
                 f"SELECT TRY_CAST(v AS {stored.type}) FROM unnest({listed}) AS t(v)"
             )
         if stored is not None and source.table is not None and not source.private:
-            name, field = quoted(source.table.name), quoted(stored.name)
+            name, field = quote(source.table.name), quote(stored.name)
             rows = self._public.values(
                 f"SELECT DISTINCT {field} FROM public.{name} WHERE {field} IS NOT NULL ORDER BY 1 "
                 f"LIMIT {MAX_VALUES + 1}"

@@ -30,6 +30,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
+from sparseq.base.sql_text import quote
 from sparseq.language.calendar import DAY, UNITS, is_within
 from sparseq.language.conditions import values_of_any, values_where
 from sparseq.language.expression_tree import Term, all_of, known_where, may_be_null
@@ -50,8 +51,8 @@ from sparseq.sql.from_clause import (
     USER_ID,
     ColumnFacts,
     FromItem,
+    column_of,
     most_rows,
-    quoted,
     source_sql,
 )
 from sparseq.sql.join_sizes import (
@@ -281,12 +282,12 @@ class Scope:
         """SQL of a row's user index."""
         if self._full:
             return self._user_in(sorted(self._full))
-        return exp.column(USER, self.private[0].alias, quoted=True).sql("duckdb")
+        return column_of(self.private[0].alias, USER)
 
     @staticmethod
     def _user_in(aliases: Sequence[str]) -> str:
         """Return SQL of the user's index, from the first of some sources that has the row."""
-        found = (exp.column(USER, alias, quoted=True).sql("duckdb") for alias in aliases)
+        found = (column_of(alias, USER) for alias in aliases)
         return f"coalesce({', '.join(found)})"
 
     @property
@@ -633,7 +634,7 @@ class Scope:
         if not self.names_user(e):
             return ""
         if isinstance(e, exp.Column):
-            return exp.column(USER, e.table, quoted=True).sql("duckdb")
+            return column_of(e.table, USER)
         return self._user_in([c.table for c in e.find_all(exp.Column)])
 
     def _column(self, column: exp.Column) -> Term:
@@ -651,7 +652,7 @@ class Scope:
             type = BIGINT if type.family is BIGINT.family and type.stored != "UBIGINT" else type
         elif source.table is not None and facts.stored is not None:
             place = facts.place
-        sql = exp.column(name, column.table, quoted=True).sql("duckdb")
+        sql = column_of(column.table, name)
         return Term(type, sql, column=place, holes=partial(self._has_holes, column))
 
     def may_be_null(self, term: Term) -> bool:
@@ -669,7 +670,7 @@ class Scope:
             return facts.null()
         if source.private or facts.stored is None or source.table is None:
             return not (source.private and facts.stored and facts.stored.not_null)
-        table, name = quoted(source.table.name), quoted(facts.stored.name)
+        table, name = quote(source.table.name), quote(facts.stored.name)
         found = f"SELECT 1 FROM public.{table} WHERE {name} IS NULL LIMIT 1"
         return bool(self.public.values(found))
 

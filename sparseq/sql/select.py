@@ -22,6 +22,7 @@ from sqlglot import exp
 from sqlglot.optimizer.scope import traverse_scope
 
 from sparseq.base.errors import QueryRefused, with_query
+from sparseq.base.sql_text import quote
 from sparseq.language.functions import rule_of
 from sparseq.language.interval_arithmetic import rising_rule, round_to
 from sparseq.question.catalog import Catalog, FoundTuples
@@ -51,8 +52,8 @@ from sparseq.released.statistics import combine
 from sparseq.sql.aggregate_calls import aggregates_in, is_aggregate
 from sparseq.sql.aggregates import Aggregates, with_people
 from sparseq.sql.constants import is_constant
+from sparseq.sql.dialect import DUCKDB
 from sparseq.sql.first_questions import SIZES, Before, FirstQuestions
-from sparseq.sql.from_clause import quoted
 from sparseq.sql.joint_questions import MOMENTS, alone, together
 from sparseq.sql.key_domains import Domains
 from sparseq.sql.layers import counts_own_values, with_first_rows
@@ -131,7 +132,7 @@ def _lower_once(
         names = name_apart(select, catalog)
         if _is_public(select, catalog):
             _check_public_joins(select, public)
-            rows = PublicRows(public.rows(select.sql("duckdb"))).called(names)
+            rows = PublicRows(public.rows(select.sql(DUCKDB))).called(names)
             query = Query(text.strip(), Relation(""), (), (), rows, options=options)
             return query, BoundGaps()
         widened = widen_moving_ranges(select, catalog)
@@ -213,7 +214,7 @@ def _check_public_joins(select: exp.Select, public: PublicFacts) -> None:
                     joined = set[str]().union(*(alike[name] for name in both))
                     alike |= dict.fromkeys(joined, joined)
         sizes = {
-            name: public.most_rows(f"public.{quoted(source.name)} AS t", ())
+            name: public.most_rows(f"public.{quote(source.name)} AS t", ())
             if isinstance(source, exp.Table)
             else most.get(id(source), 1)
             for name, source in own.items()
@@ -252,7 +253,7 @@ def _after(query: QueryParts, outers: Sequence[_Outer], public: PublicFacts) -> 
 def _totals_of(questions: Sequence[exp.Select], lowered: Sequence[Query]) -> tuple[AskedTotal, ...]:
     """Return the grouped questions whose total row count another question also asks for."""
     clauses = ("from_", "joins", "where", "with_")
-    rows = [exp.Select(**{k: q.args.get(k) for k in clauses}).sql("duckdb") for q in questions]
+    rows = [exp.Select(**{k: q.args.get(k) for k in clauses}).sql(DUCKDB) for q in questions]
     counts = [row_count(query.measures) for query in lowered]
     found = []
     for i, j in product(range(len(lowered)), repeat=2):
@@ -412,10 +413,14 @@ class _Outer:
 
     def _domains(self) -> tuple[tuple[Domain, ...], str]:
         finder = Domains(self.scope, self.public, self.sought)
-        names = {e.unalias().sql("duckdb"): e.alias_or_name for e in self.select.expressions}
+        names = {e.unalias().sql(DUCKDB): e.alias_or_name for e in self.select.expressions}
         # all types first: they determine which strings are needed
         types = self.key_types = [self._key_type(key) for key in self.keys]
-        called = [names.get(key.sql("duckdb"), said(key)) for key in self.keys]
+        texts = [key.sql(DUCKDB) for key in self.keys]
+        called = [
+            names[text] if text in names else said(key)
+            for text, key in zip(texts, self.keys, strict=True)
+        ]
         found, left = list[Domain](), dict(enumerate(self.keys))
         for places, several in self._found_together(finder):
             if not left.keys() >= set(places):
@@ -487,7 +492,7 @@ class _Outer:
             name if self._direct else said(key)
             for key, type, (i, name, _) in of_keys
             if not (domains[i].rest or covers(key, type))
-            and not {c.sql("duckdb") for c in key.find_all(exp.Column)} <= ranged
+            and not {c.sql(DUCKDB) for c in key.find_all(exp.Column)} <= ranged
         ]
         return tuple(
             f"rows whose {name} is in no group are not counted, and cost nothing" for name in names
@@ -569,8 +574,8 @@ class _Outer:
         return self._node(e)
 
     def _key_index(self, e: exp.Expr) -> int | None:
-        text = _bare(e).sql("duckdb")
-        return next((i for i, k in enumerate(self.keys) if k.sql("duckdb") == text), None)
+        text = _bare(e).sql(DUCKDB)
+        return next((i for i, k in enumerate(self.keys) if k.sql(DUCKDB) == text), None)
 
     def _node(self, e: exp.Expr) -> out.Node:
         """Return the post-processing that computes an outer expression."""
@@ -616,7 +621,7 @@ class _Outer:
         value = self.scope.value_sql(e)
         rows = self.public.values(
             f"SELECT {shown}, min({value}), count(DISTINCT {value}) FROM "
-            f"public.{quoted(source.table.name)} AS {quoted(source.alias)} "
+            f"public.{quote(source.table.name)} AS {quote(source.alias)} "
             f"GROUP BY ALL LIMIT {MAX_VALUES + 1}"
         )
         if len(rows) > MAX_VALUES or any(several > 1 for *_, several in rows):
@@ -723,7 +728,7 @@ def _limited_columns(condition: exp.Expr) -> list[str]:
     elif isinstance(condition, exp.LT | exp.LTE | exp.GT | exp.GTE):
         ends = 1
     sides = [condition.this, condition.args.get("expression")] if ends else []
-    return [c.sql("duckdb") for c in sides if isinstance(c, exp.Column)] * ends
+    return [c.sql(DUCKDB) for c in sides if isinstance(c, exp.Column)] * ends
 
 
 def _is_whole(e: exp.Literal) -> bool:

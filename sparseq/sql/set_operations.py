@@ -13,11 +13,12 @@ from typing import Any
 from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
+from sparseq.base.sql_text import quote
 from sparseq.language import types as T
 from sparseq.language.casts import cast
 from sparseq.language.expression_tree import Term, call
 from sparseq.language.types import Family, find_type
-from sparseq.sql.from_clause import USER, ColumnFacts, FromItem, quoted
+from sparseq.sql.from_clause import USER, ColumnFacts, FromItem
 from sparseq.sql.parse import said
 
 _WORDS: dict[type, str] = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}
@@ -110,7 +111,7 @@ def _facts(a: ColumnFacts, b: ColumnFacts) -> ColumnFacts:
 def _column(facts: ColumnFacts, own: str, type: str, name: str, tree: exp.Expr) -> str:
     """Return a side's column in the common type, with one form of zero and one form of NaN."""
     have, wanted = find_type(facts.type), find_type(type)
-    done = None if have is None or wanted is None else cast(Term(have, quoted(own)), wanted)
+    done = None if have is None or wanted is None else cast(Term(have, quote(own)), wanted)
     if done is None:
         raise QueryRefused(
             f"{said(tree)[:60]}: {name} is of different types", "write CAST(x AS type)"
@@ -119,4 +120,4 @@ def _column(facts: ColumnFacts, own: str, type: str, name: str, tree: exp.Expr) 
         kind = done.type.sql
         plain = f"CASE WHEN isnan({{0}}) THEN CAST('nan' AS {kind}) ELSE {{0}} + 0 END"
         done = call("plain", plain, done.type, done)
-    return f"{done.sql} AS {quoted(name)}"
+    return f"{done.sql} AS {quote(name)}"

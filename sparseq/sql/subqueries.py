@@ -18,6 +18,7 @@ from functools import cache, partial
 
 from sqlglot import exp
 
+from sparseq.base.sql_text import quote
 from sparseq.language import types as T
 from sparseq.language.aggregate_functions import (
     Takes,
@@ -30,7 +31,8 @@ from sparseq.language.types import Family
 from sparseq.question.limits import LIMITS
 from sparseq.sql.aggregate_calls import aggregates_in, is_aggregate, is_binned
 from sparseq.sql.bind_expressions import ExpressionReader
-from sparseq.sql.from_clause import PLACE, USER, ColumnFacts, FromItem, quoted
+from sparseq.sql.dialect import DUCKDB
+from sparseq.sql.from_clause import PLACE, USER, ColumnFacts, FromItem, column_of
 from sparseq.sql.join_sizes import people_in
 from sparseq.sql.layers import is_grouped, make_layers
 from sparseq.sql.parse import SEEN, said
@@ -135,7 +137,7 @@ class _Inner:
             self.columns[name] = replace(self.columns[name], type=types[name])
         if distinct:
             shown = ", ".join(
-                quoted(n) if n == USER else f"{self._plain_column(n, t)} AS {quoted(n)}"
+                quote(n) if n == USER else f"{self._plain_column(n, t)} AS {quote(n)}"
                 for n, t in types.items()
             )
             derived = f"(SELECT DISTINCT {shown} FROM {derived}{tail})"
@@ -167,13 +169,13 @@ class _Inner:
             return frozenset(self.columns.keys() - self.users)
         if not self.grouped:
             return None
-        shown = {e.unalias().sql("duckdb"): e.alias_or_name for e in self.select.expressions}
-        keys = [shown.get(k.sql("duckdb")) for k in self.keys if not self._is_user(k)]
+        shown = {e.unalias().sql(DUCKDB): e.alias_or_name for e in self.select.expressions}
+        keys = [shown.get(k.sql(DUCKDB)) for k in self.keys if not self._is_user(k)]
         return frozenset(k for k in keys if k) if None not in keys else None
 
     def _plain_column(self, name: str, type: str) -> str:
         held = T.find_type(type)
-        return quoted(name) if held is None else plain(Term(held, quoted(name))).sql
+        return quote(name) if held is None else plain(Term(held, quote(name))).sql
 
     def _origin(self) -> str:
         where = self.scope.where_sql()
@@ -202,7 +204,7 @@ class _Inner:
         if isinstance(e, exp.Literal):
             return str(whole(e, len(self.select.expressions)))
         if isinstance(e, exp.Column) and not e.table:
-            return quoted(e.name)
+            return quote(e.name)
         return self._over_groups(e).sql if self.grouped else self.scope.value_sql(e)
 
     def _is_user(self, e: exp.Expr) -> bool:
@@ -223,11 +225,11 @@ class _Inner:
             self.columns[name] = ColumnFacts(self.scope.type_of(column))
             return ""
         if isinstance(value, exp.Explode):
-            return f"unnest({self._unnest(value).sql}) AS {quoted(name)}"
+            return f"unnest({self._unnest(value).sql}) AS {quote(name)}"
         term = self._select(value)
         null = cache(partial(self.scope.may_be_null, term))
         self.columns[name] = replace(self.columns[name], null=null, zoned=term.type.zoned)
-        return f"{term.sql} AS {quoted(name)}"
+        return f"{term.sql} AS {quote(name)}"
 
     def _select(self, value: exp.Expr) -> Term:
         """Return the term of a selected column."""
@@ -306,8 +308,8 @@ class _Inner:
         return copy
 
     def _is_key(self, node: exp.Expr) -> bool:
-        text = node.sql("duckdb")
-        return any(text == k.sql("duckdb") for k in self.keys)
+        text = node.sql(DUCKDB)
+        return any(text == k.sql(DUCKDB) for k in self.keys)
 
     def _key(self, key: exp.Expr) -> Term:
         return plain(self.scope.column_term(key))
@@ -406,7 +408,7 @@ class _Inner:
         only = self.scope.private[0] if len(self.scope.private) == 1 else None
         if only is None or not only.placed:
             return ""
-        return exp.column(PLACE, only.alias, quoted=True).sql("duckdb")
+        return column_of(only.alias, PLACE)
 
     def _place(self) -> list[str]:
         """Return a row's place among the person's rows as a column, if windows have used it."""
@@ -419,7 +421,7 @@ class _Inner:
             by = ", ".join(common if others else own)
             order = f" ORDER BY {by}" if by else ""  # else rows agree in all named columns
             place = f"row_number() OVER (PARTITION BY {self.scope.user}{order})"
-        return [f"{place} AS {quoted(PLACE)}"] if place else []
+        return [f"{place} AS {quote(PLACE)}"] if place else []
 
     def _tie_breakers(self, by: list[str], seen: frozenset[str]) -> list[str]:
         """Return every column that the query names: rows equal in all of them are interchangeable.

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import sparseq
 from sparseq.accounting.pilots import CELLS, Reading, ladder
 from sparseq.accounting.pilots.choice import Choice, Question, choose, growth
-from sparseq.accounting.pilots.group_sums import group_growth
+from sparseq.accounting.pilots.group_sums import _powers, group_growth
 from sparseq.accounting.pilots.rules import RULES
 from sparseq.store.curator import exact_sql
 
@@ -88,3 +88,24 @@ def test_sums_of_cells_are_as_large_as_the_truth() -> None:
         inside += bool(((low <= true) & (true <= high)).all())
     assert np.mean(levels) == pytest.approx(1.0, abs=0.025)
     assert inside == 6
+
+
+def powers_one_by_one(kept: np.ndarray, edges: np.ndarray, total: float) -> np.ndarray:
+    low, high = np.ones(len(kept)), np.full(len(kept), 2.0)
+    for _ in range(30):
+        middle = (low + high) / 2
+        below = (kept * edges ** middle[:, None]).sum(axis=1) < total
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return (low + high) / 2
+
+
+@pytest.mark.parametrize("cells", [0, 1, 5, 8, 9, 16, 31, CELLS])
+def test_shared_powers_and_empty_cells_change_no_bit(cells: int) -> None:
+    draw, edges = np.random.default_rng(cells), np.ldexp(1.0, np.arange(CELLS))
+    for spread in (0.0, 0.5, 4.0):
+        kept = draw.lognormal(3, spread, size=(600, CELLS)) * (draw.random((600, CELLS)) < 0.7)
+        kept[:, cells:] = 0
+        for power in (0.9, 1.2, 1.9, 2.1):
+            total = float((kept * edges**power).sum(axis=1).mean())
+            found = _powers(kept, edges, total)
+            assert found.tobytes() == powers_one_by_one(kept, edges, total).tobytes()

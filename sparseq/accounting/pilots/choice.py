@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from sparseq.accounting.pilots.noised_pilot import Reading
 from sparseq.accounting.pilots.parent import NO_PARENT, Parent
 from sparseq.accounting.pilots.posterior import SAMPLES, posterior
 from sparseq.accounting.pilots.rules import RULES, Rules
+from sparseq.accounting.pilots.sample_quantiles import SampleColumns
 from sparseq.accounting.pilots.tails import NOTHING_CUT, CutBound
 from sparseq.base.defaults import PRICE
 
@@ -252,10 +254,10 @@ def _cut_at(of: Ladder, people: Floats, scales: Floats) -> Cut:
     inside = np.flatnonzero((first > 0) & (first < CELLS))
     into = scales[inside] / of.edges[first[inside] - 1]
     lost, norms = product(people, above.T), np.maximum(people @ of.edges, 1e-9)
-    squares = np.maximum(np.median(product(people, (above**2).T), axis=0), 1e-9)
+    squares = np.maximum(SampleColumns(product(people, (above**2).T)).medians(), 1e-9)
     next_edge = people[:, first[inside]] * above[inside, first[inside]]
     lost[:, inside] -= next_edge * _into_cell(into) * _PLACES[:, None]
-    heavy = np.maximum(np.median(lost, axis=0) ** 2 / squares, 1e-3)
+    heavy = np.maximum(SampleColumns(lost).medians() ** 2 / squares, 1e-3)
     return Cut(lost, lost / norms[:, None], heavy, norms)
 
 
@@ -289,8 +291,9 @@ class _FadedCut:
     people: Floats
     floor: bool
 
-    def _floor(self, level: float) -> Floats:
-        """Return the cut if all the parent's users had the largest possible fading."""
+    @cached_property
+    def _alike(self) -> tuple[float, float, Floats]:
+        """The question's part of the parent's norms, the size of its norms, and seen people."""
         edges = np.ldexp(1.0, np.arange(CELLS))
         assert self.parent.whole is not None
         whole, mine = self.parent.whole[:, :CELLS], self.people
@@ -298,7 +301,12 @@ class _FadedCut:
         my_norms, my_number = (float(np.median(mine @ by)) for by in (edges, np.ones(CELLS)))
         part = min(my_norms / max(norms, 1e-9), 1.0)
         smaller = my_norms * number / max(my_number * norms, 1e-9)  # than the parent's norms
-        seen = whole * (np.arange(CELLS) <= self.parent.top)
+        return part, smaller, whole * (np.arange(CELLS) <= self.parent.top)
+
+    def _floor(self, level: float) -> Floats:
+        """Return the cut if all the parent's users had the largest possible fading."""
+        part, smaller, seen = self._alike
+        edges = np.ldexp(1.0, np.arange(CELLS))
         return np.asarray(
             part * (seen @ np.maximum(edges - level / min(max(smaller, 1e-9), 1.0), 0.0))
         )
@@ -324,13 +332,14 @@ class _FadedCut:
 def _risk(q: Question, cut: Cut, scales: Floats, total: float, rules: Rules) -> Floats:
     """Return the expected squared error of an answer under each scale: see `interval`."""
     d, noise = q.coordinates, scales * q.sigma_0 / math.sqrt(q.price)
-    lost = np.median(cut.lost, axis=0)
-    if q.signed.any():
-        return np.asarray(d * noise**2 + _spread(cut.lost) ** 2 + lost**2 / 4)
-    if d == 1:
-        return np.asarray(noise**2 + _spread(cut.lost) ** 2 + (rules.unsure / 2 * lost) ** 2)
-    grown = growth(cut.share, rules)
-    g = np.median(grown, axis=0)
+    if d == 1 or q.signed.any():
+        samples = SampleColumns(cut.lost)
+        lost, spread = samples.medians(), _spread(samples)
+        if q.signed.any():
+            return np.asarray(d * noise**2 + spread**2 + lost**2 / 4)
+        return np.asarray(noise**2 + spread**2 + (rules.unsure / 2 * lost) ** 2)
+    grown = SampleColumns(growth(cut.share, rules))
+    g = grown.medians()
     alike = (2 if q.people else 1) * rules.alike
     apart = g * g * (rules.unlike**2 + alike**2 + np.minimum(d / cut.heavy, 4.0))
     size = total**2 / math.sqrt(d)
@@ -343,12 +352,12 @@ def growth(share: Floats, rules: Rules) -> Floats:
     return np.asarray(lacking / (1 - lacking))
 
 
-def _spread(samples: Floats) -> Floats:
+def _spread(samples: SampleColumns) -> Floats:
     """Return the standard deviation from the 10 % and 90 % quantiles of samples.
 
     So a few outlying samples widen intervals, but do not change C.
     """
-    low, high = np.quantile(samples, (0.1, 0.9), axis=0)
+    low, high = samples.quantiles((0.1, 0.9))
     return np.asarray((high - low) / 2.563)
 
 

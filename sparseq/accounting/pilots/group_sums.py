@@ -66,9 +66,18 @@ def _powers(kept: Floats, edges: Floats, total: float) -> Floats:
     >>> _powers(np.array([[10.0, 10, 10, 10]]), edges, float(10 * (edges**1.5).sum())).round(6)
     array([1.5])
     """
-    low, high = np.ones(len(kept)), np.full(len(kept), 2.0)
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        below = (kept * edges ** middle[:, None]).sum(axis=1) < total
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return np.asarray((low + high) / 2)
+    used = np.flatnonzero(kept.any(axis=0))
+    # NumPy adds up eight columns at a time: empty ones at the end change no bit
+    cells = min(8 * (int(used[-1]) // 8 + 1), len(edges)) if len(used) else 1
+    kept, edges = np.ascontiguousarray(kept[:, :cells]), edges[:cells]
+    place = np.zeros(len(kept), np.int64)  # of the interval, among those of its width
+    for step in range(_STEPS):
+        first, half = int(place.min()), 0.5 ** (step + 1)
+        many = int(place.max()) - first + 1
+        if many < len(place):  # samples in one interval share its powers
+            middle = 1 + (2 * (first + np.arange(many)) + 1) * half
+            raised = (edges ** middle[:, None])[place - first]
+        else:
+            raised = edges ** (1 + (2 * place + 1) * half)[:, None]
+        place = 2 * place + ((kept * raised).sum(axis=1) < total)
+    return 1 + (2 * place + 1) * 0.5 ** (_STEPS + 1)

@@ -36,6 +36,7 @@ from sparseq.engine.kept_numbers import (
     ClampedNumbers,
     days_from,
     fill_finite,
+    map_each,
     map_numbers,
 )
 from sparseq.engine.positions import combine_positions
@@ -336,7 +337,7 @@ def _bins(cell: Cell, size: int, source: TableSource) -> KeptColumn | DerivedCol
     assert cell.term is not None
     of = _number(_uncast(cell.term.arguments[0]), source)
 
-    make = partial(map_numbers, kind=searched.kind, fill=searched.fill)
+    make = partial(map_each, kind=searched.kind, fill=searched.fill)
     return DerivedColumn(of, ("bin", of.name, cell.sql), make)
 
 
