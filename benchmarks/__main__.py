@@ -31,6 +31,7 @@ NAMED = (
     "tpch",
     "tutorial",
     "roots",
+    "everybody",
 )
 """Those that run when they are named."""
 

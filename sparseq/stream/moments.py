@@ -103,13 +103,14 @@ def average(
     asked = replace(query, measures=(number, shifted))
     half = round(math.log2(column.spread / 2))
     counted = joint(replace(query, measures=(number,)), Options(), sums.budget)
-    parent = sums.parents(counted.query)(counted).shift(2)  # values are about two units off
+    counts = sums.parents(counted.query)(counted)
     whole = joint(asked, options, sums.budget, sums.rows, {1: half})
     unit, grain = whole.parts[1].unit, whole.parts[1].step / 2
     about = AverageScale(centre, column.spread, unit, once, total.bounds, grain)
-    released = sums.chosen(whole, parent, options, beta, part, average_risk(about))
+    parent = counts.shift(2)  # values are about two units off
+    released = sums.chosen(whole, parent, options, beta, part, average_risk(about, counts))
     rows, off = np.split(released.answer, 2)
-    found = average_about_centre(released.choice, rows, off * unit, about)
+    found = average_about_centre(released.choice, rows, off * unit, about, counts)
     return [released.about_a_centre(which, about)], {key: found}
 
 

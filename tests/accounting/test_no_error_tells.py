@@ -102,9 +102,9 @@ def check_no_error(
     assert apart(column) in (True, False)
     about = AverageScale(column.centre, column.spread, column.spread / 2, signed, ends)
     pair = asked(2 * d, cells=d, signed=np.full(2 * d, signed), sigma_0=sd)
-    choice = choose(pair, seen, parent, risk=average_risk(about))
+    choice = choose(pair, seen, parent, risk=average_risk(about, parent))
     rows, total = answer, column.spread * g.normal(0, 3, d) * answer
-    mean = average_about_centre(choice, rows, total, about)
+    mean = average_about_centre(choice, rows, total, about, parent)
     sides = [(x, x - abs(x) - sd, x + abs(x) + sd) for x in (total, rows)]
     other = average_of_sums(sides[0], sides[1], about, 2.2, pair)
     spread = variance(sides[0], sides[1], mean, about)

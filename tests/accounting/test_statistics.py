@@ -22,12 +22,16 @@ from sparseq.accounting.pilots.averages import (
 from sparseq.accounting.pilots.choice import Choice, Risk, choose, upper
 from sparseq.accounting.pilots.column_values import ColumnValues, column_of, value_edges
 from sparseq.accounting.pilots.covariances import covariance, over
+from sparseq.accounting.pilots.ladder import CELLS
+from sparseq.accounting.pilots.parent import Parent
 from sparseq.accounting.pilots.pilot_interval import interval
 from sparseq.accounting.pilots.quantiles import quantile, quantile_edges, quantile_risk
 from sparseq.stream.user_weights import weights
 
 Floats = NDArray[np.float64]
 SIGMA_0 = math.sqrt(48.0)
+MANY_ROWS = Parent(np.full((1, CELLS), 2000.0) * 0.4 ** np.arange(CELLS))
+"""A parent pilot of the rows of people as `rows` makes them."""
 
 
 class Rows(NamedTuple):
@@ -95,9 +99,9 @@ def averages(seed: int, groups: int, spread: float) -> tuple[Floats, ...]:
         z = upper(choice.of.beta / 2 / groups)
         return (*average_of_sums(added, counted, about, z, choice.of), truth)  # type: ignore[arg-type]
     x = by_person(r, ones, groups), by_person(r, (r.value - about.centre) / about.unit, groups)
-    choice, answer = measured(np.hstack(x), g, average_risk(about), signed=True)
+    choice, answer = measured(np.hstack(x), g, average_risk(about, MANY_ROWS), signed=True)
     counted_, off = np.split(answer, 2)
-    return (*average_about_centre(choice, counted_, off * about.unit, about), truth)
+    return (*average_about_centre(choice, counted_, off * about.unit, about, MANY_ROWS), truth)
 
 
 @pytest.mark.deep
@@ -115,6 +119,30 @@ def test_averages_hold_the_truth_and_are_narrow(groups: int, spread: float) -> N
     assert np.median(errors) < (0.01 if spread < 1 else 0.06)
 
 
+def test_an_average_allows_for_people_who_faded_because_of_their_values() -> None:
+    """Each person has one row; a value far from the centre has faded most, and is cut most."""
+    one_row_each = Parent(np.full((1, CELLS), 10_000.0) * (np.arange(CELLS) == 0))
+    inside = {id(one_row_each): 0, id(MANY_ROWS): 0}
+    for seed in range(30):
+        g = np.random.default_rng([seed, 5])
+        value = np.minimum(g.gamma(2.0, 15.0, 10_000), 200.0)
+        about = AverageScale(31.0, 23.0, 16.0, False, (0.0, 200.0))
+        x = np.column_stack([np.ones(len(value)), (value - about.centre) / about.unit])
+        r = np.linalg.norm(x, axis=1)
+        a = np.clip(2.0 / r**2, 0.06, 1.0)
+        question = asked(2, cells=1, signed=np.ones(2, bool), least_allowance=0.06)
+        reading = read(r, a, math.inf, 0.06, g)
+        for counted in (one_row_each, MANY_ROWS):
+            choice = choose(question, reading, risk=average_risk(about, counted))
+            mantissa, exponent = weights(r, a, choice.missing.scale)
+            answer = (mantissa / 2.0**exponent) @ x + g.normal(0, choice.missing.noise, 2)
+            total = answer[1:] * about.unit
+            _, low, high = average_about_centre(choice, answer[:1], total, about, counted)
+            inside[id(counted)] += bool(low[0] <= value.mean() <= high[0])
+    assert inside[id(one_row_each)] >= 26
+    assert inside[id(MANY_ROWS)] <= 20, "the test has lost its power"
+
+
 def test_a_group_of_which_nothing_is_known_may_lie_anywhere() -> None:
     g = np.random.default_rng(1)
     r = rows(g, 3000, 3, 0.4)
@@ -123,9 +151,9 @@ def test_a_group_of_which_nothing_is_known_may_lie_anywhere() -> None:
     about = AverageScale(known.centre, known.spread, known.spread / 2, False, (0.0, r.top))
     ones = np.ones(len(r.who))
     x = by_person(r, ones, 3), by_person(r, (r.value - about.centre) / about.unit, 3)
-    choice, answer = measured(np.hstack(x), g, average_risk(about), signed=True)
+    choice, answer = measured(np.hstack(x), g, average_risk(about, MANY_ROWS), signed=True)
     counted, off = np.split(answer, 2)
-    value, low, high = average_about_centre(choice, counted, off * about.unit, about)
+    value, low, high = average_about_centre(choice, counted, off * about.unit, about, MANY_ROWS)
     assert abs(value[2] - known.centre) < known.spread  # its value is that of all
     assert (low[2], high[2]) == (0.0, r.top)
     assert high[0] - low[0] < known.spread
@@ -155,9 +183,9 @@ def test_a_small_group_of_other_values_is_not_drawn_to_the_centre(apart_too: boo
         return
     about = AverageScale(known.centre, known.spread, known.spread / 2, False, (0.0, r.top))
     x = by_person(r, ones, 2), by_person(r, (value - about.centre) / about.unit, 2)
-    choice, answer = measured(np.hstack(x), g, average_risk(about), signed=True)
+    choice, answer = measured(np.hstack(x), g, average_risk(about, MANY_ROWS), signed=True)
     counted, off = np.split(answer, 2)
-    _, low, high = average_about_centre(choice, counted, off * about.unit, about)
+    _, low, high = average_about_centre(choice, counted, off * about.unit, about, MANY_ROWS)
     assert (low <= truth).all()
     assert (truth <= high).all()
 
@@ -173,8 +201,8 @@ def test_variances_hold_the_truth(spread: float) -> None:
         about = AverageScale(known.centre, known.spread, known.spread / 2, False, (0.0, r.top))
         ones, off = np.ones(len(r.who)), r.value - about.centre
         x = np.hstack([by_person(r, ones, 1), by_person(r, off / about.unit, 1)])
-        choice, answer = measured(x, g, average_risk(about), signed=True)
-        mean = average_about_centre(choice, answer[:1], answer[1:] * about.unit, about)
+        choice, answer = measured(x, g, average_risk(about, MANY_ROWS), signed=True)
+        mean = average_about_centre(choice, answer[:1], answer[1:] * about.unit, about, MANY_ROWS)
         counted = choice.of.z() * choice.missing.noise
         counts = answer[:1], answer[:1] - counted, answer[:1] + counted
         unit = known.spread**2
@@ -233,9 +261,9 @@ def pairs(seed: int, groups: int, slope: float) -> tuple[tuple[Floats, ...], ...
     means, sums = list[tuple[Floats, ...]](), list[tuple[Floats, ...]]()
     for about, one in zip(abouts, off, strict=True):
         x = by_person(r, ones, groups), by_person(r, one / about.unit, groups)
-        choice, answer = measured(np.hstack(x), g, average_risk(about), signed=True)
+        choice, answer = measured(np.hstack(x), g, average_risk(about, MANY_ROWS), signed=True)
         counted, total = np.split(answer, 2)
-        means.append(average_about_centre(choice, counted, total * about.unit, about))
+        means.append(average_about_centre(choice, counted, total * about.unit, about, MANY_ROWS))
     for first, second in ((0, 0), (1, 1), (0, 1)):
         size = known[first].spread * known[second].spread
         signed = first != second

@@ -2,7 +2,8 @@
 
 Near the centre a value adds little to a user's norm, so the noise is proportional to the spread and
 not to the size of values. The cut of a user applies to both sums. Assumption `alike`: the values of
-cut rows are distributed like the others, up to a part of the spread.
+cut rows are distributed like the others, up to a part of the spread; and where users have few rows,
+a user is cut because of values far from the centre (`value_part`).
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ import numpy as np
 
 from sparseq.accounting.pilots.choice import Choice, Cut, Question, Risk, upper
 from sparseq.accounting.pilots.column_values import ColumnValues
-from sparseq.accounting.pilots.ladder import Floats
+from sparseq.accounting.pilots.ladder import CELLS, Floats
+from sparseq.accounting.pilots.parent import Parent
 from sparseq.accounting.pilots.rules import RULES, Rules
 
 Ends = tuple[Floats, Floats, Floats]
 """Value, low and high, by group."""
+_FEARED = 0.8
+"""Quantile of the cut mass for which C is chosen: the interval allows for a larger one."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +62,40 @@ def shift_of_mean(share: Floats, rules: Rules = RULES) -> Floats:
     return np.sqrt(share * share + rules.few * share)
 
 
-def average_risk(about: AverageScale) -> Risk:
-    """Return the expected squared error of an average under scales, in the form for `choose`."""
+def value_part(rows: Parent, levels: Floats) -> Floats:
+    """Return the part of the mass cut from norms that may be missing from the sum, by level.
+
+    A user's norm is the length of (n, Σ (v - c)). If n alone made the user exceed the scale, values
+    that are alike add up to about sqrt(n), a part n**-1/2 of the norm; a user with one row exceeds
+    it because of the value. The part is the mean over the users whose rows alone may exceed the
+    scale, weighted by their excess; it is 1 if there are none.
+
+    Args:
+        rows: The parent pilot of the number of rows.
+        levels: Scales in rows, for users who have faded as much as anybody: C · a_min.
+
+    Example:
+        >>> one = Parent(np.full((4, CELLS), 900.0) * (np.arange(CELLS) == 0))
+        >>> value_part(one, np.array([0.25, 8.0])).tolist()
+        [1.0, 1.0]
+        >>> value_part(one.shift(6), np.array([0.25, 8.0, 80.0])).tolist()
+        [0.125, 0.125, 1.0]
+    """
+    if rows.samples is None:
+        return np.ones(len(levels))
+    edges = np.ldexp(1.0, np.arange(CELLS))
+    excess = np.maximum(edges - levels[:, None], 0.0) * rows.samples[:, :CELLS].mean(axis=0)
+    total = excess.sum(axis=1)
+    return np.where(total > 0, excess @ edges**-0.5 / np.maximum(total, 1e-9), 1.0)
+
+
+def average_risk(about: AverageScale, counted: Parent) -> Risk:
+    """Return the expected squared error of an average under scales, in the form for `choose`.
+
+    Args:
+        about: The scale of the average.
+        counted: The parent pilot of the number of rows; without samples, each user may have one.
+    """
 
     def risk(q: Question, cut: Cut, scales: Floats, total: float, rules: Rules) -> Floats:
         groups = q.coordinates / 2
@@ -68,21 +104,33 @@ def average_risk(about: AverageScale) -> Risk:
         noise = 1.15 * about.unit * scales * q.sigma_0 / math.sqrt(q.price) / rows
         apart = 1 + np.minimum(groups / cut.heavy, 4.0)
         off = (shift_of_mean(share, rules) ** 2).mean(axis=0) * about.off(rules) ** 2
-        return np.asarray(noise**2 + off * apart)
+        part = value_part(counted, scales * q.least_allowance)
+        shifted = part * about.unit * np.quantile(cut.lost, _FEARED, axis=0) / groups / rows
+        return np.asarray(noise**2 + np.maximum(off, shifted**2) * apart)
 
     return risk
 
 
 def average_about_centre(
-    choice: Choice, rows: Floats, total: Floats, about: AverageScale, rules: Rules = RULES
+    choice: Choice,
+    rows: Floats,
+    total: Floats,
+    about: AverageScale,
+    counted: Parent,
+    rules: Rules = RULES,
 ) -> Ends:
     """Return averages by group, from noised rows and sums of (v - centre).
+
+    The mass cut from norms is at least the length of what is missing from rows and from the sum
+    (triangle inequality), so a mean shifts by at most unit · lost / rows, and by about a
+    `value_part` of this.
 
     Args:
         choice: The scale of both measurements.
         rows: Noised rows by group.
         total: The sums in the values' unit, by group.
         about: The scale of the average.
+        counted: The parent pilot of the number of rows.
         rules: Constants.
 
     Source: Fieller (1954), for the noise; the cut moves the mean by `AverageScale.off`.
@@ -95,12 +143,15 @@ def average_about_centre(
     share = min(float(np.quantile(m.share, 0.9)), 0.9)
     heavy = m.heavy * there / max(float(there.sum()), 1e-9)
     bias = shift_of_mean(np.array(share), rules) * about.off(rules)
-    bias = bias * np.sqrt(1 + np.minimum(1 / heavy, 9.0))
+    part = float(value_part(counted, np.array([m.scale * choice.of.least_allowance]))[0])
+    lost = float(np.quantile(m.lost, 1 - choice.of.beta / 2))
+    shifted = part * about.unit * lost / max(float(there.sum()), 1e-9)
+    bias = np.maximum(z * bias, shifted) * np.sqrt(1 + np.minimum(1 / heavy, 9.0))
     spreads = np.full(groups, about.unit * noise), np.full(groups, noise)
     low, high = (quotient_end(total, rows, spreads, z * side) for side in (-1, 1))
     off = total / there
-    low = off - np.hypot(off - low, z * bias) - about.grain
-    high = off + np.hypot(high - off, z * bias) + about.grain
+    low = off - np.hypot(off - low, bias) - about.grain
+    high = off + np.hypot(high - off, bias) + about.grain
     variance = (spreads[0] ** 2 + (off * noise) ** 2) / there**2
     return _within_bounds(about.centre, off, variance, (low, high), there, about, rules)
 
