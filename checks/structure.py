@@ -79,6 +79,7 @@ LATE: Mapping[str, str] = {
     "sparseq.sql.suggestions": "likewise; only refusals need it",
     "sparseq.store.explain": "likewise",
     "sparseq.stream.weighted_answer": "slow to import; who reads back never does",
+    "sparseq.stream.node_sums": "likewise",
     "sparseq.stream.question_price": "likewise",
     "sparseq.stream.expected_width": "likewise",
     "sparseq.stream.wish_price": "likewise",

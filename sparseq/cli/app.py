@@ -23,6 +23,7 @@ COMMANDS = {
     "shell": ("shell", "Ask one query after another, at a prompt or from a pipe."),
     "monitor": ("monitor", "Ask the same queries day after day, and keep the series in a file."),
     "report": ("report_page", "Put several answers and series on one page."),
+    "dashboard": ("dashboard", "Answer the panels of every morning from cells measured once."),
     "derive": ("derive", "Totals, weekly sums and changes of a monitored series: free."),
     "replay": ("replay", "Answer a log of queries; each line is answered or refused by itself."),
     "train": ("train", "Train a model on the rows, privately."),

@@ -23,6 +23,7 @@ from sparseq.engine.reduction import (
     reduce_numpy,
     sum_of_squares,
 )
+from sparseq.engine.weighted_reduction import Weights, weight_losses
 from sparseq.question.plan import Kind, Plan
 
 
@@ -62,7 +63,33 @@ def contributions_from(cells: Cells, size: int) -> Contributions:
     def reduced(some: Runs) -> Reduction:
         return reduce_numpy(some, cells.coordinates, cells.values, size, distinct=False)
 
-    return Contributions([reduced(runs)], lambda only: [reduced(runs.only(only)).totals])
+    def lost(weights: Weights) -> list[Ints]:
+        some, (shift,) = runs.only(weights.users), weights.shifts
+        own = weights.of(some.owners)
+        return [weight_losses(some, cells.coordinates, cells.values, size, False, own, shift)]
+
+    return Contributions([reduced(runs)], lambda only: [reduced(runs.only(only)).totals], lost)
+
+
+def with_total(cells: Cells, size: int) -> Cells:
+    """Return cells with one more coordinate, `size`: the sum of each user's other cells.
+
+    Example:
+        >>> some = Cells(*(np.array(x, np.int32) for x in ([0, 0, 2], [0, 1, 1])), np.arange(3) + 5)
+        >>> found = with_total(some, 2)
+        >>> [part.tolist() for part in (found.users, found.coordinates, found.values)]
+        [[0, 0, 0, 2, 2], [0, 1, 2, 1, 2], [5, 6, 11, 7, 7]]
+    """
+    if not len(cells.users):
+        return cells
+    first = np.flatnonzero(np.diff(cells.users, prepend=-1))
+    totals = np.clip(np.add.reduceat(cells.values, first), -CELL_LIMIT - 1, CELL_LIMIT + 1)
+    users = np.concatenate([cells.users, cells.users[first]])
+    coordinates = np.concatenate([cells.coordinates, np.full(len(first), size, np.int32)])
+    values = np.concatenate([cells.values, totals])
+    order = np.lexsort((coordinates, users))
+    some = Cells(users[order], coordinates[order], values[order])
+    return some.where(some.values != 0)
 
 
 def contributions_of_distinct(cells: Cells, size: int) -> Contributions:

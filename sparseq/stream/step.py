@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ from sparseq.base.errors import (
     QueryRefused,
 )
 from sparseq.base.private import Private
+from sparseq.engine.cells import contributions_from, with_total
 from sparseq.engine.contributions import Contributions
 from sparseq.engine.protocol import Engine
 from sparseq.ledger.accounts import Accounts, Index, Ints
@@ -42,6 +43,7 @@ from sparseq.mechanisms.entropy import for_release
 from sparseq.question.catalog import Table
 from sparseq.question.plan import Options, Plan, Query, calibrate
 from sparseq.released.group_notes import group_notes
+from sparseq.released.outputs import Measurements
 from sparseq.released.render import render
 from sparseq.reuse.answer_cache import ARRIVALS, EPOCH, Inquiry, Recall
 from sparseq.reuse.joined_answers import MOST_WIDTH
@@ -64,6 +66,8 @@ from sparseq.stream.side_reads import Readings
 from sparseq.stream.stream_progress import Course
 
 if TYPE_CHECKING:
+    from sparseq.accounting.pilots.pooled_pilots import Pool
+    from sparseq.stream.node_sums import MeasuredNodes, Node, PlannedCosts
     from sparseq.stream.question_price import QuestionPrice
 
 
@@ -359,6 +363,61 @@ class Stream(PublicQuestions):
         course = part.course and part.course.after_in_or_out(most_charge(plan))
         paid = self._entry(plan, answer, request, part, bill, let_in.left_out, course, notes)
         return Draft(answer, paid, noised, course, question)
+
+    def measure_nodes(
+        self,
+        pot: Pot,
+        nodes: Sequence[Node],
+        pools: Mapping[str, Pool],
+        planned: PlannedCosts,
+        written: Callable[[int, MeasuredNodes], tuple[pa.Table, Sequence[Note]]],
+    ) -> int:
+        """Measure nodes of a dashboard in one release (`sparseq.stream.node_sums`).
+
+        Args:
+            pot: The pot that pays.
+            nodes: The nodes.
+            pools: The earlier pilots of their kinds.
+            planned: The costs that are planned.
+            written: Returns the answer's table and the notes of the release with this number.
+
+        Returns:
+            The number of the release, which is durable.
+        """
+        from sparseq.stream.node_sums import NodeSums
+
+        with self.held():
+            self.flush()
+            part = self.part(pot)
+            assert part.course is not None
+
+            def vectors(plan: Plan) -> Contributions:
+                cells, size = self.engine.cells(plan, self.people.inside()), plan.query.groups
+                if size == 1:
+                    return contributions_from(cells, 1)
+                return contributions_from(with_total(cells, size), size + 1)
+
+            sums = NodeSums(
+                part.budget,
+                self.pots[pot],
+                part.course,
+                vectors,
+                self._entropy,
+                self.terms.rows,
+                self.new_payer(pot),
+                self.ledger.lifetimes,
+            )
+            done = sums.nodes(nodes, pools, planned)
+            charge = sums.payer.units / UNITS_PER_NORM
+            facts = replace(self._facts(done.plan, None, pot), charge=charge)
+            table, notes = written(facts.release, done)
+            answer = Answer(table, facts)
+            paid = self._entry(
+                done.plan, answer, None, part, sums.bill, done.faint, done.course, tuple(notes)
+            )
+            self._stage(Draft(answer, paid, Measurements([], [], [], 0), done.course, None))
+            self.flush()
+            return facts.release
 
     def new_payer(self, pot: Pot = Pot.QUERIES) -> FullPayer:
         """Return a user without earlier charges, who is charged the most: public."""

@@ -26,7 +26,7 @@ _BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.DOTALL | re.MULTILIN
 
 _NEEDS = {"networks.md": "torch", "lake.md": "deltalake"}
 """Pages whose examples need an extra."""
-_LONG = {"tutorial.md", "planning.md", "start.md", "networks.md"}
+_LONG = {"tutorial.md", "planning.md", "dashboards.md", "start.md", "networks.md"}
 """Pages that take long: among the deep tests."""
 
 

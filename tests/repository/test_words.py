@@ -33,7 +33,7 @@ PLAIN = (
     "people estimate feature for engine arrival inbox version charged again schema print serve "
     "revoke expires pg http tls url cert no list audit verify mcp fresh doctor sweep deep since "
     "picks statement timeout relocate at useful find rename drop title any receipt proof root "
-    "really copy read"
+    "really copy read dashboard refresh morning on"
 )
 """Words that mean here what they mean everywhere."""
 MATHS = (

@@ -1,0 +1,1 @@
+"""Dashboards: panels that are looked at every morning, answered from common cells."""
