@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,8 @@ def read_config(ctx: click.Context, param: click.Parameter, path: Path | None) -
     """
     if path is None:
         return
+    import tomllib
+
     try:
         with open(path, "rb") as file:
             content = tomllib.load(file)

@@ -35,7 +35,6 @@ from sparseq.cli.stop_signals import (
     unstoppable,
 )
 from sparseq.cli.text import say, terminal_width
-from sparseq.pictures.image import picture_kind
 from sparseq.question.plan import OPTIONS, Options
 from sparseq.store.address import without_scheme
 from sparseq.store.ask import Asking
@@ -195,6 +194,8 @@ class Shown:
                 "--plot - is shown in the place of a table: leave out the others"
             )
         if self.plot is not None and not self.is_drawn_here:
+            from sparseq.pictures.image import picture_kind
+
             picture_kind(self.plot)
 
     @property

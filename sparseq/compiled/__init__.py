@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 THREADS = 2
 SHARED = 1 << 19  # rows from which a second thread pays
@@ -148,4 +150,6 @@ def halves(length: int, work: Callable[[slice], object], shared: int = SHARED) -
 @cache
 def pool() -> ThreadPoolExecutor:
     """Return the threads that compiled loops run on."""
+    from concurrent.futures import ThreadPoolExecutor
+
     return ThreadPoolExecutor(THREADS)

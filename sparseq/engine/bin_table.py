@@ -53,7 +53,7 @@ class BinTable:
             first, size = int(names[0]) - 1, int(names[-1]) - int(names[0]) + 3
             if size > _MOST:
                 return None
-            if len(np.unique(names)) == len(names):
+            if np.all(names[1:] > names[:-1]):
                 inside = np.full(size, np.inf)
                 inside[names - first] = edges
                 below = np.searchsorted(names, first + np.arange(size))

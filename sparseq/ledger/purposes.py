@@ -23,7 +23,6 @@ from sparseq.accounting._numbers import count, in_range
 from sparseq.accounting._safe_floats import round_down
 from sparseq.accounting.budget import Budget
 from sparseq.accounting.charge import UNITS_PER_NORM, budget_units
-from sparseq.accounting.strategies import Strategy
 from sparseq.base.errors import ParameterError, did_you_mean
 from sparseq.ledger.accounts import Ints
 
@@ -110,6 +109,8 @@ class Purpose:
         if self.forecast and self.strategy:
             raise ParameterError(f"{self.name} has forecasts or a strategy", "leave out one")
         if self.strategy:
+            from sparseq.accounting.strategies import Strategy
+
             Strategy.of(self.strategy)  # raises an error for an unreadable strategy
         if self.left_out and not self.strategy:
             raise ParameterError(

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from sparseq.accounting import Budget, Price
+from sparseq.accounting.pilots.sample_quantiles import median
 from sparseq.answers.answer import Answer
 from sparseq.answers.answer_facts import Facts
 from sparseq.base.defaults import beta_at
@@ -238,7 +239,7 @@ class Recall:
         facts = Answer.from_bytes(self._ledger.read(release).answer).facts
         means = tuple(float(np.abs(values).mean()) for values in noised.measures)
         ends = [noised.ends(i) for i in range(len(noised.measures))]
-        widths = tuple(float(np.median(high - low)) / 2 for low, high in ends)
+        widths = tuple(median(high - low) / 2 for low, high in ends)
         return MeasuredBefore(tuple(facts.scale[i] for i in places), means, widths, facts.price)
 
     def _joined_before(self, question: Inquiry, release: int) -> Answer | None:

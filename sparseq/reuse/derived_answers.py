@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparseq.accounting import simultaneous_bound
+from sparseq.accounting.pilots.sample_quantiles import median
 from sparseq.language.interval_arithmetic import Floats
 from sparseq.question.plan import Kind, Noise, Query
 from sparseq.released.outputs import Intervals, Measurements
@@ -160,7 +161,7 @@ def _added_back(released: Measurements, intervals: Intervals, i: int) -> float:
     there = noised > 0
     sure = there & ((intervals.highs[i] - intervals.lows[i]) / 2 <= value)
     of = sure if sure.any() else there
-    return max(float(np.median(value[of] / noised[of])), 1.0) if of.any() else 1.0
+    return max(median(value[of] / noised[of]), 1.0) if of.any() else 1.0
 
 
 def _add(cells: Floats, one: Sums) -> Floats:

@@ -24,7 +24,6 @@ from sparseq.store.address import address, kind_at
 from sparseq.store.found_bounds import Bounds
 from sparseq.store.open_address import backend_at
 from sparseq.store.store import Store
-from sparseq.store.store_draws import describe_link, settle
 from sparseq.store.store_promise import checked_least
 from sparseq.stream.stream_progress import norm_budget_for, tau_for
 
@@ -170,6 +169,8 @@ def create(
     if population is not None:
         place, share = population if isinstance(population, tuple) else (population, 1.0)
         _check_population(questions, by, budget_of, kappa, epsilon)
+        from sparseq.store.store_draws import describe_link
+
         link = describe_link(place, address(path), budget, share)
         least, weights = 0.0, weights and {"tau": tau_for(budget.norm_budget * share), "least": 0.0}
     if budget_of:
@@ -325,6 +326,8 @@ def _settle(store: Store, without: bool = False) -> Store:
     """Finish the draws of a store from its population, and return the store; see `settle`."""
     if store.backend.settings.get("population") is None:
         return store
+    from sparseq.store.store_draws import settle
+
     try:
         settle(store.stream, store.backend, without)
     except BaseException:

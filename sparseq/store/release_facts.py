@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparseq.accounting.budget import Budget
+from sparseq.accounting.pilots.sample_quantiles import median
 from sparseq.answers.answer import Answer
 from sparseq.answers.answer_texts import budget_of
 from sparseq.base.defaults import DELTA
@@ -96,7 +97,7 @@ def half_widths(answer: Answer) -> list[float]:
         if ColumnRole.LOW in parts:
             ends = zip(table[parts[ColumnRole.LOW]], table[parts[ColumnRole.HIGH]], strict=True)
             known = [(b.as_py() - a.as_py()) / 2 for a, b in ends if a.is_valid and b.is_valid]
-            found.append(float(np.median(known)) if known else math.inf)
+            found.append(median(np.array(known)) if known else math.inf)
     return found
 
 

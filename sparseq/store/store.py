@@ -41,7 +41,6 @@ from sparseq.question.plan import Options, Plan, Query
 from sparseq.store.ask import Asking
 from sparseq.store.backend import Backend
 from sparseq.store.found_bounds import with_bounds
-from sparseq.store.store_draws import draw, newcomers
 from sparseq.store.store_promise import StorePromise
 from sparseq.stream.batches import Outcome, Request, ask_many
 from sparseq.stream.participation import Participation, Terms
@@ -385,6 +384,8 @@ class Store(Asking):
                 raise ParameterError(f"{target.name} is a public table; it is set at creation")
             below = bool(self.catalog.children(target))
             late = late or below
+            from sparseq.store.store_draws import newcomers
+
             with newcomers(self.stream, self.backend):
                 self.stream.rows_arrive(target, since, others=below)
                 came = self.backend.ingest(target, source, once, note, late, again, since)
@@ -405,6 +406,8 @@ class Store(Asking):
             StoreInUse: Others have kept it open for too long; the draw is done when the store is
                 opened next.
         """
+        from sparseq.store.store_draws import draw
+
         draw(self.stream, self.backend, share, population)
 
     @check_arguments

@@ -30,6 +30,7 @@ from sparseq.accounting.pilots.column_values import ColumnValues, column_of
 from sparseq.accounting.pilots.ladder import Floats
 from sparseq.accounting.pilots.noised_pilot import nothing_read
 from sparseq.accounting.pilots.pilot_interval import interval
+from sparseq.accounting.pilots.sample_quantiles import SampleColumns, median
 from sparseq.base.defaults import PRICE, beta_at
 from sparseq.base.errors import QueryRefused
 from sparseq.question.plan import Kind, Measure, Options, Query
@@ -235,7 +236,7 @@ def expected_part(
         return None
     means = [np.abs(part).mean() for part in np.split(found.answer, _ends_of(asked))]
     between = interval(found.choice, found.answer)
-    half_width = float(np.median((between.high - between.low) / 2))
+    half_width = median((between.high - between.low) / 2)
     return ExpectedPart(found.choice.missing.scale, float(min(means)), half_width)
 
 
@@ -309,13 +310,13 @@ class _Foreseen(WeightedSums):
         expected = [self._expect(one, asked, rows, parent) for one in asked.parts]
         answer = np.concatenate(expected)
         if choice.missing.kept is not None:
-            answer = np.maximum(answer - np.median(choice.missing.lost), 0.0)
+            answer = np.maximum(answer - median(choice.missing.lost), 0.0)
         return ReleasedSums(plan, asked, choice, answer, _NOBODY)
 
     def _read(self, question: Question, parent: Parent, of: Ladder) -> Reading:
         if not question.pilots or parent.samples is None:
             return nothing_read(of)
-        people = np.median(parent.samples, axis=0)[:CELLS]
+        people = SampleColumns(parent.samples).medians()[:CELLS]
         beyond = people[of.cap + 1 :].sum()
         people = np.where(np.arange(CELLS) <= of.cap, people, 0.0)
         people[of.cap] += beyond
@@ -339,7 +340,7 @@ class _Foreseen(WeightedSums):
         number = _norms(rows) / groups
         if measure.kind is Kind.USERS:
             assert rows.samples is not None
-            people = float(np.median(rows.samples.sum(axis=1)))
+            people = median(rows.samples.sum(axis=1))
             return np.full(groups, min(people, number))
         if measure.kind is Kind.ROWS:
             return np.tile(number * self._shares(measure), groups)
@@ -373,7 +374,7 @@ def _has_parent(asked: Joint) -> bool:
 def _norms(parent: Parent) -> float:
     """Return the sum of the users' norms."""
     assert parent.samples is not None
-    return float(np.median(parent.samples[:, :CELLS] @ np.ldexp(1.0, np.arange(CELLS))))
+    return median(parent.samples[:, :CELLS] @ np.ldexp(1.0, np.arange(CELLS)))
 
 
 def _in_groups(rows: Parent) -> Parent:

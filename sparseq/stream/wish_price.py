@@ -21,6 +21,7 @@ import numpy as np
 
 from sparseq.accounting import Budget
 from sparseq.accounting.pilots.choice import C_STEPS, Question
+from sparseq.accounting.pilots.sample_quantiles import median
 from sparseq.base.defaults import PRICE
 from sparseq.base.errors import QueryRefused
 from sparseq.question.plan import Options, Query
@@ -234,12 +235,12 @@ def reached_note(options: Options, noised: Measurements, labels: Sequence[str]) 
     halves = [(high - low) / 2 for low, high in map(noised.ends, range(len(labels)))]
     if options.accuracy is not None:
         wanted = f"± {options.accuracy:g}"
-        reached = [f"± {float(np.median(half)):.3g}" for half in halves]
+        reached = [f"± {median(half):.3g}" for half in halves]
     else:
         assert options.precision is not None
         wanted = f"± {options.precision:.3g} of the answer"
         sizes = [max(float(np.abs(values).mean()), 1e-9) for values in noised.measures]
-        shares = [float(np.median(half)) / size for half, size in zip(halves, sizes, strict=True)]
+        shares = [median(half) / size for half, size in zip(halves, sizes, strict=True)]
         reached = [f"± {share:.3g}" for share in shares]
     if len(labels) == 1:
         return (f"wanted {wanted}, reached {reached[0]}",)

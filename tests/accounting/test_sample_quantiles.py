@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparseq.accounting.pilots.posterior import SAMPLES
-from sparseq.accounting.pilots.sample_quantiles import SampleColumns
+from sparseq.accounting.pilots.sample_quantiles import SampleColumns, median, quantiles
 
 
 @pytest.mark.parametrize("size", [2, 3, 7, 150, SAMPLES])
@@ -19,3 +19,17 @@ def test_quantiles_have_numpys_bits(size: int) -> None:
         levels = (0.0, 0.1, 0.3, 0.5, 0.9, 0.999)
         expected = np.quantile(samples, levels, axis=0)
         assert np.array(columns.quantiles(levels)).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 8, 601])
+def test_a_median_has_numpys_bits(size: int) -> None:
+    samples = np.random.default_rng(size).lognormal(size=size)
+    assert median(samples) == np.median(samples)
+    assert np.isnan(median(np.append(samples, np.nan)))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 8, 150, SAMPLES])
+def test_quantiles_of_one_column_have_numpys_bits(size: int) -> None:
+    samples = np.random.default_rng(size).lognormal(size=size)
+    levels = np.concatenate([(np.arange(150) + 0.5) / 150, [0.0, 0.025, 0.1, 0.5, 0.9, 1.0]])
+    assert quantiles(samples, levels).tobytes() == np.quantile(samples, levels).tobytes()

@@ -38,6 +38,15 @@ NEVER = {
     "sparseq.load.load_rows",
     "sparseq.answers.answer_figures",
     "sparseq.sql.suggestions",
+    "numpy.ma",
+    "tomllib",
+    "concurrent.futures",
+    "sparseq.accounting.strategies",
+    "sparseq.pictures.figure",
+    "sparseq.pictures.image",
+    "sparseq.store.population",
+    "sparseq.store.store_draws",
+    "sparseq.stream.new_purpose",
 }
 """Modules that no question at the command line needs."""
 EXTENSIONS = ("server", "pgwire", "lake", "networks", "papers")

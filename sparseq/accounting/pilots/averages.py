@@ -18,6 +18,7 @@ from sparseq.accounting.pilots.column_values import ColumnValues
 from sparseq.accounting.pilots.ladder import CELLS, Floats
 from sparseq.accounting.pilots.parent import Parent
 from sparseq.accounting.pilots.rules import RULES, Rules
+from sparseq.accounting.pilots.sample_quantiles import SampleColumns, sample_quantile
 
 Ends = tuple[Floats, Floats, Floats]
 """Value, low and high, by group."""
@@ -100,7 +101,7 @@ def average_risk(about: AverageScale, counted: Parent) -> Risk:
     def risk(q: Question, cut: Cut, scales: Floats, total: float, rules: Rules) -> Floats:
         groups = q.coordinates / 2
         share = np.minimum(cut.share, 0.9)
-        rows = max(total / 1.5 / groups, 1e-9) * (1 - np.median(share, axis=0))
+        rows = max(total / 1.5 / groups, 1e-9) * (1 - SampleColumns(share).medians())
         noise = 1.15 * about.unit * scales * q.sigma_0 / math.sqrt(q.price) / rows
         apart = 1 + np.minimum(groups / cut.heavy, 4.0)
         off = (shift_of_mean(share, rules) ** 2).mean(axis=0) * about.off(rules) ** 2
@@ -140,7 +141,7 @@ def average_about_centre(
     m, noise, groups = choice.missing, choice.missing.noise, len(rows)
     z = upper(choice.of.beta / 2 / groups) * rules.widen
     there = np.maximum(rows, 0.5 * noise)
-    share = min(float(np.quantile(m.share, 0.9)), 0.9)
+    share = min(sample_quantile(m.share, 0.9), 0.9)
     heavy = m.heavy * there / max(float(there.sum()), 1e-9)
     bias = shift_of_mean(np.array(share), rules) * about.off(rules)
     part = float(value_part(counted, np.array([m.scale * choice.of.least_allowance]))[0])

@@ -15,6 +15,7 @@ import numpy as np
 
 from sparseq.accounting.pilots.ladder import CELLS, Floats
 from sparseq.accounting.pilots.matrix_product import product
+from sparseq.accounting.pilots.sample_quantiles import SampleColumns
 
 _BELOW = 8
 LEVELS = 2.0 ** np.arange(-_BELOW, CELLS)
@@ -48,7 +49,7 @@ def first_bounds(samples: Floats) -> Bounds:
     """
     edges = np.ldexp(1.0, np.arange(CELLS))
     cut = product(samples[:, :CELLS], np.maximum(edges[:, None] - LEVELS[None, :], 0.0))
-    middle, high = np.quantile(cut, (0.5, 0.975), axis=0)
+    middle, high = SampleColumns(cut).quantiles((0.5, 0.975))
     return tuple(zip(middle.tolist(), ((high - middle) / _UPPER).tolist(), strict=True))
 
 

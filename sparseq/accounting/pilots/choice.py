@@ -18,7 +18,7 @@ from sparseq.accounting.pilots.noised_pilot import Reading
 from sparseq.accounting.pilots.parent import NO_PARENT, Parent
 from sparseq.accounting.pilots.posterior import SAMPLES, posterior
 from sparseq.accounting.pilots.rules import RULES, Rules
-from sparseq.accounting.pilots.sample_quantiles import SampleColumns
+from sparseq.accounting.pilots.sample_quantiles import SampleColumns, median
 from sparseq.accounting.pilots.tails import NOTHING_CUT, CutBound
 from sparseq.base.defaults import PRICE
 
@@ -192,7 +192,7 @@ def choose(
     people = np.zeros((SAMPLES, CELLS))
     if q.pilots:
         people = posterior(reading, parent.samples, rules, q.reach)
-    total = float(np.median(people @ of.edges))
+    total = median(people @ of.edges)
     faded = _FadedCut(parent, people, floor=q.pilots and risk is None)
     grid = _candidates(q, of, total, rules)
     best = float(grid[0])
@@ -297,8 +297,8 @@ class _FadedCut:
         edges = np.ldexp(1.0, np.arange(CELLS))
         assert self.parent.whole is not None
         whole, mine = self.parent.whole[:, :CELLS], self.people
-        norms, number = (float(np.median(whole @ by)) for by in (edges, np.ones(CELLS)))
-        my_norms, my_number = (float(np.median(mine @ by)) for by in (edges, np.ones(CELLS)))
+        norms, number = (median(whole @ by) for by in (edges, np.ones(CELLS)))
+        my_norms, my_number = (median(mine @ by) for by in (edges, np.ones(CELLS)))
         part = min(my_norms / max(norms, 1e-9), 1.0)
         smaller = my_norms * number / max(my_number * norms, 1e-9)  # than the parent's norms
         return part, smaller, whole * (np.arange(CELLS) <= self.parent.top)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparseq.accounting.pilots.ladder import Floats
+from sparseq.accounting.pilots.sample_quantiles import median
 
 if TYPE_CHECKING:
     from sparseq.accounting.pilots.choice import Choice
@@ -54,7 +55,7 @@ def group_growth(choice: Choice, answer: Floats, grown: Floats) -> tuple[Floats,
     by_power = lost / kept
     if q.people:
         return by_power, 0.0
-    ratio = float(np.median(by_power)) / max(float(np.median(grown)), 1e-12)
+    ratio = median(by_power) / max(median(grown), 1e-12)
     more = PLACE * max(ratio - 1, 0.0)
     return grown * (1 + more), SPREAD / PLACE * more / (1 + more)
 

@@ -13,6 +13,7 @@ from sparseq.accounting.pilots.choice import Choice, Kept, growth, upper
 from sparseq.accounting.pilots.group_sums import group_growth
 from sparseq.accounting.pilots.ladder import Floats
 from sparseq.accounting.pilots.rules import RULES, Rules
+from sparseq.accounting.pilots.sample_quantiles import median, quantiles, sample_quantile
 
 
 class IntervalKind(enum.StrEnum):
@@ -99,10 +100,10 @@ def _one_number(choice: Choice, answer: Floats, rules: Rules) -> _Ends:
     if m.kept is not None:
         return _one_number_weighed(choice, m.kept, answer, rules)
     # the middle of each of 150 equal parts of the samples
-    lost = np.quantile(m.lost, (np.arange(150) + 0.5) / 150)
+    lost = quantiles(m.lost, (np.arange(150) + 0.5) / 150)
     spread = np.hypot(m.noise, rules.unsure * lost)
     low, high = (_mixed_quantile(lost, spread, p) for p in (half_beta, 1 - half_beta / 2))
-    value = (1 + rules.skew) * float(np.median(m.lost))
+    value = (1 + rules.skew) * median(m.lost)
     low = max(value - (value - low) * rules.widen, -upper(half_beta) * m.noise * rules.widen)
     if m.faded:
         low = min(low, -upper(half_beta) * m.noise)
@@ -130,7 +131,7 @@ def _one_number_weighed(choice: Choice, kept: Kept, answer: Floats, rules: Rules
     lost = np.interp((np.arange(150) + 0.5) / 150, places, m.lost[order])
     spread = np.hypot(max(noise, 1e-9), rules.unsure * lost)
     low, high = (_mixed_quantile(lost, spread, p) for p in (half_beta, 1 - half_beta / 2))
-    value = (1 + rules.skew) * float(np.median(lost))
+    value = (1 + rules.skew) * median(lost)
     low = max(value - (value - low) * rules.widen, -upper(half_beta) * noise * rules.widen)
     high = value + (high - value) * (rules.widen_up if kept.capped else rules.widen)
     ends = left + value, left + min(low, value), left + max(high, value)
@@ -176,11 +177,11 @@ def _groups(choice: Choice, answer: Floats, rules: Rules) -> _Ends:
     grown, unknown = growth(m.share, rules), rules.unlike
     if q.rows or q.people:
         grown, unknown = group_growth(choice, answer, grown)
-    g_low, g, g_high = np.quantile(grown, (q.beta / 2, 0.5, 1 - q.beta / 2))
+    g_low, g, g_high = quantiles(grown, np.array([q.beta / 2, 0.5, 1 - q.beta / 2]))
     there = np.maximum(answer, 0.0)
     total = max(float(there.sum()), q.coordinates * m.noise)
     at = np.maximum(there, m.noise)
-    g_high = max(g_high, float(np.quantile(m.lost, 1 - q.beta / 2)) * 1.3 / total)
+    g_high = max(g_high, sample_quantile(m.lost, 1 - q.beta / 2) * 1.3 / total)
     chance = total / (m.heavy * at)
     alike = (2 if q.people else 1) * rules.alike
     unlike = np.minimum(np.sqrt(alike**2 + unknown**2 + chance), 2.5)
@@ -214,7 +215,7 @@ def _less_the_cut(choice: Choice, answer: Floats) -> _Ends:
 def _signed_ends(choice: Choice, answer: Floats) -> _Ends:
     """Return the intervals of numbers that may be negative: the cut may have either sign."""
     q, m = choice.of, choice.missing
-    lost = float(np.quantile(m.lost, 1 - q.beta / 2))
+    lost = sample_quantile(m.lost, 1 - q.beta / 2)
     half = q.z() * m.noise + lost
     return _Ends(answer, answer - half, answer + half)
 

@@ -16,6 +16,7 @@ from sparseq.accounting.pilots.choice import Choice, Cut, Question, Risk, upper
 from sparseq.accounting.pilots.column_values import ColumnValues
 from sparseq.accounting.pilots.ladder import Floats
 from sparseq.accounting.pilots.rules import RULES, Rules
+from sparseq.accounting.pilots.sample_quantiles import SampleColumns, sample_quantile
 
 _AWAY = (0.0, 0.008, 0.02, 0.04, 0.07, 0.11, 0.17, 0.25, 0.36)
 _LEAST = 5e-4
@@ -45,7 +46,7 @@ def quantile_risk(cells: int) -> Risk:
 
     def risk(q: Question, cut: Cut, scales: Floats, total: float, rules: Rules) -> Floats:
         share = np.minimum(cut.share, 0.9)
-        rows = max(total, 1e-9) * (1 - np.median(share, axis=0))
+        rows = max(total, 1e-9) * (1 - SampleColumns(share).medians())
         noise = scales * q.sigma_0 / math.sqrt(q.price) * math.sqrt(cells) / 2 / rows
         off = (share**2).mean(axis=0) * rules.ranks**2 / 4
         return np.asarray(noise**2 + off * (1 + np.minimum(4 / cut.heavy, 4.0)))
@@ -73,7 +74,7 @@ def quantile(
     below = np.arange(1, cells + 1)
     ranks = np.cumsum(counts, axis=1) - level * counts.sum(axis=1, keepdims=True)
     spread = noise * np.sqrt((1 - level) ** 2 * below + level**2 * (cells - below))
-    share = min(float(np.quantile(m.share, 0.9)), 0.9)
+    share = min(sample_quantile(m.share, 0.9), 0.9)
     heavy = m.heavy * total / max(float(total.sum()), 1e-9)
     off = rules.ranks * math.sqrt(level * (1 - level)) * np.sqrt(1 + np.minimum(1 / heavy, 4.0))
     z = rules.opened * upper(choice.of.beta / 2 / groups)

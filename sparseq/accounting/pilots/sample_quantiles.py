@@ -1,6 +1,7 @@
-"""Quantiles of many columns of samples, from one sort of each column.
+"""Medians and quantiles of samples, from one sort of each column.
 
-They have the bits of `numpy.median` and `numpy.quantile`, which take four to six times as long.
+They have the bits of `numpy.median` and `numpy.quantile`, which take four to six times as long, and
+import `numpy.ma`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+
+
+def median(samples: Floats) -> float:
+    """Return the median of samples; NaN if one of them is NaN.
+
+    Example:
+        >>> median(np.array([3.0, 1.0, 2.0, 8.0]))
+        2.5
+    """
+    ordered = np.sort(samples, axis=None)
+    size = len(ordered)
+    if math.isnan(ordered[-1]):
+        return math.nan
+    if size % 2:
+        return float(ordered[size // 2])
+    return float((ordered[size // 2 - 1] + ordered[size // 2]) / 2)
+
+
+def sample_quantile(samples: Floats, probability: float) -> float:
+    """Return a quantile of samples, between the samples around it."""
+    return float(quantiles(samples, np.array([probability]))[0])
+
+
+def quantiles(samples: Floats, probabilities: Floats) -> Floats:
+    """Return quantiles of samples, each between the samples around it.
+
+    Example:
+        >>> quantiles(np.array([3.0, 1.0, 2.0]), np.array([0.0, 0.25, 1.0])).tolist()
+        [1.0, 1.5, 3.0]
+    """
+    ordered = np.sort(samples)
+    place = (len(ordered) - 1) * probabilities
+    below = np.floor(place).astype(np.int64)
+    part = place - below
+    low, high = ordered[below], ordered[np.minimum(below + 1, len(ordered) - 1)]
+    step = high - low
+    return np.where(part >= 0.5, high - step * (1 - part), low + step * part)
 
 
 class SampleColumns:

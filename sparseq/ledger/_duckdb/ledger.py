@@ -78,12 +78,15 @@ class DuckLedger(Journal):
             self.lifetimes.restore(self.notes(LIFETIMES))
 
     def _budgets(self) -> Ints:
-        found = self._con.execute("SELECT budget FROM ledger.users ORDER BY _user").fetchnumpy()
-        return np.asarray(found["budget"], np.int64)
+        return self._column("SELECT budget FROM ledger.users ORDER BY _user", np.int64)
 
     def _whose(self) -> Index:
-        found = self._con.execute(f"SELECT person FROM {WHOSE} ORDER BY _user").fetchnumpy()
-        return np.asarray(found["person"], np.int32)
+        return self._column(f"SELECT person FROM {WHOSE} ORDER BY _user", np.int32)
+
+    def _column(self, sql: str, kind: Any) -> Any:
+        """Return the column of a SELECT; DuckDB's `fetchnumpy` imports numpy.ma, which is slow."""
+        found = self._con.sql(sql).to_arrow_table().column(0)
+        return np.array(found, kind)
 
     def people_arrived(self) -> None:
         """Load the accounts that were added to the file."""
