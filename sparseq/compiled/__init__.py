@@ -32,10 +32,16 @@ def compiled() -> Any:
     return loops
 
 
-def worthwhile(length: int) -> bool:
-    """Tell whether to use the compiled loops for an input of this length."""
+def worthwhile(length: int, loads: bool = True) -> bool:
+    """Tell whether to use the compiled loops for an input of this length.
+
+    Args:
+        length: The number of elements.
+        loads: False: use them only if they are loaded. Loading takes a second, which is longer than
+            the twin in NumPy takes for any input.
+    """
     loaded = compiled.cache_info().currsize > 0
-    return length >= (WARM if loaded else COLD) and compiled() is not None
+    return (loaded or loads) and length >= (WARM if loaded else COLD) and compiled() is not None
 
 
 def as_mask(mask: Any) -> Any:
@@ -78,7 +84,7 @@ def select(values: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[Any]:
     """Return `values[mask]`."""
     as_mask(mask)
     few = 16 * np.count_nonzero(mask) < len(values)
-    if few or not worthwhile(len(values)):
+    if few or not worthwhile(len(values), loads=False):
         return values[np.flatnonzero(mask)] if few else values[mask]
     out = np.empty(len(values) + 1, values.dtype)
     chosen: NDArray[Any] = out[: compiled().select(values, mask, out)]
@@ -129,7 +135,7 @@ def looked_up(
     table: NDArray[Any], codes: NDArray[Any], out: NDArray[Any] | None = None
 ) -> NDArray[Any]:
     """Return `table[codes]`, in `out` if it is given; codes are unsigned, and the table has all."""
-    if not worthwhile(len(codes)):
+    if not worthwhile(len(codes), loads=False):
         return table.take(codes, out=out)
     out = np.empty(len(codes), table.dtype) if out is None else out
     bits = f"u{table.dtype.itemsize}"

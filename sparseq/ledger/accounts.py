@@ -107,7 +107,7 @@ class Accounts:
 
         The loops check no bounds, so this method does.
         """
-        if not worthwhile(len(users)):
+        if not worthwhile(len(users), loads=False):
             return False
         return int(users[0]) >= 0 and int(users[-1]) < len(self.spent)
 

@@ -86,7 +86,7 @@ def _looked_over(numbers: NDArray[np.int64]) -> tuple[int, int, NDArray[np.uint8
 
     The last is None if a number has more than 11 significant bits, or is 2**53 or more.
     """
-    if worthwhile(len(numbers)):
+    if worthwhile(len(numbers), loads=False):
         short = np.empty(_ALIGNED + 2 * len(numbers), np.uint8)
         shorten, seen, codes = compiled().shorten, [], short[_ALIGNED:].view("<u2")
         halves(len(numbers), lambda p: seen.append(shorten(numbers[p], codes[p])))
@@ -117,7 +117,7 @@ def _encode_frequent(codes: NDArray[np.uint16], most_bytes: int) -> bytes | None
     Return None if that takes more bytes.
     """
     counts = np.zeros(1 << 16, np.int64)
-    if worthwhile(len(codes)):
+    if worthwhile(len(codes), loads=False):
         compiled().tally(codes, counts)
     else:
         counts = np.bincount(codes, minlength=1 << 16)

@@ -13,6 +13,8 @@ from sparseq.compiled import compiled, worthwhile
 from sparseq.engine.reduction import Index
 from sparseq.load.held_rows import AT_ONCE, Order
 
+_MANY = 1 << 24  # rows from which loading the compiled loops pays
+
 
 def sorted_rows(users: Index, time: pa.Array | None) -> list[Order]:
     """Return the rows by (user, time) and by (time, user); equal rows keep their order.
@@ -49,11 +51,22 @@ def in_order(columns: pa.RecordBatch, order: Order) -> Iterator[pa.RecordBatch]:
 def _sort_order(keys: NDArray[np.int32]) -> Order:
     """Return a stable sort order of numbers from 0 up, the smallest first."""
     size = int(keys.max(initial=-1)) + 1
-    if not worthwhile(len(keys)) or size > 4 * len(keys) or len(keys) >= 2**32:
-        return np.argsort(keys, kind="stable")
+    loops = worthwhile(len(keys), loads=len(keys) >= _MANY)
+    if not loops or size > 4 * len(keys) or len(keys) >= 2**32:
+        return _radix_order(keys)
     order = np.empty(len(keys), np.uint32)
     compiled().counting_order(keys, np.zeros(size + 1, np.int64), order)
     return order
+
+
+def _radix_order(keys: NDArray[np.int32]) -> Order:
+    """Compute `_sort_order` in NumPy, which sorts 16 bits by counting, and more by comparing."""
+    order = np.argsort(keys.astype(np.uint16), kind="stable")  # the lower bits
+    upper = keys >> 16
+    if upper.any():
+        upper = upper.astype(np.uint8 if int(upper.max()) < 256 else np.uint16)
+        order = order[np.argsort(upper[order], kind="stable")]
+    return order.astype(np.uint32) if len(keys) < 2**32 else order
 
 
 def _places_of(time: pa.Array) -> NDArray[np.int32]:

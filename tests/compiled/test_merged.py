@@ -30,7 +30,7 @@ def test_it_is_the_union_with_the_places_of_both(
     loops: bool, left: list[int], right: list[int]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sparseq.compiled, "worthwhile", lambda length: loops)
+        patch.setattr(sparseq.compiled, "worthwhile", lambda length, loads=True: loops)
         values, at_left, at_right = merged(np.array(left, np.int32), np.array(right, np.int32))
     assert values.dtype == np.int32
     assert values.tolist() == sorted({*left, *right})

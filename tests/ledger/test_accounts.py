@@ -50,7 +50,7 @@ def test_the_filter_is_algorithm_2_in_python_integers(
     loops: bool, own: list[int], stream: list[Step], halt: bool
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "worthwhile", lambda length: loops and length > 0)
+        patch.setattr(module, "worthwhile", lambda length, loads=True: loops and length > 0)
         follow(own, stream, halt)
 
 

@@ -20,7 +20,7 @@ from sparseq.base._duckdb import connection
 from sparseq.load import held_rows, row_order
 from sparseq.load._duckdb import storage
 from sparseq.load.held_rows import HeldRows
-from sparseq.load.row_order import sorted_rows
+from sparseq.load.row_order import _radix_order, sorted_rows
 from sparseq.question.catalog import Column, Table
 from sparseq.store._duckdb import file_backend as memory
 
@@ -130,8 +130,9 @@ def test_orders(rows: list[tuple[int, int | None]], kind: pa.DataType) -> None:
 def test_counting_is_what_numpy_sorts(monkeypatch: pytest.MonkeyPatch) -> None:
     users = np.random.default_rng(0).integers(0, 1000, 300_000).astype(np.int32)
     time = pa.array(np.random.default_rng(1).integers(0, 365, 300_000).astype(np.int32))
+    monkeypatch.setattr(row_order, "_MANY", 1)
     here = sorted_rows(users, time.view(pa.date32()))
-    monkeypatch.setattr(row_order, "worthwhile", lambda length: False)
+    monkeypatch.setattr(row_order, "worthwhile", lambda length, loads: False)
     there = sorted_rows(users, time.view(pa.date32()))
     assert all(np.array_equal(a, b) for a, b in zip(here, there, strict=True))
 
@@ -151,3 +152,10 @@ def test_a_container_s_limit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert memory.machine_memory() >= machine
     monkeypatch.setattr(memory, "CONTAINER_LIMITS", (str(tmp_path / "limit"),))
     assert (memory.machine_memory(), memory.held_bytes()) == (6_000_000, 1_000_000)
+
+
+@pytest.mark.parametrize("size", [0, 1, 255, 256, 1 << 16, (1 << 16) + 1, 1 << 24, (1 << 31) - 2])
+def test_the_order_by_halves_of_keys_is_stable(size: int) -> None:
+    keys = np.random.default_rng(3).integers(0, size + 1, 3000, dtype=np.int32)
+    keys[::3] = size
+    assert _radix_order(keys).tolist() == np.argsort(keys, kind="stable").tolist()

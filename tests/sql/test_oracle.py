@@ -115,7 +115,7 @@ def with_loops(monkeypatch: pytest.MonkeyPatch, compiled: bool) -> None:
         pytest.importorskip("numba")
     monkeypatch.setattr(reduction, "worthwhile", lambda length: compiled)
     monkeypatch.setattr(weighted_reduction, "worthwhile", lambda length: compiled)
-    monkeypatch.setattr(loops, "worthwhile", lambda length: compiled)
+    monkeypatch.setattr(loops, "worthwhile", lambda length, loads=True: compiled)
 
 
 @pytest.mark.parametrize(("text", "by_loops"), CASES)
