@@ -47,39 +47,51 @@ def _power(x):  # type: ignore[no-untyped-def]
     return np.int64((np.float64(x).view(np.int64) >> 52) & 0x7FF) - 1022
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(nogil=True, cache=True, error_model="numpy")
 def pilot(  # type: ignore[no-untyped-def]
     r, a, edges, start, step, price, bits, left, owed, totals
 ):
     """Add each user's two cells on the ladder to totals, and their price to what is owed.
 
     The loops take a block of users each, one step at a time: a processor then works on several
-    users at once.
+    users at once. No loop branches on a user's values, but for a cell that is not that of the
+    exponent.
     """
     upper, lower, shift, most = price
     last = len(edges) - 1
     surely_below = edges[start - 1] * (1 - 1e-9) if start > 0 else 0.0
+    below, width = np.zeros(last + 1), np.empty(last + 1)
+    below[1:] = edges[:-1]
+    for k in range(last + 1):
+        width[k] = edges[k] - below[k]
     who, cell = np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64)
+    rho, own = np.empty(_BLOCK), np.empty(_BLOCK)
     high, low = np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64)
     for begin in range(0, len(r), _BLOCK):
-        n = 0
-        for i in range(begin, min(begin + _BLOCK, len(r))):
-            if r[i] <= surely_below * a[i]:
-                continue
-            rho = r[i] / a[i] if a[i] > 0 else edges[last]
-            k = min(max(_power(rho), 0), last)
-            while k > 0 and edges[k - 1] >= rho:
+        end = min(begin + _BLOCK, len(r))
+        some = np.uint64(0)
+        for i in range(begin, end):
+            who[some] = i
+            some += np.uint64(r[i] > surely_below * a[i])
+        for j in range(some):
+            i = who[j]
+            own[j] = a[i]
+            rho[j] = r[i] / a[i] if a[i] > 0 else edges[last]
+        n = np.uint64(0)
+        for j in range(some):
+            x = rho[j]
+            k = min(max(_power(x), 0), last)
+            while k > 0 and edges[k - 1] >= x:
                 k -= 1
-            while k < last and edges[k] < rho:
+            while k < last and edges[k] < x:
                 k += 1
-            if k < start:
-                continue
-            below = edges[k - 1] if k > 0 else 0.0
-            t = min(max((rho - below) / (edges[k] - below), 0.0), 1.0)
-            high[n] = np.int64(math.floor(a[i] * t * step))
-            low[n] = np.int64(math.floor(a[i] * (1.0 - t) * step)) if k > start else np.int64(0)
-            who[n], cell[n] = i, k
-            n += 1
+            who[n], cell[n], rho[n], own[n] = who[j], k, x, own[j]
+            n += np.uint64(k >= start)
+        for j in range(n):
+            k = cell[j]
+            t = min(max((rho[j] - below[k]) / width[k], 0.0), 1.0)
+            high[j] = np.int64(math.floor(own[j] * t * step))
+            low[j] = np.int64(math.floor(own[j] * (1.0 - t) * step)) * (k > start)
         for j in range(n):
             due = charged(low[j] * low[j] + high[j] * high[j], upper, lower, shift, most, 63)
             i = who[j]
@@ -117,7 +129,7 @@ def _weighted_norm(norm, mantissa, exponent, finer):  # type: ignore[no-untyped-
     return np.int64(whole)
 
 
-@numba.njit(nogil=True, cache=True)
+@numba.njit(nogil=True, cache=True, error_model="numpy")
 def weigh(  # type: ignore[no-untyped-def]
     start, stop, r, a, scale, norms, prices, most, bits, left, owed, users, w_bits, lighter, faint
 ):

@@ -214,6 +214,8 @@ def _reduce_row_counts(
     cells = runs.stop - runs.first if mask is None else mask.counts(runs.first, runs.stop)
     cells = cells if factor == 1 else cells * factor
     totals[0] = cells.sum()
+    if int(cells.max(initial=0)) <= CELL_LIMIT:
+        return Reduction(runs.owners, cells * cells, totals)
     norms = np.where(cells > CELL_LIMIT, NORM_LIMIT, np.minimum(cells, CELL_LIMIT) ** 2)
     return Reduction(runs.owners, norms, totals)
 
