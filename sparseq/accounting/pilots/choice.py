@@ -191,7 +191,8 @@ def choose(
     q, of = question, reading.ladder
     people = np.zeros((SAMPLES, CELLS))
     if q.pilots:
-        people = posterior(reading, parent.samples, rules, q.reach)
+        noise = math.sqrt(rules.parent) * q.sigma_0
+        people = posterior(reading, parent.samples, rules, q.reach, noise)
     total = median(people @ of.edges)
     faded = _FadedCut(parent, people, floor=q.pilots and risk is None)
     grid = _candidates(q, of, total, rules)

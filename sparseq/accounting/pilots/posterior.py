@@ -67,7 +67,9 @@ class _Filter:
         return found
 
 
-def posterior(seen: Reading, parent: Floats | None, rules: Rules, reach: int = 0) -> Floats:
+def posterior(
+    seen: Reading, parent: Floats | None, rules: Rules, reach: int = 0, noise: float = 0.0
+) -> Floats:
     """Return samples of people per cell, weighted by their allowances: (SAMPLES, CELLS).
 
     Args:
@@ -77,6 +79,7 @@ def posterior(seen: Reading, parent: Floats | None, rules: Rules, reach: int = 0
         rules: Constants.
         reach: The cell of a person with one row: if nothing is known of people, they are few, and
             lie anywhere up to a few cells above it.
+        noise: The standard deviation of the noise of the parent pilot's cells.
 
     Example:
         >>> from sparseq.accounting.pilots import RULES, ladder
@@ -91,10 +94,10 @@ def posterior(seen: Reading, parent: Floats | None, rules: Rules, reach: int = 0
     if len(loud) == 0 and (seen.top < 0 or parent is not None):
         found = _anywhere(seen, reach, draw)
         if parent is not None:  # few of those samples: they widen the interval, and not C
-            likely = _like_the_parent(seen, parent, rules, draw)
+            likely = _like_the_parent(seen, parent, rules, draw, noise)
             found = np.where(np.arange(SAMPLES)[:, None] % _UNLIKE == 0, found, likely)
     else:
-        found = _up_the_ladder(seen, parent, rules, draw, loud)
+        found = _up_the_ladder(seen, parent, rules, draw, loud, noise)
     found[:, seen.ladder.cap + 1 :] = 0.0
     return found
 
@@ -105,6 +108,7 @@ def _up_the_ladder(
     rules: Rules,
     draw: np.random.Generator,
     loud: NDArray[np.intp],
+    noise: float,
 ) -> Floats:
     h, sd, top = seen.people, seen.sd, seen.top
     first = int(loud[0]) if len(loud) else seen.top
@@ -122,7 +126,7 @@ def _up_the_ladder(
         weight = -0.5 * ((h[first] - 2.0**at.height) / sd[first]) ** 2
     at.weigh(first, 2.0**at.height, weight)
     most = None if parent is None else parent.mean(axis=0)
-    hide = _chance_of_hidden(most, seen, rules)
+    hide = _chance_of_hidden(most, noise, rules)
     if most is None and seen.ladder.bounded:  # few cells: this many may be in each unnoticed
         most, hide = 3 * sd, rules.hide
     for k in range(first + 1, CELLS):
@@ -198,18 +202,17 @@ def _few(draw: np.random.Generator, most: float) -> Floats:
     return draw.uniform(-1.0, math.log2(max(most, 1.0)), SAMPLES)
 
 
-def _chance_of_hidden(most: Floats | None, seen: Reading, rules: Rules) -> float:
+def _chance_of_hidden(most: Floats | None, noise: float, rules: Rules) -> float:
     """Return the chance that people of the parent begin in a cell."""
     if most is None:
         return rules.hide_usual
-    return rules.hide if _second(most, seen, rules) < CELLS else rules.hide_usual
+    return rules.hide if _second(most, noise) < CELLS else rules.hide_usual
 
 
-def _second(most: Floats, seen: Reading, rules: Rules) -> int:
+def _second(most: Floats, noise: float) -> int:
     """Return the cell where a second population of the parent begins, above a gap; CELLS: none."""
     mode, cells = int(np.argmax(most)), np.arange(CELLS)
     low = np.minimum.accumulate(np.where(cells >= mode, most, np.inf))
-    noise = float(seen.sd[0]) * math.sqrt(rules.parent / rules.first)
     pair = most + np.append(most[1:], 0.0)  # it may lie around an edge
     there = (most > 3 * noise) | (pair > 3 * math.sqrt(2) * noise)
     second = np.flatnonzero((most > 2.5 * low) & there & (cells > mode))
@@ -288,7 +291,7 @@ def _drawn(log_weight: Floats, draw: np.random.Generator) -> NDArray[np.intp]:
 
 
 def _like_the_parent(
-    seen: Reading, parent: Floats, rules: Rules, draw: np.random.Generator
+    seen: Reading, parent: Floats, rules: Rules, draw: np.random.Generator, noise: float
 ) -> Floats:
     """Return samples where nothing stands out: N people of the parent's shape, some cells lower.
 
@@ -304,7 +307,7 @@ def _like_the_parent(
     rows = np.array([np.append(shape[m:], np.zeros(m)) for m in range(last + 1)])
     rows[:, 0] += [shape[:m].sum() for m in range(last + 1)]
     prior = np.full(len(rows), 1 / len(rows))
-    begins = _second(mean, seen, rules)
+    begins = _second(mean, noise)
     if begins < CELLS:
         above = np.where(np.arange(CELLS) >= begins, mean, 0.0)
         rows = np.vstack([rows, above / above.sum()])
