@@ -11,18 +11,19 @@ from sparseq.language.types import Family, Type
 _HEAD = f"""\
 # What every function means, for every value
 
-Made from the table that queries are lowered by (`python -m checks.functions_page`).
-Nothing here can fail on a row: where there is no value, there is NULL, and a row whose expression
-is NULL counts for nothing. Arguments that are NULL make NULL, but for `coalesce`, `concat`,
-`greatest`, `least`, `IS` and CASE.
+`python -m checks.functions_page` makes this page from the table of functions that all queries
+use. No function fails on a row: if there is no value, the result is NULL, and a row whose
+expression is NULL counts for nothing. If an argument is NULL, the result is NULL, except for
+`coalesce`, `concat`, `greatest`, `least`, `IS` and CASE.
 
-Families of types: *integer* (up to 64 bits), *decimal* (up to 38 digits), *number* (a double, NaN
-and infinities included), *text*, *date* and *timestamp* (from year 1 to 9999 where they are stored
-or leave a subquery), *time*, *UUID*, *truth*, *list* (of up to {T.MOST_LISTED:,} texts, integers,
-numbers, truths or dates). An integer goes where a decimal or a number is taken, a decimal where a
-number is, a date where a timestamp is, and a constant in quotes where any type is. A constant that
-has no value is refused. Of FLOATs, and of FLOATs and exact numbers, `+ - * / % //`, a minus, `abs`,
-`floor`, `ceil`, `trunc`, `round` and comparisons are those of 32 bits, as in DuckDB.
+The families of types are *integer* (up to 64 bits), *decimal* (up to 38 digits), *number* (a
+double, also NaN and infinite), *text*, *date* and *timestamp* (from year 1 to 9999 where they are
+stored or leave a subquery), *time*, *UUID*, *truth* (a boolean), and *list* (up to
+{T.MOST_LISTED:,} texts, integers, numbers, booleans or dates). An integer can stand for a decimal
+or a number, a decimal for a number, a date for a timestamp, and a constant in quotes for any
+type. A constant that has no value is refused. `+ - * / % //`, a minus, `abs`, `floor`, `ceil`,
+`trunc`, `round` and comparisons of FLOATs, or of FLOATs and exact numbers, are computed in 32
+bits, as in DuckDB.
 
 | written | takes | gives | means |
 |---|---|---|---|
@@ -32,24 +33,25 @@ _TAIL = f"""
 
 | written | means |
 |---|---|
-| `a = b`, `<>`, `<`, `<=`, `>`, `>=`, `BETWEEN`, `IN (…)`, `IS [NOT] DISTINCT FROM` | both in a type that holds the values of both, decimals exactly; a text that is compared with another type is cast to it; NaN equals itself and is the largest number |
-| `CAST(a AS t)`, `TRY_CAST(a AS t)`, `a::t` | the same: NULL where the value does not fit; numbers round to even |
-| `a LIKE 'pattern'`, `ILIKE` | % any text, _ any character; the pattern is a constant |
-| `CASE`, `if`, `coalesce`, `nullif`, `greatest`, `least` | as in SQL, the results in one type that holds them all; `greatest` and `least` leave NULL out |
-| `concat(a, b, …)` | of any types, NULL left out, cut to {MAX_TEXT:,} characters |
+| `a = b`, `<>`, `<`, `<=`, `>`, `>=`, `BETWEEN`, `IN (…)`, `IS [NOT] DISTINCT FROM` | compared in a type that holds the values of both, decimals exactly; a text is cast to the type of the other side; NaN equals itself and is the largest number |
+| `CAST(a AS t)`, `TRY_CAST(a AS t)`, `a::t` | the same: NULL if the value does not fit; numbers round to even |
+| `a LIKE 'pattern'`, `ILIKE` | % stands for any text, _ for any character; the pattern is a constant |
+| `CASE`, `if`, `coalesce`, `nullif`, `greatest`, `least` | as in SQL; the results have one type that holds them all; `greatest` and `least` ignore NULL |
+| `concat(a, b, …)` | takes any types, ignores NULL, and is cut to {MAX_TEXT:,} characters |
 | `a IS NULL`, `a IS NOT NULL` | never NULL |
-| `a[1]`, `a[-1]` | the value at a place of a list, from its end; NULL where there is none |
-| `a = ANY(b)` | whether the list b has a; NULL if a is NULL, or one of b is and no other is a; false of no list |
+| `a[1]`, `a[-1]` | the value at a position of a list, also from its end; NULL if there is none |
+| `a = ANY(b)` | whether the list b contains a; NULL if a is NULL, or if b contains NULL and not a; false if there is no list |
 """  # noqa: E501
 _AGGREGATES = """
 ## Aggregates and windows inside a subquery
 
-They are over one person's rows, and their values don't depend on the order of the rows, but for
-what ORDER BY says: a window breaks ties by all columns that the subquery names. NULL is left out,
-but by `count(*)`, `first`, `last` and the neighbours of a window. Any aggregate takes FILTER.
-Which aggregates a whole question may have, with noise, is in [SQL](sql.md#aggregates).
+They use the rows of one person. Their values do not depend on the order of the rows, except where
+ORDER BY gives an order; a window breaks ties by all columns that the subquery names. All of them
+ignore NULL, except `count(*)`, `first`, `last` and the functions of single rows of a window. Any
+aggregate takes FILTER. [SQL](sql.md#aggregates) lists the aggregates of whole questions, with
+noise.
 
-| written | takes | stands | means |
+| written | takes | used as | means |
 |---|---|---|---|
 """
 _EXAMPLES: dict[Family, Type] = {

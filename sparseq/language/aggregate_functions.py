@@ -206,7 +206,7 @@ _add(
     (_ANY,),
     _COUNT,
     "count({0})",
-    "rows that have a value; DISTINCT: values",
+    "rows with a value; DISTINCT: distinct values",
     distinct=True,
     counts=True,
     over_no_rows=0,
@@ -217,7 +217,7 @@ _add(
     (_TRUTH,),
     _COUNT,
     "count_if({0})",
-    "rows of which it is true",
+    "rows for which it is true",
     after=_IN_64_BITS,
     distinct=True,
     counts=True,
@@ -239,7 +239,7 @@ _add(
     (_NUMBER,),
     T.DOUBLE,
     "sum({0})",
-    "of 10 decimals each, added up exactly; what is not below 10^17 is left out",
+    "the exact sum of values rounded to 10 decimals; values from ±10^17 on are left out",
     prepare=_exact,
     after="TRY_CAST({0} AS DOUBLE)",
     distinct=True,
@@ -251,7 +251,7 @@ _add(
     (_NUMBER,),
     T.DOUBLE,
     "avg({0})",
-    "the sum by the number of values",
+    "the sum divided by the number of values",
     prepare=lambda term: term if term.type.family is Family.INTEGER else _exact(term),
     distinct=True,
     keeps=True,
@@ -264,7 +264,7 @@ for _name in ("bool_and", "bool_or"):
         (_TRUTH,),
         T.BOOLEAN,
         f"{_name}({{0}})",
-        f"whether {_which} that are not NULL are true",
+        f"whether {_which} values that are not NULL are true",
         distinct=True,
     )
 
@@ -290,7 +290,7 @@ for _name, _which in (("min", "least"), ("max", "greatest")):
         (_ANY, _ANY),
         _first,
         f"{_name}({_pair})",
-        f"the first where the second is {_which}; of several the {_which}",
+        f"the first where the second is {_which}; of several, the {_which}",
         prepare=plain,
         after="({0}).x",
         chooses=True,
@@ -311,7 +311,7 @@ _add(
     (_ANY,),
     _first,
     "mode({0} ORDER BY {0})",
-    "the most frequent; of several the least",
+    "the most frequent; of several, the least",
     Use.AGGREGATE,  # a window sorts every frame again: too slow for a person with many rows
     prepare=plain,
     chooses=True,
@@ -323,7 +323,7 @@ for _name, _which in (("first", "least"), ("last", "greatest")):
         (_ANY,),
         _first,
         f"{_name}({{0}} ORDER BY {{order}}, {{0}})",
-        f"the {_name} in an order; of several the {_which}",
+        f"the {_name} in an order; of several, the {_which}",
         Use.AGGREGATE,
         prepare=plain,
         ordered=True,
@@ -333,15 +333,15 @@ for _name, _which in (("first", "least"), ("last", "greatest")):
 # -- deviations and quantiles: of the values in their order ----------------------------------------
 
 for _name in ("stddev_samp", "stddev_pop", "var_samp", "var_pop"):
-    _what = "the deviation" if _name.startswith("stddev") else "the variance"
-    _of = "of a sample" if _name.endswith("samp") else "of all there are"
+    _what = "the standard deviation" if _name.startswith("stddev") else "the variance"
+    _of = "of a sample" if _name.endswith("samp") else "of a population"
     _add(
         _name,
         f"{_name}({{0}})",
         (_NUMBER,),
         T.DOUBLE,
         f"{_name}({{0}} ORDER BY {{0}})",
-        f"{_what} {_of}; what is not between -10^100 and 10^100 is left out",
+        f"{_what} {_of}; values outside -10^100 to 10^100 are left out",
         Use.AGGREGATE,
         prepare=lambda term: call("near", _SQUARED, T.DOUBLE, cast(term, T.DOUBLE) or term),
     )
@@ -351,7 +351,7 @@ _add(
     (_NUMBER, _CONSTANT),
     _first,
     "quantile_cont({0}, {1})",
-    "between two values, where the share lies between them; `median(a)`: of a half",
+    "interpolated between two values; `median(a)` is the quantile 0.5",
     prepare=lambda term: (Takes.WHOLE.allows(term.type) and cast(term, T.DOUBLE)) or plain(term),
 )
 _add(
@@ -360,7 +360,7 @@ _add(
     (_NUMBER, _CONSTANT),
     _first,
     "quantile_disc({0}, {1})",
-    "the value that has such a share below it",
+    "the value with this share of the values below it",
     Use.AGGREGATE,  # a window of truth values takes time quadratic in the rows
     prepare=plain,
 )
@@ -374,7 +374,7 @@ for _name, _what in (("rank", "with gaps after ties"), ("dense_rank", "without g
         (),
         _COUNT,
         f"{_name}()",
-        f"the place, {_what}",
+        f"the rank, {_what}",
         Use.WINDOW,
         counts=True,
     )
@@ -384,7 +384,7 @@ _add(
     (),
     _COUNT,
     "row_number()",
-    "the place",
+    "the number of the row in the order",
     Use.WINDOW,
     one_by_one=True,
     counts=True,
@@ -395,7 +395,7 @@ _add(
     (_CONSTANT,),
     _COUNT,
     "ntile({0})",
-    "which of so many parts, as equal as can be",
+    "the number of the part, of this number of parts of nearly equal size",
     Use.WINDOW,
     one_by_one=True,
     counts=True,
@@ -407,7 +407,7 @@ for _name, _what in (("lag", "before"), ("lead", "after")):
         (_ANY, _CONSTANT),
         _first,
         f"{_name}({{0}}, {{1}})",
-        f"of the row so many {_what}, 1 if nothing is said",
+        f"the value of the row this number of rows {_what}; by default 1",
         Use.WINDOW,
         one_by_one=True,
         chooses=True,
@@ -419,7 +419,7 @@ for _name in ("first_value", "last_value"):
         (_ANY,),
         _first,
         f"{_name}({{0}})",
-        f"of the {_name.removesuffix('_value')} row of the frame",
+        f"the value of the {_name.removesuffix('_value')} row of the frame",
         Use.WINDOW,
         one_by_one=True,
         chooses=True,
@@ -430,7 +430,7 @@ _add(
     (_ANY, _CONSTANT),
     _first,
     "nth_value({0}, {1})",
-    "of such a row of the frame",
+    "the value of the row with this number in the frame",
     Use.WINDOW,
     one_by_one=True,
     chooses=True,

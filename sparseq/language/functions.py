@@ -206,7 +206,7 @@ _add(
     (Z, Z),
     lambda t: T.BIGINT if _of_64_bits(t) else _of_span(_divided_span)(t),
     _whole_division("//"),
-    "division rounded towards zero; NULL where the divisor is 0",
+    "division rounded towards zero; NULL if the divisor is 0",
     wide=True,
 )
 _add(
@@ -215,7 +215,7 @@ _add(
     (Z, Z),
     lambda t: T.BIGINT if _of_64_bits(t) else _of_span(_remainder_span)(t),
     _whole_division("%"),
-    "remainder, with the sign of the first; NULL where the second is 0",
+    "remainder, with the sign of the first; NULL if the second is 0",
     wide=True,
 )
 
@@ -246,7 +246,7 @@ _add(
     (Z,),
     _of_span(_magnitude_span),
     _one("abs", _magnitude_span),
-    "without its sign; NULL for -2^63",
+    "the absolute value; NULL for -2^63",
     wide=True,
 )
 _add(
@@ -273,16 +273,23 @@ for _name in ("floor", "ceil", "trunc", "round"):
             (Z, Z),
             T.BIGINT,
             _tens,
-            "to so many decimals, a constant; negative: to tens, hundreds",
+            "to this number of decimals, a constant; negative: to tens, hundreds",
             fixed=(1,),
         )
 
 
 _BIG = "CAST({0} AS BIGINT)", "CAST({1} AS BIGINT)"
 for _name, _form in {"&": "({0} & {1})", "|": "({0} | {1})", "xor": "xor({0}, {1})"}.items():
-    _add(_name, _form, (Z, Z), T.BIGINT, _form.format(*_BIG), "bit by bit, of 64")
-_add("~", "(~{0})", (Z,), T.BIGINT, f"(~{_BIG[0]})", "each bit of 64 turned")
-_add("bit_count", "bit_count({0})", (Z,), T.integer(0, 64), f"bit_count({_BIG[0]})", "bits set")
+    _add(_name, _form, (Z, Z), T.BIGINT, _form.format(*_BIG), "bitwise, in 64 bits")
+_add("~", "(~{0})", (Z,), T.BIGINT, f"(~{_BIG[0]})", "each of the 64 bits inverted")
+_add(
+    "bit_count",
+    "bit_count({0})",
+    (Z,),
+    T.integer(0, 64),
+    f"bit_count({_BIG[0]})",
+    "bits that are set",
+)
 _add(
     "<<",
     "({0} << {1})",
@@ -290,7 +297,7 @@ _add(
     T.BIGINT,
     "TRY_CAST(CAST(CASE WHEN {0} >= 0 THEN {0} END AS HUGEINT) << "
     "CAST(CASE WHEN {1} BETWEEN 0 AND 63 THEN {1} END AS HUGEINT) AS BIGINT)",
-    "times 2 to the second; NULL beyond 64 bits, below 0, and by more than 63",
+    "shift to the left; NULL beyond 64 bits, for a negative number, and outside 0 to 63",
 )
 _add(
     ">>",
@@ -298,7 +305,7 @@ _add(
     (Z, Z),
     T.BIGINT,
     f"({_BIG[0]} >> {_BIG[1]})",
-    "bits moved to the right; 0 by more than 63, and by less than 0",
+    "shift to the right; 0 for a shift outside 0 to 63",
 )
 for _name, _function in {
     "gcd": "gcd",
@@ -369,7 +376,7 @@ for _op in "+-":
         (C, C),
         _sum_type,
         _in_sum_type(_op),
-        "exact; NULL where 38 digits don't hold the result for sure",
+        "exact; NULL if the result may need more than 38 digits",
     )
 _add(
     "*",
@@ -377,7 +384,7 @@ _add(
     (C, C),
     _product_type,
     _product,
-    "exact; as numbers where 38 digits don't hold the result",
+    "exact; computed as numbers if the result may need more than 38 digits",
 )
 _add(
     "%",
@@ -385,10 +392,10 @@ _add(
     (C, C),
     _sum_type,
     _in_sum_type("%", "CASE WHEN {1} <> 0 THEN {1} END"),
-    "remainder, with the sign of the first; NULL where the second is 0",
+    "remainder, with the sign of the first; NULL if the second is 0",
 )
 _add("neg", "(-{0})", (C,), lambda t: t[0], "(-{0})", "exact")
-_add("abs", "abs({0})", (C,), lambda t: t[0], "abs({0})", "without its sign")
+_add("abs", "abs({0})", (C,), lambda t: t[0], "abs({0})", "the absolute value")
 
 
 def _decimals(t: Types) -> int:
@@ -436,7 +443,7 @@ for _name in ("trunc", "round"):
         (C, Z),
         _rounded_type,
         _round_sql(_name),
-        "to so many decimals, a constant, exactly",
+        "to this number of decimals, a constant; exact",
         fixed=(1,),
     )
 _add("sign", "sign({0})", (C,), T.integer(-1, 1), *_SIGN)
@@ -470,7 +477,7 @@ _add(
     (N, N),
     T.DOUBLE,
     "({0} % {1})",
-    "remainder; NaN where the second is 0",
+    "remainder; NaN if the second is 0",
     rule=I.REMAINDER,
     short=True,
 )
@@ -480,7 +487,7 @@ _add(
     (N, N),
     T.DOUBLE,
     lambda t: f"({{0}} // {_divisor(t)})",
-    "the quotient; NULL where the divisor is 0",
+    "the quotient; NULL if the divisor is 0",
     rule=I.OVER,
     short=True,
 )
@@ -516,7 +523,7 @@ for _name, _to_digits in {"trunc": I.truncate, "round": I.round_to}.items():
         (N, Z),
         T.DOUBLE,
         f"{_name}({{0}}, {_DECIMALS})",
-        "to so many decimals, a constant",
+        "to this number of decimals, a constant",
         fixed=(1,),
         rule=I.rising_rule_to_digits(_to_digits),
         short=True,
@@ -537,7 +544,7 @@ _add(
     (N, N),
     T.DOUBLE,
     "log({0}, {1})",
-    "of the second, to the base first",
+    "the logarithm of the second to the base of the first",
     rule=I.LOGARITHM,
 )
 _add(
@@ -549,14 +556,14 @@ _add(
     "-1, 0 or 1; 0 for NaN",
     rule=I.rising_rule(np.sign),
 )
-for _name in ("isnan", "isinf", "isfinite"):
-    _add(_name, f"{_name}({{0}})", (N,), T.BOOLEAN, f"{_name}({{0}})", "of a number")
+for _name, _what in (("isnan", "NaN"), ("isinf", "infinite"), ("isfinite", "a finite number")):
+    _add(_name, f"{_name}({{0}})", (N,), T.BOOLEAN, f"{_name}({{0}})", f"whether it is {_what}")
 
 
 # -- text ------------------------------------------------------------------------------------------
 
 for _name in ("lower", "upper"):
-    _add(_name, f"{_name}({{0}})", (X,), T.TEXT, f"{_name}({{0}})", "by Unicode")
+    _add(_name, f"{_name}({{0}})", (X,), T.TEXT, f"{_name}({{0}})", "by the rules of Unicode")
 for _name in ("trim", "ltrim", "rtrim"):
     _add(_name, f"{_name}({{0}})", (X,), T.TEXT, f"{_name}({{0}})", "without spaces at the ends")
     _add(
@@ -591,7 +598,7 @@ _add(
     (X, Z),
     T.TEXT,
     _of_places("substring"),
-    "from a place on, the first being 1; negative: from the end",
+    "from a position on; 1 is the first, a negative position counts from the end",
 )
 _add(
     "substring",
@@ -599,7 +606,7 @@ _add(
     (X, Z, Z),
     T.TEXT,
     _of_places("substring"),
-    "so many characters from a place on",
+    "this number of characters, from a position on",
 )
 for _name in ("left", "right"):
     _add(
@@ -608,7 +615,7 @@ for _name in ("left", "right"):
         (X, Z),
         T.TEXT,
         _of_places(_name),
-        "so many characters; negative: all but so many",
+        "this number of characters; negative: all but this number",
     )
 _add(
     "||",
@@ -616,7 +623,7 @@ _add(
     (X, X),
     T.TEXT,
     f"left({{0}} || {{1}}, {MAX_TEXT})",
-    f"both, cut to {MAX_TEXT:,} characters; NULL if one is",
+    f"joined, and cut to {MAX_TEXT:,} characters; NULL if one is NULL",
 )
 for _name in ("starts_with", "ends_with", "contains"):
     _add(_name, f"{_name}({{0}}, {{1}})", (X, X), T.BOOLEAN, f"{_name}({{0}}, {{1}})", "exact")
@@ -626,7 +633,7 @@ _add(
     (X, X),
     T.integer(0, 2**32),
     "strpos({0}, {1})",
-    "the first place of the second, 0 if there is none",
+    "the first position of the second; 0 if there is none",
 )
 
 
@@ -645,7 +652,7 @@ for _kind in (X, Z, N, B, D):
     )
 for _name in ("length", "cardinality"):
     _form = f"{'len' if _name == 'length' else _name}({{0}})"
-    _add(_name, _form, (L,), T.integer(0, T.MOST_LISTED), "len({0})", "how many values it has")
+    _add(_name, _form, (L,), T.integer(0, T.MOST_LISTED), "len({0})", "the number of values")
 for _name in ("list_extract", "array_extract", "list_element"):
     _add(
         _name,
@@ -653,7 +660,7 @@ for _name in ("list_extract", "array_extract", "list_element"):
         (L, Z),
         lambda t: t[0].inside,
         "list_extract({0}, CAST({1} AS BIGINT))",
-        "the value at a place, as a[1] does; NULL where there is none",
+        "the value at a position, like a[1]; NULL if there is none",
     )
 
 # -- dates and times -------------------------------------------------------------------------------
@@ -692,7 +699,7 @@ for _part, _range in _CLOCK.items():
             (_kind,),
             T.integer(*_range),
             f"date_part('{_part}', {{0}})",
-            "the part; of a date 0",
+            "the part; 0 for a date",
         )
 UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 _SECONDS = {"second": 86400, "minute": 1440, "hour": 24}
@@ -713,7 +720,7 @@ for _unit in UNITS:
             (_kind, _kind),
             T.integer(-_most, _most),
             f"date_diff('{_unit}', {{0}}, {{1}})",
-            f"how many {_unit}s begin from the first to the second",
+            f"the number of {_unit}s that begin from the first to the second",
         )
 for _unit in UNITS:
     for _kind in (D, S):
@@ -724,7 +731,7 @@ for _unit in UNITS:
             (_kind, _kind),
             T.integer(-_most, _most),
             f"date_sub('{_unit}', {{0}}, {{1}})",
-            f"how many full {_unit}s lie between",
+            f"the number of full {_unit}s from the first to the second",
         )
 for _kind in (D, S):
     _add("epoch", "epoch({0})", (_kind,), T.DOUBLE, "epoch({0})", "seconds since 1970")
@@ -744,7 +751,7 @@ for _kind in (D, S):
             (_kind, _kind),
             T.integer(-_most, _most),
             f"date_part('{_part}', age(CAST({{0}} AS TIMESTAMP), CAST({{1}} AS TIMESTAMP)))",
-            "years, months and days from the second to the first, of which this is one part",
+            "one part of the years, months and days from the second to the first",
         )
     _add(
         "strftime",
@@ -762,7 +769,7 @@ _add(
     (X, X),
     T.Type(S, -(10**9), 10**9),
     "try_strptime({0}, {1})",
-    "NULL where the text is not so",
+    "NULL if the text does not have this format",
     fixed=(1,),
     samples=(("'%Y-%m-%d'",), ("'%d/%m/%y %H:%M:%S.%f'",)),
 )
@@ -799,8 +806,8 @@ _add(
     (S, X),
     lambda t: replace(T.shift_type(t[0], 1, 1), zoned=not t[0].zoned),
     _by_zone,
-    "a moment (TIMESTAMPTZ) as clocks show it there; of another time, the moment when they do: "
-    "of two the later; of none, when they would if they had not just been changed",
+    "for a moment (TIMESTAMPTZ): the local time there. For another time: the moment of this "
+    "local time; the later one if it occurs twice; if it is skipped, by the offset before",
     fixed=(1,),
     samples=(("'Europe/Berlin'",), ("'Pacific/Apia'",), ("'America/St_Johns'",)),
 )
@@ -817,9 +824,16 @@ for _name, (_per, _words) in (_PER_SECOND | {"make_timestamp": (10**6, "microsec
             f"make_timestamp(CAST({_inside} AS BIGINT) * {10**6 // _per})"
             if _kind is Z
             else f"make_timestamp(CAST(round(({_inside}) * 1e6) AS BIGINT))",
-            f"so many {_words} after 1970, in UTC; NULL outside of the years 1 to 9999",
+            f"this number of {_words} after 1970, in UTC; NULL outside the years 1 to 9999",
         )
-_add("-", "({0} - {1})", (D, D), T.integer(-(2 * 10**8), 2 * 10**8), "({0} - {1})", "in days")
+_add(
+    "-",
+    "({0} - {1})",
+    (D, D),
+    T.integer(-(2 * 10**8), 2 * 10**8),
+    "({0} - {1})",
+    "the days between",
+)
 DAYS_DIGITS = 7
 _MOST_DAYS = 10**DAYS_DIGITS
 _FEW = f"CAST(TRY_CAST({{1}} AS DECIMAL({DAYS_DIGITS}, 0)) AS INTEGER)"
@@ -830,7 +844,7 @@ for _op in "+-":
         (D, Z),
         lambda t: T.shift_type(t[0], _MOST_DAYS, _MOST_DAYS),
         f"({{0}} {_op} {_FEW})",
-        "so many days later or earlier; NULL from 10^7 days on",
+        "later or earlier by this number of days; NULL from 10^7 days on",
     )
 INTERVALS = {
     # unit: (digits of the number, SQL of the interval, the most days)
@@ -859,7 +873,7 @@ for _unit, (_digits, _sql, _days) in INTERVALS.items():
                 (_kind, Z),
                 _shifted_by(_days),
                 f"(CAST({{0}} AS TIMESTAMP) {_op} {_sql.replace('{n}', _number)})",
-                f"so many {_unit}s later or earlier; NULL from 10^{_digits} on",
+                f"later or earlier by this number of {_unit}s; NULL from 10^{_digits} on",
             )
 for _kind in (D, S):
     _add(
@@ -868,7 +882,7 @@ for _kind in (D, S):
         (_kind,),
         lambda t: T.shift_type(T.Type(D, t[0].low, t[0].high), 0, 31),
         "last_day({0})",
-        "of the month",
+        "of its month",
     )
     for _name in ("dayname", "monthname"):
         _add(_name, f"{_name}({{0}})", (_kind,), T.TEXT, f"{_name}({{0}})", "in English")
@@ -880,7 +894,7 @@ _add(
     (Z, Z, Z),
     T.Type(D, -366 * 10**4 + T.FIRST_DAY, T.LAST_DAY),
     f"TRY_CAST({_YEAR} || '-' || {{1}} || '-' || {{2}} AS DATE)",
-    "NULL where there is no such day",
+    "NULL if there is no such day",
 )
 
 _CLOCK_US = " + ".join(
@@ -895,7 +909,7 @@ _add(
     f"(CAST(TRY_CAST({_YEAR} || '-' || {{1}} || '-' || {{2}} AS DATE) AS TIMESTAMP) + "
     f"to_microseconds({_CLOCK_US} + "
     "CAST(round(CASE WHEN {5} >= 0 AND {5} < 60 THEN {5} END * 1e6) AS BIGINT)))",
-    "NULL where there is no such moment",
+    "NULL if there is no such moment",
 )
 
 # -- truth values ----------------------------------------------------------------------------------
@@ -909,7 +923,7 @@ for _op in ("AND", "OR"):
         f"({{0}} {_op} {{1}})",
         "three-valued",
     )
-_add("not", "(NOT {0})", (B,), T.BOOLEAN, "(NOT {0})", "NULL where it is NULL")
+_add("not", "(NOT {0})", (B,), T.BOOLEAN, "(NOT {0})", "NULL for NULL")
 for _name in ("TRUE", "FALSE"):
     _add(
         f"is {_name.lower()}",

@@ -29,7 +29,7 @@ def add_text_functions(add: Callable[..., None]) -> None:
             (X,),
             T.TEXT,
             f"{name}({{0}})",
-            "backwards" if name == "reverse" else "the hash, in hexadecimal digits",
+            "in reverse order" if name == "reverse" else "the hash, in hexadecimal digits",
         )
     add(
         "split_part",
@@ -37,7 +37,7 @@ def add_text_functions(add: Callable[..., None]) -> None:
         (X, X, Z),
         T.TEXT,
         "split_part({0}, {1}, CAST(greatest(least({2}, 1000), -1000) AS INTEGER))",
-        "the part of that number between separators, '' if there is none",
+        "the part with this number between separators; '' if there is none",
         fixed=(2,),
         samples=(("1",), ("-1",), ("0",), ("99999",)),
     )
@@ -57,7 +57,7 @@ def add_text_functions(add: Callable[..., None]) -> None:
         (X, X, X),
         T.TEXT,
         f"left(replace({{0}}, {{1}}, left({{2}}, 100)), {MAX_TEXT})",
-        f"the second put into the first 100 characters of the third; cut to {MAX_TEXT:,}",
+        f"the second is replaced by the first 100 characters of the third; cut to {MAX_TEXT:,}",
         fixed=(1, 2),
         samples=(("'a'", "'bb'"), ("''", "'x'"), ("'x'", "''")),
     )
@@ -67,7 +67,7 @@ def add_text_functions(add: Callable[..., None]) -> None:
         (X, X, X),
         T.TEXT,
         "translate({0}, {1}, {2})",
-        "each character of the second becomes that of the third",
+        "replaces each character of the second by the one of the third at its position",
         fixed=(1, 2),
         samples=(("'xé'", "'y'"), ("''", "'x'")),
     )
@@ -79,7 +79,7 @@ def add_text_functions(add: Callable[..., None]) -> None:
             T.TEXT,
             f"{name}({{0}}, CAST(greatest(least({{1}}, {MAX_TEXT}), 0) AS INTEGER), "
             "nullif({2}, ''))",
-            f"filled or cut to so many characters, at most {MAX_TEXT:,}",
+            f"padded or cut to this number of characters, at most {MAX_TEXT:,}",
             fixed=(1, 2),
             samples=(("3", "'é'"), ("-1", "' '"), ("99999", "'ab'"), ("2", "''")),
         )
@@ -89,7 +89,7 @@ def add_text_functions(add: Callable[..., None]) -> None:
         (X, X),
         T.integer(0, 100),
         "levenshtein(left({0}, 100), left({1}, 100))",
-        "edits between the first 100 characters of both",
+        "the number of edits between the first 100 characters of both",
     )
     add(
         "repeat",
@@ -99,7 +99,7 @@ def add_text_functions(add: Callable[..., None]) -> None:
         f"left(repeat(left({{0}}, {MAX_TEXT}), CASE WHEN {{1}} IS NOT NULL THEN CAST(greatest("
         f"least({{1}}, {MAX_TEXT} // greatest(length({{0}}), 1) + 1), 0) AS BIGINT) END), "
         f"{MAX_TEXT})",
-        f"so many times, cut to {MAX_TEXT:,} characters",
+        f"repeated this number of times, and cut to {MAX_TEXT:,} characters",
     )
     add(
         "initcap",
@@ -109,7 +109,7 @@ def add_text_functions(add: Callable[..., None]) -> None:
         "array_to_string(list_transform(regexp_extract_all({0}, "
         "'[\\p{{L}}\\p{{N}}]+|[^\\p{{L}}\\p{{N}}]+'), "
         "lambda w: upper(left(w, 1)) || lower(substring(w, 2))), '')",
-        "each word, of letters and digits, with a capital at its beginning",
+        "each word (letters and digits) begins with a capital",
     )
     add(
         "chr",
@@ -118,9 +118,16 @@ def add_text_functions(add: Callable[..., None]) -> None:
         T.TEXT,
         "chr(CAST(CASE WHEN {0} BETWEEN 0 AND 55295 OR {0} BETWEEN 57344 AND 1114111 THEN {0} END "
         "AS INTEGER))",
-        "the character of that code; NULL where there is none",
+        "the character with this code; NULL if there is none",
     )
-    add("ascii", "ascii({0})", (X,), T.integer(0, 2**21), "ascii({0})", "of its first character")
+    add(
+        "ascii",
+        "ascii({0})",
+        (X,),
+        T.integer(0, 2**21),
+        "ascii({0})",
+        "the code of its first character",
+    )
     for name in ("regexp_matches", "regexp_full_match"):
         add(
             name,
@@ -128,7 +135,7 @@ def add_text_functions(add: Callable[..., None]) -> None:
             (X, X),
             T.BOOLEAN,
             f"{name}({{0}}, {{1}})",
-            "RE2's rules; the expression is a constant",
+            "by the rules of RE2; the expression is a constant",
             fixed=(1,),
             samples=(("'x+'",), ("'(é|a).*'",), ("''",)),
         )
@@ -138,7 +145,7 @@ def add_text_functions(add: Callable[..., None]) -> None:
         (X, X, Z),
         T.TEXT,
         "regexp_extract({0}, {1}, CAST(greatest(least({2}, 9), 0) AS INTEGER))",
-        "the group of the first match, '' if there is none",
+        "the group of the first match; '' if there is none",
         fixed=(1, 2),
         samples=(("'(x)(.)'", "1"), ("'x'", "9"), ("''", "-1")),
     )
@@ -164,10 +171,10 @@ def add_text_functions(add: Callable[..., None]) -> None:
             "json_array_length",
             T.integer(0, 2**32),
             "CAST(json_array_length({0}, {1}) AS BIGINT)",
-            "of a list, 0 of anything else",
+            "the length of a list; 0 for other values",
         ),
-        ("json_exists", T.BOOLEAN, "json_exists({0}, {1})", "whether there is such a value"),
-        ("json_type", T.TEXT, "json_type({0}, {1})", "such as VARCHAR, ARRAY, BOOLEAN"),
+        ("json_exists", T.BOOLEAN, "json_exists({0}, {1})", "whether there is a value there"),
+        ("json_type", T.TEXT, "json_type({0}, {1})", "the type, such as VARCHAR, ARRAY, BOOLEAN"),
     ):
         add(
             name,
@@ -175,7 +182,7 @@ def add_text_functions(add: Callable[..., None]) -> None:
             (X, X),
             gives,
             f"{json}{sql} END",
-            f"{meaning}; NULL where there is none, or the text is no JSON",
+            f"{meaning}; NULL if there is none, or the text is not JSON",
             fixed=(1,),
             samples=(("'$.a'",), ("'$.a[0].b'",), ("'$'",)),
         )
