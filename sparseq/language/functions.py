@@ -282,14 +282,7 @@ _BIG = "CAST({0} AS BIGINT)", "CAST({1} AS BIGINT)"
 for _name, _form in {"&": "({0} & {1})", "|": "({0} | {1})", "xor": "xor({0}, {1})"}.items():
     _add(_name, _form, (Z, Z), T.BIGINT, _form.format(*_BIG), "bitwise, in 64 bits")
 _add("~", "(~{0})", (Z,), T.BIGINT, f"(~{_BIG[0]})", "each of the 64 bits inverted")
-_add(
-    "bit_count",
-    "bit_count({0})",
-    (Z,),
-    T.integer(0, 64),
-    f"bit_count({_BIG[0]})",
-    "bits that are set",
-)
+_add("bit_count", "bit_count({0})", (Z,), T.integer(0, 64), f"bit_count({_BIG[0]})", "set bits")
 _add(
     "<<",
     "({0} << {1})",
@@ -826,14 +819,7 @@ for _name, (_per, _words) in (_PER_SECOND | {"make_timestamp": (10**6, "microsec
             else f"make_timestamp(CAST(round(({_inside}) * 1e6) AS BIGINT))",
             f"this number of {_words} after 1970, in UTC; NULL outside the years 1 to 9999",
         )
-_add(
-    "-",
-    "({0} - {1})",
-    (D, D),
-    T.integer(-(2 * 10**8), 2 * 10**8),
-    "({0} - {1})",
-    "the days between",
-)
+_add("-", "({0} - {1})", (D, D), T.integer(-(2 * 10**8), 2 * 10**8), "({0} - {1})", "in days")
 DAYS_DIGITS = 7
 _MOST_DAYS = 10**DAYS_DIGITS
 _FEW = f"CAST(TRY_CAST({{1}} AS DECIMAL({DAYS_DIGITS}, 0)) AS INTEGER)"
