@@ -2,8 +2,8 @@
 
 A histogram is one chart of bars as wide as their bins. Several counts without a key form one chart
 of bars in the order of the question, such as a funnel. A key of dates, times or numbers gives a
-line for each group of the other keys; a key of texts gives a bar for each text. Several measures
-have separate charts, and so have groups if they outnumber the colours.
+line for each group of the other keys; a key of texts, or of a single date, gives bars. Several
+measures have separate charts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ Chart = Literal["lines", "bars"]
 """Kinds of charts of an answer."""
 _FUNNEL = 3
 """Smallest number of counts without a key that a report draws as bars, unless told otherwise."""
-_SERIES = (*(c for c in COLORS if c != "ink"), COLORS[COLORS.index("ink")])
 
 
 def chart_of(table: pa.Table, chart: str) -> str:
@@ -50,7 +49,13 @@ def chart_of(table: pa.Table, chart: str) -> str:
     if not keys:
         counts = [n for n in noised_of(table) if _is_count(table, n)]
         return "bars" if len(counts) >= _FUNNEL else "table"
-    return "lines" if ordered and not bins_of(table) else "bars"
+    drawn = ordered and not bins_of(table) and not _is_one_place(table, ordered)
+    return "lines" if drawn else "bars"
+
+
+def _is_one_place(table: pa.Table, ordered: Sequence[str]) -> bool:
+    """Tell whether rows have only one date, time or number, over which no line can be drawn."""
+    return table.num_rows > 0 and all(len(set(table[k].to_pylist())) == 1 for k in ordered)
 
 
 def bins_of(table: pa.Table) -> tuple[str, str] | None:
@@ -153,7 +158,7 @@ def _groups(table: pa.Table, names: Sequence[str], across: str, kind: str) -> li
     """Return a line, or bars, for each group of an answer, and for each of its measures."""
     places = _places(table, across, kind)
     groups = _rows_by_group(table, [k for k in keys_of(table) if k != across])
-    single, several = len(names) == 1, len(groups) > len(_SERIES)
+    single = len(names) == 1
     drawn = []
     for name in names:
         for k, (group, found) in enumerate(groups):
@@ -162,15 +167,14 @@ def _groups(table: pa.Table, names: Sequence[str], across: str, kind: str) -> li
                 continue
             if kind == "lines":
                 rows = sorted(rows, key=places.__getitem__)
-            panel = ", ".join(filter(None, ["" if single else name, group if several else ""]))
             drawn.append(
                 _series(
-                    name if several or not group else group,
+                    group or name,
                     [places[i] for i in rows],
                     [_numbers(table, name, rows)],
                     "bars" if kind == "bars" else "line",
-                    k=0 if several else k,
-                    panel=panel,
+                    k=k,
+                    panel="" if single else name,
                 )
             )
     return drawn
@@ -245,7 +249,7 @@ def _series(
     panel: str = "",
 ) -> Series:
     values, low, high = (np.concatenate(part) for part in zip(*numbers, strict=True))
-    color = _SERIES[k % len(_SERIES)]
+    color = COLORS[k % len(COLORS)]
     return Series(name, x, values, look=look, color=color, panel=panel, ends=(low, high))
 
 

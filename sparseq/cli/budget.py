@@ -10,7 +10,13 @@ import click
 import sparseq
 from sparseq.base.json_text import json_text
 from sparseq.base.texts import shown
-from sparseq.cli.options import StoreAddress, command, facts_format_option
+from sparseq.cli.options import (
+    StoreAddress,
+    check_one_place,
+    command,
+    facts_format_option,
+    server_option,
+)
 from sparseq.cli.text import course_text, label_lines, loud_lines, say, statement_lines
 from sparseq.pictures.bounded_numbers import number, percent, upper
 from sparseq.pictures.tables import format_table
@@ -19,11 +25,7 @@ from sparseq.store.store_promise import open_promise
 
 @command(short_help="Show the guarantee, and what it buys.")
 @click.argument("store", type=StoreAddress(), required=False)
-@click.option(
-    "--server",
-    metavar="URL",
-    help="Ask the server there, with the token in SPARSEQ_TOKEN; then no STORE is given.",
-)
+@server_option
 @facts_format_option
 def budget(store: Path | None, server: str | None, format: str) -> None:
     """Show the promise of STORE about all its answers: public facts.
@@ -34,8 +36,7 @@ def budget(store: Path | None, server: str | None, format: str) -> None:
       sparseq budget shop.sparseq --format json
       sparseq budget --server https://numbers.example.org
     """
-    if (store is None) == (server is None):
-        raise click.UsageError("give a STORE, or a --server")
+    check_one_place(store, server)
     if server is not None:
         with sparseq.connect(server, token="") as remote:
             facts = remote.budget()

@@ -7,10 +7,17 @@ from typing import Any
 
 import click
 
+import sparseq
 from sparseq.base.errors import ParameterError
 from sparseq.base.json_text import json_text
 from sparseq.base.texts import shown
-from sparseq.cli.options import command, output_option, store_argument
+from sparseq.cli.options import (
+    StoreAddress,
+    check_one_place,
+    command,
+    output_option,
+    server_option,
+)
 from sparseq.cli.output import Output
 from sparseq.pictures.bounded_numbers import number, upper
 from sparseq.store.store_promise import NOTES, open_promise
@@ -27,7 +34,8 @@ _TITLES = {
 
 
 @command(short_help="Print a card to publish: what is promised to whom, and what was asked.")
-@store_argument
+@click.argument("store", type=StoreAddress(), required=False)
+@server_option
 @click.option(
     "--note",
     "notes",
@@ -46,7 +54,13 @@ _TITLES = {
     help="Format of the card.",
 )
 @output_option
-def card(store: Path, notes: tuple[str, ...], format: str, output: Path | None) -> None:
+def card(
+    store: Path | None,
+    server: str | None,
+    notes: tuple[str, ...],
+    format: str,
+    output: Path | None,
+) -> None:
     """Print a deployment card of STORE: public facts, to publish with the answers.
 
     It has the parts of the registry of deployments (https://registry.opendp.org), and the facts
@@ -58,12 +72,19 @@ def card(store: Path, notes: tuple[str, ...], format: str, output: Path | None) 
       sparseq card shop.sparseq
       sparseq card shop.sparseq --note "curator=A shop" --note "use=weekly figures" -o card.md
       sparseq card shop.sparseq --format json
+      sparseq card --server https://numbers.example.org -o card.md
     """
+    check_one_place(store, server)
     said = dict(map(_note, notes))
-    with open_promise(store) as promise:
-        facts = promise.card(said)
+    if server is not None:
+        with sparseq.connect(server, token="") as remote:
+            facts, name = remote.card(said), server
+    else:
+        path = Path(str(store))
+        with open_promise(path) as promise:
+            facts, name = promise.card(said), path.name
     with Output(output, format) as out:
-        out.write(json_text(facts) if format == "json" else card_text(facts, store.name))
+        out.write(json_text(facts) if format == "json" else card_text(facts, name))
 
 
 def _note(text: str) -> tuple[str, str]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sparseq.store.store import Store
 
 LAST = 20
-_WIDE = 120  # columns of the table where no terminal shows it: json and csv have whole queries
+_WIDE = 100  # columns of the table where no terminal shows it: json and csv have whole queries
 _MOST_NUMBERS = 3
 _ALWAYS = object()
 

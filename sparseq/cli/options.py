@@ -352,6 +352,11 @@ memory_option = click.option(
     callback=_limit_memory,
     help="How much memory may be taken, such as 4GB. [default: SPARSEQ_MEMORY, or what there is]",
 )
+server_option = click.option(
+    "--server",
+    metavar="URL",
+    help="Ask the server there, with the token in SPARSEQ_TOKEN; then no STORE is given.",
+)
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="Say nothing but errors.")
 seed_option = click.option(
     "--seed", type=int, help="Repeatable noise, for tests only: NOT private."
@@ -361,3 +366,9 @@ seed_option = click.option(
 def open_store(path: Path) -> Store:
     """Open a store."""
     return sparseq.connect(path)
+
+
+def check_one_place(store: Path | str | None, server: str | None) -> None:
+    """Raise `click.UsageError` unless either a store or a server is given."""
+    if (store is None) == (server is None):
+        raise click.UsageError("give a STORE, or a --server")

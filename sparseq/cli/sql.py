@@ -24,6 +24,7 @@ from sparseq.cli.options import (
     memory_option,
     open_store,
     output_option,
+    server_option,
 )
 from sparseq.cli.output import TITLED, Output, chosen_format
 from sparseq.cli.show import encode, warn_if_seeded
@@ -66,11 +67,7 @@ def question_options(function: Any) -> Any:
 @command(short_help="Ask a query, and get a private answer with its error bound.")
 @click.argument("store", required=False)
 @click.argument("query", required=False)
-@click.option(
-    "--server",
-    metavar="URL",
-    help="Ask the server there, with the token in SPARSEQ_TOKEN; then no STORE is given.",
-)
+@server_option
 @click.option(
     "--file", "-f", "file", metavar="FILE", help="Read the query from FILE; - is standard input."
 )

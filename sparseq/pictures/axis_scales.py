@@ -29,6 +29,7 @@ _MONTHS_IN: dict[Step, int] = {"month": 1, "quarter": 3, "year": 12}
 _WEEKS = (1, 2, 4)
 MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 _MONTH_STEPS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1_200, 2_400)
+_GROUPED = 10_000  # whole numbers of an x axis from which thousands are separated
 _EPOCH = datetime(1970, 1, 1)
 _IN_DECADES: tuple[tuple[int, ...], ...] = ((1, 2, 5), (1, 3), (1,))
 
@@ -79,6 +80,8 @@ class Scale:
             ticks = value_ticks(self.low, self.high, max(most, 2), least)
             step = ticks[1] - ticks[0] if len(ticks) > 1 else self.high - self.low
             digits = max(digits_for(step) - 1, 0)
+            if self.step == "whole" and max(abs(self.low), abs(self.high)) < _GROUPED:
+                return [(t, f"{t:.0f}") for t in ticks]  # they may be years
             return [(t, format_number(t, digits)) for t in ticks]
         ends: list[date] = [_EPOCH + timedelta(seconds=s) for s in (self.low, self.high)]
         if self.kind == "date":

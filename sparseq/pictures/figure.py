@@ -26,7 +26,7 @@ from sparseq.pictures.tables import Table
 Floats = NDArray[np.float64]
 Look = Literal["line", "dashes", "band", "steps", "bars", "dots"]
 Color = Literal["blue", "orange", "green", "ink", "purple", "red", "teal", "brown"]
-COLORS: tuple[Color, ...] = ("blue", "orange", "green", "ink", "purple", "red", "teal", "brown")
+COLORS: tuple[Color, ...] = ("blue", "orange", "green", "purple", "red", "teal", "brown", "ink")
 _MEANS_OVER = (1, 7, 14, 28, 91, 182, 364, 3_640, 36_400)  # whole weeks keep weekdays in balance
 _FLAT = 1e-9  # a smaller range, relative to the values, is drawn as if it were 0
 _TALLEST = 6.0  # largest ratio of a chart's height with a band behind to the height without
@@ -259,7 +259,7 @@ class Figure:
     def means(self, most: int) -> Figure:
         """Return the same figure with at most `most` points a series, each a mean over days."""
         if self.is_named:
-            return self.thinned(MOST_NAMES)
+            return self
         across, _ = self.scales()
         days = mean_days(int((across.high - across.low) // 86_400), most)
         if across.kind in ("linear", "log") or days == 1 or len(self.places()) <= most:
@@ -271,10 +271,10 @@ class Figure:
     def thinned(self, most: int) -> Figure:
         """Return the same figure with `most` points a panel: lowest and highest of each stretch.
 
-        One gap of each stretch is kept as well. Of names, the first ones are drawn.
+        One gap of each stretch is kept as well.
         """
         if self.is_named:
-            return self._first_names()
+            return self
         drawn, before, after = [], 0, 0
         for part in self.panels().values():
             places = part.places()
@@ -286,15 +286,32 @@ class Figure:
         note = f"{after:,} of {before:,} points are drawn: of each stretch the lowest and highest."
         return replace(self, series=drawn, notes=[*self.notes, note])
 
+    def readable(self) -> Figure:
+        """Return the same figure with the series and names that a reader can tell apart.
+
+        A chart has at most as many series as there are colours: those with the largest values in
+        the first panel. Of names, the first ones are drawn. Notes say so; `table` has all.
+        """
+        return self._largest()._first_names()
+
+    def _largest(self) -> Figure:
+        first = next(iter(self.panels().values())).series
+        if len(first) <= len(COLORS):
+            return self
+        size = {s.name: float(np.nansum(np.abs(s.values))) for s in first}
+        largest = set(sorted(size, key=size.__getitem__, reverse=True)[: len(COLORS)])
+        colors = dict(zip((s.name for s in first if s.name in largest), COLORS, strict=False))
+        drawn = [replace(s, color=colors[s.name]) for s in self.series if s.name in largest]
+        note = f"{len(COLORS)} of {len(size):,} groups are drawn: those with the largest values."
+        return replace(self, series=drawn, notes=[note, *self.notes])
+
     def _first_names(self) -> Figure:
-        """Return the same figure with at most `MOST_NAMES` names."""
         names = self.places()
-        if len(names) <= MOST_NAMES:
+        if not self.is_named or len(names) <= MOST_NAMES:
             return self
         drawn = [s.pick(np.isin(s.x, names[:MOST_NAMES])) for s in self.series]
         note = f"The first {MOST_NAMES:,} of {len(names):,} are drawn."
-        drawn = [s for s in drawn if len(s.x)]
-        return replace(self, series=drawn, notes=[*self.notes, note])
+        return replace(self, series=[s for s in drawn if len(s.x)], notes=[note, *self.notes])
 
     def scales(self) -> tuple[Scale, Scale]:
         """Return the scales of x and of values."""
@@ -349,10 +366,14 @@ class Figure:
 
         Names of bars need no name of their axis.
         """
-        text = " by ".join(filter(None, [self.y.label, self.x.label]))
-        if text == self.title:
+        if " by ".join(filter(None, [self.y.label, self.x.label])) == self.title:
             return ""
-        return self.y.label if self.is_named else text.replace(" by ", ", by ", 1)
+        by = f"by {self.x.label}" if self.x.label and not self.is_named else ""
+        return ", ".join(filter(None, [self.y.label, by]))
+
+    def heading(self, panel: str) -> str:
+        """Return the heading of a panel; none if its only bar says the same."""
+        return "" if self.is_named and self.panels()[panel].places().tolist() == [panel] else panel
 
     def legend(self) -> list[tuple[str, Series]]:
         """Return a label for each series of different name: the name, and its band's half-width.

@@ -30,6 +30,7 @@ _COLORS = {
 }
 _LONG = re.compile(rb"-?\d+\.\d{3,}")
 _FAINT, _COLUMNS, _HEAD = "#59636e", 3, 0.7  # inches above each figure, for its title and legend
+_BANDS = 3  # most lines in one chart with a filled band; the bands of more are fainter
 _NAME = 34  # letters in a line of a name next to its bar
 
 
@@ -111,17 +112,18 @@ def image(sheet: Sheet, kind: str = "png") -> bytes:
     from matplotlib import rc_context
     from matplotlib.figure import Figure as Canvas
 
+    figures = [figure.readable() for figure in sheet.figures]
     head = textwrap.wrap(sheet.warning, 130)
     if len(sheet.figures) > 1 or not sheet.figures[0].title.startswith(sheet.title):
         head = [sheet.title, *head]
     heights = [
         0.2 * len(head) + (0.15 if head else 0.05),
-        *(_head(f) + _height(f) for f in sheet.figures),
+        *(_head(f) + _height(f) for f in figures),
     ]
     canvas = Canvas(figsize=(10, sum(heights)), dpi=150, layout="constrained")
     top, *parts = canvas.subfigures(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
     top.text(0.01, 0.95, _plain("\n".join(head)), va="top", fontsize=10)
-    for part, figure in zip(parts, sheet.figures, strict=True):
+    for part, figure in zip(parts, figures, strict=True):
         _draw(part, figure)
     drawn = io.BytesIO()
     with rc_context({"svg.fonttype": "none"}):  # texts stay texts: small, and searchable
@@ -159,17 +161,18 @@ def _height(figure: Figure) -> float:
 
 
 def _draw(part: Any, figure: Figure) -> None:
-    whole, figure = figure, figure.means(0) if figure.is_named else figure
     panels = figure.panels()
     head, body = part.subfigures(2, 1, height_ratios=[_head(figure), _height(figure)])
     places = body.subplots(_rows(figure), _columns(figure), squeeze=False).ravel()
     for axes, (name, panel) in zip(places, panels.items(), strict=False):
-        axes.set_title(_plain(name), loc="left", fontsize=9)
+        axes.set_title(_plain(figure.heading(name)), loc="left", fontsize=9)
         if panel.is_named:
             _names(axes, panel)
             continue
+        faint = len(panel.series) > _BANDS
         for k, s in enumerate(panel.series):
-            _series(axes, s, s.look == "band" or k > 0, s.name)
+            behind = s.look == "band" or k > 0
+            _series(axes, s, 0.12 if faint else 0.22 if behind else 0.4, s.name)
         _draw_frame(axes, panel)
     for axes in places[len(panels) :]:
         axes.set_visible(False)
@@ -182,15 +185,14 @@ def _draw(part: Any, figure: Figure) -> None:
         place: dict[str, Any] = {"loc": "lower left", "ncols": 3, "frameon": False, "fontsize": 8}
         head.legend(own.values(), names, **place)
     body.supylabel(_plain(figure.y.label), fontsize=8)
-    notes = [line for note in whole.notes_of(figure) for line in textwrap.wrap(note, 160)]
+    notes = [line for note in figure.all_notes() for line in textwrap.wrap(note, 160)]
     body.supxlabel(_plain("\n".join(notes)), fontsize=7, color=_FAINT, x=0.01, ha="left")
 
 
-def _series(axes: Any, s: Series, behind: bool, name: str) -> None:
+def _series(axes: Any, s: Series, alpha: float, name: str) -> None:
     x = s.x
     color, label = _COLORS[s.color], _plain(name)
     if np.isfinite(s.bounds).any() and s.look not in ("dots", "bars"):
-        alpha = 0.22 if behind else 0.4
         axes.fill_between(
             x,
             *s.band,

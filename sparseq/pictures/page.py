@@ -24,7 +24,7 @@ TOP, RIGHT, BOTTOM = 12, 14, 28  # margins, in the drawing's own units
 _LETTER = 7.2  # approximate width of a digit
 _SIZES = ((1, 960, 420, " one"), (4, 470, 250, " two"), (999, 310, 200, ""))  # by number of panels
 _LONG = 20  # lines of a chart over names from which its axis is above and below
-_BANDS = 3  # most lines in one chart with a filled band; the bands of more are thinner
+_BANDS = 3  # most lines in one chart with a filled band; the bands of more are fainter
 _STUB = 3.0  # half of the width of a band with a single position
 
 
@@ -110,6 +110,7 @@ def _hash(text: str) -> str:
 
 
 def _section(figure: Figure, alone: bool, k: int) -> str:
+    whole, figure = figure, figure.readable()
     panels = figure.panels()
     thin = figure.thinned(max(MOST_POINTS // len(panels), 60))
     _, width, height, columns = next(size for size in _SIZES if len(panels) <= size[0])
@@ -129,7 +130,7 @@ def _section(figure: Figure, alone: bool, k: int) -> str:
 </div>
 <figcaption class="notes">{notes}</figcaption>
 <details><summary>The numbers</summary>
-{_table((figure if figure.is_named else thin).table(), figure.title)}
+{_table((thin if thin is not figure else whole).table(), figure.title)}
 </details>
 </figure>"""
 
@@ -157,7 +158,8 @@ def _name(whole: Figure, name: str) -> tuple[list[str], str, str]:
     """Return the order of the series of all panels, one panel's title, and its heading."""
     order = list(dict.fromkeys(s.name for s in whole.series))
     title = f"{whole.title}, {name}" if name else whole.title
-    return order, escaped(title), f"<h3>{escaped(name)}</h3>\n" if name else ""
+    heading = whole.heading(name)
+    return order, escaped(title), f"<h3>{escaped(heading)}</h3>\n" if heading else ""
 
 
 def _tips(part: Figure, x: list[float]) -> str:
@@ -285,10 +287,12 @@ def _shapes(figure: Figure, place: _Place, order: Sequence[str]) -> str:
     """Return bands from the back to the front, then lines and dots."""
     behind = [s for s in figure.series if s.look == "band"]
     others = [s for s in figure.series if s.look != "band"]
-    first = "band" if len(others) <= _BANDS else "band over"
+    few = len(others) <= _BANDS
     bands = [(s, "band behind") for s in behind]
     bands += [
-        (s, first if k == 0 else "band over") for k, s in enumerate(others) if s.look != "bars"
+        (s, ("band" if k == 0 else "band over") if few else "band faint")
+        for k, s in enumerate(others)
+        if s.look != "bars"
     ]
     parts = [
         f'<path class="{kind} {_key(s, order)}" d="{_area(place, s)}"/>'

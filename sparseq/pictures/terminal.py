@@ -76,6 +76,7 @@ def terminal_chart(figure: Figure, width: int = 100, height: int = 24, color: bo
             f"{width} x {height} characters are too few for a chart",
             f"at least {MIN_WIDTH} x {MIN_HEIGHT}",
         )
+    figure = figure.readable()
     if figure.is_named:
         return _names_text(figure, width, color)
     above, thick = len(_head(figure, width, color, _KEYS)), False
@@ -121,16 +122,16 @@ def _names_text(figure: Figure, width: int, color: bool) -> str:
     Rome    ████████████████▓▓▓░░  8.0 ± 1.0
     Oslo  ░░▓▓▓▓▓░░░░░░░           2.0 ± 3.0
     """
-    thin = figure.means(0)
     title = _paint(_cut(figure.title, width), _BOLD, color)
     subtitle = [_paint(_cut(figure.subtitle, width), _DIM, color)] if figure.subtitle else []
     keys = [f"{_BAR} value", f"{_BELOW}{_ABOVE} interval"]
     lines = [title, *subtitle, "   ".join(keys)]
-    for name, part in thin.panels().items():
-        lines += [_paint(_cut(name, width), _BOLD, color)] if name else []
+    for name, part in figure.panels().items():
+        heading = figure.heading(name)
+        lines += [_paint(_cut(heading, width), _BOLD, color)] if heading else []
         lines += _bars(part, width, color)
     notes = [
-        line for note in figure.notes_of(thin) for line in textwrap.wrap(shown(note, None), width)
+        line for note in figure.all_notes() for line in textwrap.wrap(shown(note, None), width)
     ]
     return "\n".join([*lines, *(_paint(line, _DIM, color) for line in notes)])
 

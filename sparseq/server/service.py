@@ -439,6 +439,10 @@ class Service:
         """Return the store's promise, and the progress of its stream."""
         return await self._read(who, public_view.budget_facts)
 
+    async def card(self, who: Principal, notes: Mapping[str, str]) -> dict[str, Any]:
+        """Return the store's deployment card: public facts, and the notes."""
+        return await self._read(who, lambda store: public_view.card_facts(store, notes))
+
     async def _read(self, who: Principal, read: Callable[[Store], T]) -> T:
         """Return data recorded in the store, without waiting for its stream."""
         self.check(who)

@@ -7,7 +7,7 @@ between two commits, at a moment after the request.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -140,3 +140,8 @@ def releases(store: Store, last: int | None = None, before: int | None = None) -
 def budget_facts(store: Store) -> dict[str, Any]:
     """Return the promise of a store and the progress of its stream, without waiting for it."""
     return StorePromise(store.backend, store.backend.records).facts()
+
+
+def card_facts(store: Store, notes: Mapping[str, str]) -> dict[str, Any]:
+    """Return a store's deployment card, without waiting for its stream: see `StorePromise.card`."""
+    return StorePromise(store.backend, store.backend.records).card(notes)

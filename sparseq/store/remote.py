@@ -142,6 +142,12 @@ class Remote:
         facts: dict[str, Any] = self._json("GET", "/v1/budget")
         return facts
 
+    def card(self, notes: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """Return the deployment card of the store: see `sparseq.store.StorePromise.card`."""
+        query = f"?{urlencode(dict(notes))}" if notes else ""
+        facts: dict[str, Any] = self._json("GET", f"/v1/card{query}")
+        return facts
+
     @property
     def guarantee(self) -> Budget:
         """The promise about all answers together."""

@@ -193,13 +193,61 @@ def test_lines_are_over_the_longest_key(columns: Any, across: str, names: list[s
     assert len(figure.panels()) == 1
 
 
-def test_more_groups_than_colours_have_a_chart_each() -> None:
-    days, groups = [dt.date(2024, 1, d) for d in (1, 2)], [f"g{k}" for k in range(9)]
-    keys = [(d, g) for d in days for g in groups]
-    table = pa.table(
-        {"d": [d for d, _ in keys], "g": [g for _, g in keys], "n": [1] * 18, "n_error": [1.0] * 18}
-    )
-    assert list(answer_figure(table, facts()).panels()) == groups
+def many(keys: Any, groups: int = 12) -> pa.Table:
+    """A table of two keys; later groups have larger values."""
+    pairs = [(at, k) for at in keys for k in range(groups)]
+    name = "d" if isinstance(keys[0], dt.date) else "a"
+    columns = {name: [at for at, _ in pairs], "g": [f"g{k}" for _, k in pairs]}
+    return pa.table({**columns, "n": [k + 1 for _, k in pairs], "n_error": [1.0] * len(pairs)})
+
+
+@pytest.mark.parametrize(
+    "keys", [[dt.date(2024, 1, d) for d in range(1, 15)], [f"a{k}" for k in range(14)]]
+)
+def test_of_more_groups_than_colours_the_largest_are_drawn(keys: list[Any]) -> None:
+    """In one chart, and a note says so; the table has all."""
+    figure = answer_figure(many(keys), facts())
+    drawn = figure.readable()
+    assert [s.name for s in drawn.series] == [f"g{k}" for k in range(4, 12)]
+    assert len({s.color for s in drawn.series}) == 8
+    assert len(figure.panels()) == len(drawn.panels()) == 1
+    note = "8 of 12 groups are drawn: those with the largest values."
+    page, terminal = html_page(Sheet("t", [figure])), Drawing(figure).terminal(80)
+    assert note in page
+    assert note in terminal
+    legend, numbers = page.index('class="legend"'), page.index("The numbers")
+    assert "g3<" not in page[legend:numbers]
+    assert "g4<" in page[legend:numbers]
+    assert all(f">g{k}<" in page[numbers:] for k in range(12))
+    few = answer_figure(many(keys, 8), facts())
+    assert few.readable() == few
+
+
+def test_the_image_has_the_largest_groups_as_well() -> None:
+    pytest.importorskip("matplotlib")
+    figure = answer_figure(many([dt.date(2024, 1, d) for d in (1, 2)]), facts())
+    said = " ".join(texts_of(image(Sheet("t", [figure]), "svg")))
+    assert "8 of 12 groups are drawn" in said
+    assert "g4" in said
+    assert "g3" not in said
+
+
+def test_a_single_date_has_bars() -> None:
+    assert answer_figure(many([dt.date(2024, 1, 1)], 2), facts()).is_named
+    assert not answer_figure(many([dt.date(2024, 1, d) for d in (1, 2)], 2), facts()).is_named
+
+
+def test_years_have_no_thousands_separator() -> None:
+    years = pa.table({"year": [2019, 2020], "n": [3000, 4000], "n_error": [1.0, 1.0]})
+    figure = answer_figure(years, facts())
+    assert ticks(figure) == ["2019", "2020"]
+    assert "4,000" in [label for _, label in figure.scales()[1].ticks(6)]
+
+
+def test_a_panel_of_one_bar_says_its_name_once() -> None:
+    text = Drawing(FIGURES["measures"]).terminal(80)
+    assert text.count("average amount") == 1
+    assert "<h3>" not in html_page(Sheet("t", [FIGURES["measures"]]))
 
 
 def test_what_cant_be_lines_says_why() -> None:

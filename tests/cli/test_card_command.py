@@ -103,4 +103,4 @@ def test_other_promises_are_told_as_they_are(
         said = {"purposes": [sparseq.Questions(keys_delta=1e-7)]}
     text = card(made(tmp_path / "a", rows, **said))
     assert words in text
-    assert ("right guess" in text) == ("sparse vector" not in words)
+    assert "right guess" in text

@@ -43,7 +43,7 @@ def test_the_table_of_releases_fits_a_line(store: Path) -> None:
     output("sql", store, f"{text} GROUP BY page")
     shown = click.unstyle(output("history", store))
     table = shown.partition("\n\n")[0]
-    assert max(map(len, table.splitlines())) <= 120
+    assert max(map(len, table.splitlines())) <= 100
     many = {"sigma": [1.0, 2.0, 3.0, 4.0]}
     assert COLUMNS["sigma"].text(many) == "1, 2, 3, …"
 
@@ -61,13 +61,14 @@ def test_explain_names_no_column_of_the_engine(store: Path) -> None:
     assert '"#' not in shown
 
 
-def test_budget_is_of_a_store_or_of_a_server(store: Path) -> None:
-    """What a server says is shown by `Remote.budget` in tests/server."""
+@pytest.mark.parametrize("name", ["budget", "card"])
+def test_public_facts_are_of_a_store_or_of_a_server(name: str, store: Path) -> None:
+    """A served one is asked in tests/server/test_remote.py."""
     for args in ((), (store, "--server", "http://127.0.0.1:1")):
-        refused = run("budget", *args)
+        refused = run(name, *args)
         assert refused.exit_code == 2
         assert "give a STORE, or a --server" in refused.stderr
-    served = run("budget", "--server", "http://127.0.0.1:1")
+    served = run(name, "--server", "http://127.0.0.1:1")
     assert served.exit_code
     assert "SPARSEQ_TOKEN" in served.stderr
-    assert run("budget", store).exit_code == 0
+    assert run(name, store).exit_code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,6 +106,28 @@ def test_the_command_line_asks_a_server(
     assert refused.exit_code == 3
     monkeypatch.setenv("SPARSEQ_TOKEN", "sq_wrong")
     assert CliRunner().invoke(command_line, ["sql", "--server", served.url, COUNT]).exit_code == 7
+
+
+def test_the_command_line_shows_public_facts_of_a_server(
+    served: Running, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARSEQ_TOKEN", token)
+    with sparseq.connect(served.url, token=token) as con:
+        budget, card = con.budget(), con.card({"curator": "a shop & Söhne"})
+    for name, facts, more in (
+        ("budget", budget, []),
+        ("card", card, ["--note", "curator=a shop & Söhne"]),
+    ):
+        done = CliRunner().invoke(
+            command_line, [name, "--server", served.url, *more, "--format", "json"]
+        )
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.stdout) == json.loads(json.dumps(facts))
+    assert card["basic"]["data_curators"] == "a shop & Söhne"
+    said = CliRunner().invoke(command_line, ["card", "--server", served.url])
+    assert said.stdout.startswith(f"# Privacy card: {served.url}")
+    with pytest.raises(ParameterError, match="curatr"):
+        con.card({"curatr": "a shop"})
 
 
 def test_sigterm_answers_what_waits_and_closes(tmp_path: Path) -> None:

@@ -40,7 +40,9 @@ from sparseq.server.http.pages import nothing_page, page_routes
 from sparseq.server.http.question_endpoints import FORMATS, TAKES, explain, query
 from sparseq.server.http.read_endpoints import (
     LISTED,
+    NOTED,
     budget,
+    card,
     catalog,
     events,
     release,
@@ -86,6 +88,7 @@ ENDPOINTS = (
     ),
     Endpoint("GET", "/v1/series", series),
     Endpoint("GET", "/v1/budget", budget),
+    Endpoint("GET", "/v1/card", card, query=NOTED),
     Endpoint("GET", "/v1/events", events, gives=("text/event-stream",)),
     Endpoint("POST", "/v1/ingest", ingest, CURATOR, query=ROWS),
     Endpoint("GET", "/v1/jobs", jobs, CURATOR),

@@ -17,11 +17,16 @@ from sparseq.server.http.endpoints import Call, as_json
 from sparseq.server.http.question_endpoints import chosen, encode_answer
 from sparseq.server.releases import find_asker
 from sparseq.server.service import Service
+from sparseq.store.store_promise import NOTES
 
 _ALIVE = 15.0  # seconds after which a stream of events sends a sign of life
 _MOST_LISTED = 1000
 BEFORE = {"before": InputField(InputType.WHOLE, 1, 10**9)}
 LISTED = BEFORE | {"last": InputField(InputType.WHOLE, 1, _MOST_LISTED, default=100)}
+NOTED = {
+    name: InputField(InputType.TEXT, most=2000, default="", about=about)
+    for name, about in NOTES.items()
+}
 _SEEN = InputField(InputType.WHOLE, 0, 10**15)
 _MOST_STREAMS = 8  # streams of events of one token
 _streams: dict[str, int] = {}
@@ -53,6 +58,12 @@ async def series(call: Call) -> Response:
 async def budget(call: Call) -> Response:
     """Return the guarantee for all answers together, and the progress of the stream."""
     return as_json(await call.service.budget(call.who))
+
+
+async def card(call: Call) -> Response:
+    """Return the deployment card: what is promised to whom, and what was asked."""
+    notes = {name: call.given[name] for name in NOTED if call.given[name]}
+    return as_json(await call.service.card(call.who, notes))
 
 
 async def events(call: Call) -> Response:
