@@ -49,13 +49,8 @@ def chart_of(table: pa.Table, chart: str) -> str:
     if not keys:
         counts = [n for n in noised_of(table) if _is_count(table, n)]
         return "bars" if len(counts) >= _FUNNEL else "table"
-    drawn = ordered and not bins_of(table) and not _is_one_place(table, ordered)
-    return "lines" if drawn else "bars"
-
-
-def _is_one_place(table: pa.Table, ordered: Sequence[str]) -> bool:
-    """Tell whether rows have only one date, time or number, over which no line can be drawn."""
-    return table.num_rows > 0 and all(len(set(table[k].to_pylist())) == 1 for k in ordered)
+    has_place = not table.num_rows or any(len(set(table[k].to_pylist())) > 1 for k in ordered)
+    return "lines" if ordered and has_place and not bins_of(table) else "bars"
 
 
 def bins_of(table: pa.Table) -> tuple[str, str] | None:

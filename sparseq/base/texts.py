@@ -40,6 +40,15 @@ def shown(text: object, most: int | None = MOST_SHOWN) -> str:
     return text if most is None or len(text) <= most else text[: max(most - 1, 0)] + "…"
 
 
+def count_of(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun, in the plural unless it is 1.
+
+    >>> count_of(1, "tick"), count_of(2_000, "tick"), count_of(1, "line was", "lines were")
+    ('1 tick', '2,000 ticks', '1 line was')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
 def _spell(character: str) -> str:
     if "\udc80" <= character <= "\udcff":  # a byte that Python could not decode (PEP 383)
         return f"\\x{ord(character) - 0xDC00:02x}"

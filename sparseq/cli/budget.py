@@ -9,7 +9,7 @@ import click
 
 import sparseq
 from sparseq.base.json_text import json_text
-from sparseq.base.texts import shown
+from sparseq.base.texts import count_of, shown
 from sparseq.cli.options import (
     StoreAddress,
     check_one_place,
@@ -87,7 +87,7 @@ def budget_text(facts: dict[str, Any]) -> str:
             ("lost", f"after release {loss['after']:,}, {loss['at']}: {loss['missing']}")
             for loss in facts["losses"]
         ],
-        ("so far", f"{facts['releases']:,} releases; there is no limit"),
+        ("so far", f"{count_of(facts['releases'], 'release')}; there is no limit"),
         (
             "compare",
             "one budget for everybody, at the same noise and guarantee, ends after "

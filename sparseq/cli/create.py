@@ -21,7 +21,7 @@ from sparseq.answers.answer_texts import plain_text
 from sparseq.base.defaults import BETA, CONFIDENCE, DELTA, DELTA_TEXT, KAPPA
 from sparseq.base.errors import ParameterError
 from sparseq.base.sql_text import quote
-from sparseq.base.texts import shown
+from sparseq.base.texts import count_of, shown
 from sparseq.cli.budget import aside_lines, population_lines, purpose_lines
 from sparseq.cli.declare import (
     bounds_of,
@@ -601,7 +601,7 @@ def made_text(store: Store) -> str:
     """Return the facts about a new store for its curator."""
 
     made = counts(store)
-    loaded = ", ".join(f"{rows:,} rows in {name}" for name, rows in made.rows.items())
+    loaded = ", ".join(f"{count_of(rows, 'row')} in {name}" for name, rows in made.rows.items())
     lines = [
         *guarantee_lines(store),
         (
@@ -743,7 +743,8 @@ def ingest(
         after, accounts = counts(opened), opened.promise.statement.accounts
         tell_curator(opened.curator_notes()[told:])
     replaced = rows - (sum(after.rows.values()) - sum(before.rows.values()))
+    in_place = f" ({replaced:,} of them in place of earlier ones)" if replaced > 0 else ""
     say(
-        f"added {rows:,} rows{f' ({replaced:,} of them in place of earlier ones)' * (replaced > 0)}"
+        f"added {count_of(rows, 'row')}{in_place}"
         f" and {accounts(after.users - before.users, new=True)} (exact, so for the curator only)"
     )

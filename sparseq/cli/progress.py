@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn
 
-from sparseq.base.texts import shown
+from sparseq.base.texts import count_of, shown
 from sparseq.load.reading_progress import reading_told
 
 
@@ -44,6 +46,26 @@ def late_bar() -> Iterator[Callable[[str, int, int], None]]:
 
 @contextmanager
 def reading_bar() -> Iterator[None]:
-    """Show the file and the number of rows that have been read, during the block."""
-    with late_bar() as told, reading_told(lambda name, rows: told(shown(name), rows, 0)):
-        yield
+    """Show the file, the number of rows that have been read, and the memory, during the block."""
+    start = time.monotonic()
+    columns = ("{task.description}", BarColumn(), "{task.fields[rows]}", "{task.fields[memory]}")
+    with progress_bar(*columns) as bar:
+        task = bar.add_task("", total=None, visible=False, rows="", memory="")
+
+        def told(name: str, rows: int) -> None:
+            if time.monotonic() - start > 1:
+                said = {"rows": count_of(rows, "row"), "memory": _memory_text()}
+                bar.update(task, description=shown(name), visible=True, **said)
+
+        with reading_told(told):
+            yield
+
+
+def _memory_text() -> str:
+    """Return the memory that the process has now; "" where the system does not tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        size = pages * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return ""
+    return f"{size / 2**30:.2f} GiB of memory"

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from rich.progress import BarColumn, TimeElapsedColumn
 
 from sparseq.base.json_text import json_text
-from sparseq.base.texts import shown
+from sparseq.base.texts import count_of, shown
 from sparseq.cli.options import (
     GOES,
     FilePath,
@@ -186,7 +186,7 @@ def summary_text(summary: Summary) -> str:
     rate = summary.lines / summary.seconds if summary.seconds else 0.0
     journal = f" ({summary.from_journal:,} read back, free)" if summary.from_journal else ""
     return (
-        f"{summary.lines:,} lines: {summary.answered:,} answered{journal}, "
+        f"{count_of(summary.lines, 'line')}: {summary.answered:,} answered{journal}, "
         f"{summary.refused:,} refused, {summary.failed:,} failed; "
         f"{summary.seconds:,.1f} s, {rate:,.0f} lines/s"
     )
@@ -219,7 +219,7 @@ def check(store: Store, log: Log, format: str, quiet: bool) -> str:
         return json_text(prices, indent=None)
     budget = store.guarantee.norm_budget
     head = (
-        f"{prices.lines:,} lines: {prices.answered:,} can be answered, "
+        f"{count_of(prices.lines, 'line')}: {prices.answered:,} can be answered, "
         f"{prices.refused:,} refused, {prices.failed:,} failed; nothing was asked.\n"
         f"A person with a full part in every one would pay {prices.worst_case:,.4g} in squared "
         f"norm,\n{prices.worst_case / budget:,.1f} times the budget of {budget:g}: by worst-case "

@@ -62,7 +62,8 @@ class ReportPrice:
     def lines(self) -> list[tuple[str, str]]:
         """The price in words, each line with its label."""
         free = self.questions - self.asked
-        what = f"{self.asked:,} of {self.questions:,} questions are asked"
+        are = "question is" if self.questions == 1 else "questions are"
+        what = f"{self.asked:,} of {self.questions:,} {are} asked"
         what += f", {free:,} are read back" if free else ""
         lines = [("report", what)]
         if not self.asked:
@@ -143,28 +144,42 @@ def series_lines(price: ReportPrice, store: Store, place: str) -> list[str]:
 
     Each takes an equal part of everybody's remaining budget for questions, four fifths together. A
     count of people needs no plan; for other questions `curator plan` tries the methods on the
-    store's own rows.
+    store's own rows. A series is one COUNT or SUM a file, so an average becomes two.
     """
-    left, lines = 1.0, list[str]()
-    each = _FOR_SERIES / max(len(price.repeated), 1)
-    for one in price.repeated:
+    left, lines, files = 1.0, list[str](), list[str]()
+    found = [part for one in price.repeated for part in _parts_of(one)]
+    each = _FOR_SERIES / max(len(found), 1)
+    for name, needs_plan in found:
+        files.append(f"{name}.sql")
         share, left = int(100 * each / left), left - each
-        if tick_cost(one.query) > 1:
+        if needs_plan:
             lines.append(
-                f"sparseq curator plan {place} --queries {one.name}.sql --every 1w --from MONDAY "
+                f"sparseq curator plan {place} --queries {name}.sql --every 1w --from MONDAY "
                 f"--to MONDAY --share {share}%  # says how: sparseq purpose add {place} …"
             )
         else:
-            lines.append(f"sparseq purpose add {place} {one.name}={share}%,ticks={_TICKS}")
-    files = " ".join(f"{one.name}.sql" for one in price.repeated)
+            lines.append(f"sparseq purpose add {place} {name}={share}%,ticks={_TICKS}")
     times = {table.time for table in store.catalog.private if table.time}
     time = min(times) if len(times) == 1 else "day"
+    several = [one.name for one in price.repeated if len(one.query.measures) > 1]
     return [
         *lines,
-        f"sparseq monitor {place} {files} --every 1w --from MONDAY --output weekly.csv",
+        f"sparseq monitor {place} {' '.join(files)} --every 1w --from MONDAY --output weekly.csv",
         f"each .sql: its question about one week, WHERE {time} >= :week AND {time} < :next_week",
+        *(
+            f"{name}_1.sql and so on: one COUNT or SUM a file; an average is their quotient"
+            for name in several
+        ),
         'in the report, one part with series = "weekly.csv" stands for them',
     ]
+
+
+def _parts_of(one: ReportQuestion) -> list[tuple[str, bool]]:
+    """Return the names of a question's series, and whether each needs a plan."""
+    measures = one.query.measures
+    if len(measures) > 1:
+        return [(f"{one.name}_{k}", True) for k, _ in enumerate(measures, 1)]
+    return [(one.name, tick_cost(one.query) > 1)]
 
 
 def series_name(heading: str, number: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sparseq.base.texts import shown
+from sparseq.base.texts import count_of, shown
 from sparseq.language.types import MOST_LISTED
 from sparseq.load.convert import MOST_TEXT
 
@@ -54,21 +54,19 @@ class Intake:
         """Return the messages, one per line; none if all rows are unchanged."""
         said = list(self.notes)
         if self.lines:
-            said.append(f"{self.lines:,} lines were left out: too long, or with too many values")
+            lines = count_of(self.lines, "line was", "lines were")
+            said.append(f"{lines} left out: too long, or with too many values")
         if self.short:
-            said.append(
-                f"{self.short:,} lines have fewer values than the header has names: the others are "
-                "NULL"
-            )
+            lines = count_of(self.short, "line has", "lines have")
+            said.append(f"{lines} fewer values than the header has names: the others are NULL")
         if self.torn:
-            said.append(
-                f"{self.torn:,} last lines were left out: they have no line end and too few "
-                "values, as if they were torn off"
-            )
+            lines = count_of(self.torn, "last line was", "last lines were")
+            said.append(f"{lines} left out: no line end and too few values, as if torn off")
         if self.unreadable:
+            lines = count_of(self.unreadable, "line or row has", "lines or rows have")
             said.append(
-                f"{self.unreadable:,} lines or rows have bytes that are not UTF-8, or NUL: such "
-                "values are NULL (in JSON, the characters are replaced); a store made with "
+                f"{lines} bytes that are not UTF-8, or NUL: such values are NULL (in "
+                "JSON, the characters are replaced); a store made with "
                 "--csv encoding=latin-1 reads Latin-1"
             )
         if self.no_user:

@@ -25,6 +25,7 @@ from typing import Any
 from sparseq.accounting import gdp
 from sparseq.accounting.budget import KAPPA_RANGE, Budget
 from sparseq.base.defaults import DELTA
+from sparseq.base.texts import count_of
 from sparseq.pictures.bounded_numbers import number, upper
 
 _YEAR = {"day": 365, "week": 52, "month": 12, "quarter": 4, "year": 1}
@@ -199,8 +200,10 @@ class PromiseStatement:
             >>> PromiseStatement.of(Budget(0.5, 48.0), "who", "month").accounts(24)
             '24 accounts, each of one who in one month'
         """
-        some = f"{number_of:,} {'new ' * new}"
-        return f"{some}accounts, each of {self.unit}" if self.window else f"{some}people"
+        new_ones = "new " * new
+        if self.window:
+            return f"{count_of(number_of, f'{new_ones}account')}, each of {self.unit}"
+        return count_of(number_of, f"{new_ones}person", f"{new_ones}people")
 
     @property
     def lines(self) -> list[tuple[str, str]]:

@@ -398,7 +398,7 @@ def test_how_rows_are_read_is_shown_and_what_did_not_fit_is_told(
     more.write_text("who;day;spent\ncid;13/13/2024;SECRET\n;01/02/2024;1\n")
     added = run("ingest", store, more)
     assert added.exit_code == 0
-    assert added.stdout.startswith("added 1 rows and 1 new people")
+    assert added.stdout.startswith("added 1 row and 1 new person")
     assert added.stderr.splitlines() == [
         "day: 1 of 2 rows were left out: they name no user (for the curator only)",
         "day: day: 1 values did not fit, and are NULL (for the curator only)",
@@ -427,7 +427,7 @@ def test_types_are_declared(tmp_path: Path) -> None:
         "day=2024-01-02",
     )
     assert "DATE" in text
-    assert "1 rows in day; 1 people" in text
+    assert "1 row in day; 1 person" in text
     found = output("curator", "sql", store, "SELECT who, day, note FROM day", "--format", "csv")
     assert found == 'who,day,note\n007,2024-01-02,"a\nb"\n'
 

@@ -195,7 +195,7 @@ def test_rows_that_lead_nowhere_are_told_to_the_curator_alone(tmp_path: Path) ->
     more = [f"items={items}", f"orders={orders}", "--user=orders.who", "--link=items.o=orders.o"]
     made = run("create", store, *more)
     assert "1 of 5 rows were left out: they have no o (for the curator only)" in made.stderr
-    assert "orders: 1 rows have a key (o) that a row of another user had first" in made.stderr
+    assert "orders: 1 row has a key (o) that a row of another user had first" in made.stderr
     assert "1 of 5 rows wait: no row has come yet whose orders.o is their o" in made.stderr
     assert "3 rows in items, 4 rows in orders" in made.stdout
     orders.write_text("o,who\n9,cid\n")

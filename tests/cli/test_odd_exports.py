@@ -94,7 +94,9 @@ FILES: dict[str, Odd] = {
         ("cp1252", "most look like numbers with a currency"),
     ),
     "one line in another encoding": Odd(
-        "who,w\n1,Köln\n".encode() + b"2,K\xf6ln\n", [(1, "Köln"), (2, None)], ("1 lines or rows",)
+        "who,w\n1,Köln\n".encode() + b"2,K\xf6ln\n",
+        [(1, "Köln"), (2, None)],
+        ("1 line or row",),
     ),
     "a mark, and a line for Excel": Odd(
         b"\xef\xbb\xbfsep=;\r\n" + GERMAN.replace("\n", "\r\n").encode(), ROOT2, ("decimal comma",)
@@ -131,7 +133,7 @@ FILES: dict[str, Odd] = {
     "spaces that don't break": Odd("who\u00a0,x\n1,2\n", [(1, 2)]),
     # rows
     "ragged": Odd(
-        "who,x,y\n1,2,3\n2\n3,4,5,6\n", [(1, 2, 3), (2, None, None)], ("1 lines were left out",)
+        "who,x,y\n1,2,3\n2\n3,4,5,6\n", [(1, 2, 3), (2, None, None)], ("1 line was left out",)
     ),
     "line ends in values, declared": Odd(
         'who,w\n1,"a\nb"\n2,c\n', [(1, "a\nb"), (2, "c")], (), ("--csv", "multiline")

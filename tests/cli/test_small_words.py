@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -10,6 +14,8 @@ from command_runs import output, run
 
 from sparseq.cli.history import COLUMNS
 from sparseq.pictures.guarantee_texts import course_text
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("sqll", "sql"), ("crate", "create")])
@@ -72,3 +78,38 @@ def test_public_facts_are_of_a_store_or_of_a_server(name: str, store: Path) -> N
     assert served.exit_code
     assert "SPARSEQ_TOKEN" in served.stderr
     assert run(name, store).exit_code == 0
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_line_for_completion_is_one_that_the_shell_reads(shell: str) -> None:
+    """As the page of the commands has it: the variable asks this shell's script of click."""
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text("utf-8")
+    (line,) = re.findall(rf"^\| {shell} \|.*\| `(.*)` \|$", page, re.MULTILINE)
+    assert "\\" not in line
+    (name, value) = re.findall(r"(_SPARSEQ_COMPLETE)=(\w+)", line)[0]
+    assert value == f"{shell}_source"
+    asked = {**os.environ, name: value}
+    said = subprocess.run(
+        [sys.executable, "-c", "from sparseq.cli import main; main()"],
+        env=asked,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "_complete" in said.stdout
+
+
+def test_the_docs_begin_with_an_answer() -> None:
+    page = (ROOT / "docs" / "README.md").read_text("utf-8")
+    first = page.index("$ sparseq sql")
+    assert re.search(r"\d ± \d", page[first : page.index("## Where to go")])
+
+
+def test_numbers_are_said_with_their_nouns(store: Path, tmp_path: Path) -> None:
+    assert "1 releases" not in output("budget", store)
+    output("sql", store, "SELECT count(*) AS n FROM visits")
+    assert re.search(r"so far +1 release;", click.unstyle(output("budget", store)))
+    one = tmp_path / "one.csv"
+    one.write_text("who,day,x\n1,2024-01-01,2\n")
+    made = run("create", tmp_path / "one.sparseq", one, "--user", "who")
+    assert "1 row in one; 1 person" in made.output

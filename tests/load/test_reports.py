@@ -64,9 +64,8 @@ def test_short_lines_and_a_last_one_that_is_torn_off(tmp_path: Path) -> None:
     values, told = read(tmp_path, "who,day,x\n1,2,3\n2,3\n3,4,5\n4,")
     assert values == [3, None, 5]
     assert told == [
-        "e: 1 lines have fewer values than the header has names: the others are NULL",
-        "e: 1 last lines were left out: they have no line end and too few values, as if they were "
-        "torn off",
+        "e: 1 line has fewer values than the header has names: the others are NULL",
+        "e: 1 last line was left out: no line end and too few values, as if torn off",
     ]
     assert read(tmp_path, "who,day,x\n1,2,3\n2,3,4") == ([3, 4], [])  # only its end is missing
 

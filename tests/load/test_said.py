@@ -230,7 +230,7 @@ def test_sqlite_text_that_is_no_text_is_said(tmp_path: Path) -> None:
         con.execute("INSERT INTO t VALUES (1, CAST(X'E4' AS TEXT)), (2, 'a')")
     rows, told = made(tmp_path / "a.sqlite")
     assert set(rows["x"].to_pylist()) == {"a", None}
-    assert any("1 lines or rows" in note for note in told)
+    assert any("1 line or row has" in note for note in told)
 
 
 def test_columns_that_a_table_does_not_have_are_said(tmp_path: Path) -> None:

@@ -284,7 +284,7 @@ def test_a_curator_begins_a_series_on_a_page(folder: Path) -> None:
             ({"last": ""}, "has no last tick"),
             ({"sql": "SELECT count(*) AS n FROM t"}, "has no parameter :day"),
             ({"sql": "SELECT count(*) AS n FROM t WHERE day = :day"}, "the bound of its noise"),
-            ({"name": "a b"}, "can&#x27;t be the name of a job"),
+            ({"name": "a b"}, "can&#39;t be the name of a job"),
             ({"first": "soon"}, "is not a date"),
         ):
             page = await client.get("/new-series", params=FORM | wrong)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import io
 import json
 import os
@@ -12,11 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from sampled import one_in
 from server.made import made, person
 from server.running import ROOT, Running, secret
 
+import sparseq
 from sparseq.server import mcp
 from sparseq.server.mcp import TOOLS, handle
 from sparseq.server.service import Service
@@ -25,12 +28,12 @@ from sparseq.server.tokens import Tokens
 COUNT = "SELECT count(*) AS n FROM t"
 
 
-def talked(*messages: Any) -> list[Any]:
+def talked(*messages: Any, store: Any = None) -> list[Any]:
     """What a service of a small store answers to messages of one agent, one after the other."""
 
     async def main() -> list[Any]:
         tokens = Tokens(None)
-        service = Service(made(), tokens)
+        service = Service(store or made(), tokens)
         who = person(tokens, "agent")
         found = []
         for number, message in enumerate(messages):
@@ -61,6 +64,18 @@ def test_it_says_who_it_is_and_what_it_can() -> None:
     assert set(tools) == set(TOOLS)
     assert [n for n, t in tools.items() if not t["annotations"]["readOnlyHint"]] == ["ask"]
     assert pong["result"] == {}
+
+
+def test_bounds_of_dates_are_dates() -> None:
+    days = [dt.date(2024, 1, 1), dt.date(2024, 1, 2)]
+    rows = pa.table({"who": [1, 2], "day": days, "x": [1.5, 2.5]})
+    bounds = {"day": (dt.date(2022, 1, 1), dt.date(2024, 12, 31)), "x": (0, 7)}
+    store = sparseq.create(None, {"t": rows}, user="who", seed=1, bounds=bounds)
+    (looked,) = talked(call("tables"), store=store)
+    (table,) = looked["result"]["structuredContent"]["tables"]
+    found = {column["name"]: column["bounds"] for column in table["columns"]}
+    assert found == {"who": None, "day": ["2022-01-01", "2024-12-31"], "x": [0, 7]}
+    assert "18993" not in looked["result"]["content"][0]["text"]
 
 
 def test_an_answer_has_its_interval_in_words() -> None:

@@ -256,7 +256,7 @@ def test_a_saved_question_is_shown_free_until_somebody_asks_anew() -> None:
         assert (await client.post("/saved", data=form, headers=HERE)).status_code == 400  # its name
         for path in ("/dashboard", "/saved", "/saved/1"):
             shown = (await client.get(path)).text
-            assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; &#x27;visits&#x27;" in shown
+            assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; &#39;visits&#39;" in shown
             assert "<script>" not in shown
             Tags(shown)
         before = (await client.get("/dashboard")).text
@@ -413,7 +413,7 @@ def test_the_first_page_has_ones_own_questions_and_no_others() -> None:
         assert "of_bob" not in page
         assert "0 to 7" in page  # declared bounds, and keys
         assert "groups: a, b" in page
-        assert "You have had 1 new answers in 24 hours." in page
+        assert "You have had 1 new answer in 24 hours." in page
 
     visited(check)
 

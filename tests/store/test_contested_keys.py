@@ -252,7 +252,7 @@ def test_a_later_claim_is_counted_and_moves_nothing_also_after_erasure() -> None
         assert owners(store) == {"ann": 2, "bob": 1}
         forget(store, "ann")
         store.ingest(pa.table({"id": [1], "who": ["cid"]}), "orders")
-        assert "orders: 1 rows have" in store.curator_notes()[-1]
+        assert "orders: 1 row has" in store.curator_notes()[-1]
         store.ingest(items, "items")
         assert owners(store) == {"bob": 2}
         store.ingest(pa.table({"id": [4, 1], "who": ["cid", "ann"]}), "orders")

@@ -52,7 +52,7 @@ import duckdb
 
 from sparseq.base.errors import DataError
 from sparseq.base.sql_text import quote
-from sparseq.base.texts import shown
+from sparseq.base.texts import count_of, shown
 from sparseq.engine._duckdb.people import hash_of
 from sparseq.engine._duckdb.tables import write_anew
 from sparseq.engine.protocol import USER
@@ -216,9 +216,9 @@ class ClaimCounts:
         if not self.rows:
             return []
         return [
-            f"{self.rows:,} rows have a key ({self.key}) that a row of another user had first: "
-            "these rows stay with their own user, and rows that refer to this key belong to the "
-            "first user"
+            f"{count_of(self.rows, 'row has', 'rows have')} a key ({self.key}) that a row of "
+            "another user had first: such a row stays with its own user, and rows that refer to "
+            "this key belong to the first user"
         ]
 
 

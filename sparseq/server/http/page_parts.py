@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 
 import pyarrow as pa
+from markupsafe import Markup
 from starlette.responses import RedirectResponse, Response
 
 from sparseq.answers.answer import Answer
@@ -27,7 +28,7 @@ PRICE = InputField(InputType.TEXT, default="1", choices=tuple(value for value, _
 SQL = InputField(InputType.TEXT, default="")
 
 
-def show(call: Call, title: str, body: str, here: str, status: int = 200) -> Response:
+def show(call: Call, title: str, body: Markup, here: str, status: int = 200) -> Response:
     """Return a page for a signed-in user."""
     curator = call.who.role is Role.CURATOR
     return html(markup.page(title, body, call.who.name, here, curator), status)
@@ -45,8 +46,7 @@ def wrong(call: Call, error: Exception) -> Response:
             "Try again; its operator finds the reason in its log.",
         )
     )
-    back = '<p><a href="/">To the first page</a></p>'
-    body = f"<h1>This was not done</h1>\n{markup.problem(*said)}\n{back}"
+    body = markup.render("wrong", problem=markup.problem(*said))
     return show(call, "Error", body, "", told.status_code)
 
 
@@ -60,7 +60,7 @@ def to(path: str) -> Response:
     return RedirectResponse(path, 303)
 
 
-def said_of(error: SparseqError) -> str:
+def said_of(error: SparseqError) -> Markup:
     """Return an error as a part of a page; signing in again has its own page."""
     if isinstance(error, ServerError) and error.why is Why.SIGN_IN:
         raise error
@@ -73,13 +73,13 @@ def statement(sql: str, price: str, request_id: str = "", fresh: bool = False) -
     return Statement(sql, options=options, request_id=request_id, fresh=fresh)
 
 
-def table_of(found: Answer) -> str:
+def table_of(found: Answer) -> Markup:
     """Return an answer as a table, with its intervals as bars; no column head is empty."""
     table = html_table(found.arrow(), found.facts).replace("<th></th>", "<td></td>")
-    return f'<div class="scrolled" tabindex="0">{table}</div>'
+    return markup.render("scrolled", table=Markup(table))
 
 
-def figure_of(found: Answer, key: str = "", bars: bool = False) -> str:
+def figure_of(found: Answer, key: str = "", bars: bool = False) -> Markup:
     """Draw an answer over its key; "": it has no key for a figure.
 
     Args:
@@ -91,26 +91,26 @@ def figure_of(found: Answer, key: str = "", bars: bool = False) -> str:
         figure = answer_figure(found.arrow(), found.facts, chart="bars" if bars else None)
         return _drawn(figure, key)
     except ParameterError:
-        return ""
+        return Markup()
 
 
-def show_answer(found: Answer, look: AnswerLook, key: str = "") -> str:
+def show_answer(found: Answer, look: AnswerLook, key: str = "") -> Markup:
     """Return an answer in the chosen look: a chart, if possible, or a table."""
     bars = look is AnswerLook.BARS
-    figure = "" if look is AnswerLook.TABLE else figure_of(found, key, bars)
+    figure = Markup() if look is AnswerLook.TABLE else figure_of(found, key, bars)
     return figure or table_of(found)
 
 
-def series_figure(ticks: Sequence[str], found: Sequence[Answer], key: str = "") -> str:
+def series_figure(ticks: Sequence[str], found: Sequence[Answer], key: str = "") -> Markup:
     """Draw the answers of a series over its ticks; "": its ticks are no times, or it changed."""
     try:
         places = [dt.datetime.fromisoformat(tick) for tick in ticks]
     except ValueError:
-        return ""
+        return Markup()
     tables = [answer.arrow() for answer in found]
     same = [table.column_names == tables[-1].column_names for table in tables]
     if not all(same) or any("tick" in table.column_names for table in tables):
-        return ""
+        return Markup()
     rows = [
         table.add_column(0, "tick", pa.array([place] * table.num_rows, pa.timestamp("us")))
         for place, table in zip(places, tables, strict=True)
@@ -119,9 +119,9 @@ def series_figure(ticks: Sequence[str], found: Sequence[Answer], key: str = "") 
     try:
         return _drawn(answer_figure(whole, found[-1].facts), key)
     except ParameterError:
-        return ""
+        return Markup()
 
 
-def _drawn(figure: Figure, key: str) -> str:
+def _drawn(figure: Figure, key: str) -> Markup:
     """Return a figure whose inner names are unique on the page."""
-    return draw(figure).replace("inside0-", f"inside{key}-")
+    return Markup(draw(figure).replace("inside0-", f"inside{key}-"))

@@ -15,14 +15,15 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import urlencode
 
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from sparseq.answers.answer import Answer
 from sparseq.base.errors import ParameterError, ServerError, SparseqError, Why
+from sparseq.base.texts import count_of
 from sparseq.pictures.guarantee_texts import course_text
-from sparseq.pictures.page import escaped
 from sparseq.pictures.text_lines import one_line
 from sparseq.server.audit import AuditFilter
 from sparseq.server.fields import NUMBER, InputField, InputType
@@ -84,7 +85,7 @@ _NOBODY = Principal("", Role.MONITOR, Quota(), 0)  # a user who has not signed i
 
 def nothing_page(said: str) -> Response:
     """Return the page at an address that has none."""
-    body = f'{markup.problem(said)}<p><a href="/">To the first page</a></p>'
+    body = markup.render("nothing", problem=markup.problem(said))
     return Response(markup.page("Nothing here", body), 404, _HEADERS, "text/html")
 
 
@@ -101,7 +102,7 @@ async def home(call: Call) -> Response:
 async def editor(call: Call) -> Response:
     """The editor; with `?sql=` the explanation of a question, as a part of a page if `?part=1`."""
     sql, price = call.given["sql"], call.given["price"]
-    said = ""
+    said = Markup()
     if sql.strip():
         try:
             found = await call.service.explain(call.who, statement(sql, price))
@@ -172,13 +173,13 @@ async def answer(call: Call) -> Response:
 
 
 async def _answer(call: Call, found: Answer, price: str, repeat: bool, files: str) -> Response:
-    facts, form = found.facts, ""
+    facts, form = found.facts, Markup()
     if call.who.role in ASKERS and facts.coordinates:
         place = await next_place(call.service)
         form = markup.save_form(facts.query, price, facts.release, place)
     other = not await _is_of(call, found)
 
-    def drawn() -> str:
+    def drawn() -> Markup:
         table, figure = table_of(found), figure_of(found)
         return markup.answer(facts, table, figure, repeat, form, files, other)
 
@@ -200,15 +201,15 @@ def _quota(call: Call) -> str:
     share = f" You may have {percent_text(quota.share)}." if quota.share is not None else ""
     free = "" if str(quota) else " You have no quota."
     return (
-        f"You have had {answers:,} new answers in 24 hours{a_day}. All your answers together have "
-        f"taken {percent_text(price / desk.planned)} of what is planned.{share}{free}"
+        f"You have had {count_of(answers, 'new answer')} in 24 hours{a_day}. All your answers "
+        f"together have taken {percent_text(price / desk.planned)} of what is planned.{share}{free}"
     )
 
 
 _DIFFERENT = "a user's rows gave another result alone than among all: answers may be wrong"
 
 
-async def curator(call: Call, made: str = "") -> Response:
+async def curator(call: Call, made: Markup | str = "") -> Response:
     """Tokens and jobs."""
     every = await call.service.write(call.service.tokens.every)
     tokens = [_token_row(call.service, token) for token in reversed(every)]
@@ -220,24 +221,17 @@ async def curator(call: Call, made: str = "") -> Response:
             job.ran[:16].replace("T", " "),
             one_line(f"failed: {job.said}" if job.failed else job.said, 300),
             f"{job.steps:,}",
-            markup.Markup(_end_button(job.name)) if job.kind == "series" else "",
+            markup.button("/end-series", job.name, "End", f"End the series {job.name}")
+            if job.kind == "series"
+            else "",
         )
         for job in call.service.jobs
     ]
     if call.service.differences:
         made = (
-            markup.problem(_DIFFERENT, ("ask nothing more; the curator's log has the details"))
-            + made
+            markup.problem(_DIFFERENT, "ask nothing more; the curator's log has the details") + made
         )
     return show(call, "Curator", markup.curator(tokens, jobs, made), "/curator")
-
-
-def _end_button(name: str) -> str:
-    text = escaped(name)
-    return (
-        f'<form method="post" action="/end-series"><button name="name" value="{text}" '
-        f'aria-label="End the series {text}">End</button></form>'
-    )
 
 
 async def audit(call: Call) -> Response:
@@ -278,11 +272,8 @@ async def make_token(call: Call) -> Response:
         secret = await create_token(call, None if days is None else dt.timedelta(days=days))
     except ParameterError as error:
         return await curator(call, markup.problem(error.message, error.hint))
-    return await curator(
-        call,
-        f'<div class="good" role="status"><p>The token of {escaped(call.given["name"])}; it is not '
-        f"shown again:</p><pre>{escaped(secret)}</pre></div>",
-    )
+    made = markup.render("new_token", name=call.given["name"], secret=secret)
+    return await curator(call, made)
 
 
 async def revoke_token(call: Call) -> Response:
@@ -423,11 +414,7 @@ def _course(facts: dict[str, object]) -> list[str]:
 
 
 def _token_row(service: Service, token: TokenFacts) -> tuple[object, ...]:
-    name, state = escaped(token.name), token.state(dt.datetime.now(dt.UTC))
-    button = (
-        f'<form method="post" action="/curator/revoke"><button name="name" value="{name}" '
-        f'aria-label="Revoke the token of {name}">Revoke</button></form>'
-    )
+    state = token.state(dt.datetime.now(dt.UTC))
     valid = state == "valid"
     answers, price = service.desk.used(token.name)
     return (
@@ -440,7 +427,9 @@ def _token_row(service: Service, token: TokenFacts) -> tuple[object, ...]:
         "never" if token.used is None else markup.minute(token.used),
         "never" if token.expires is None else token.expires.date().isoformat(),
         state,
-        markup.Markup(button) if valid else "",
+        markup.button("/curator/revoke", token.name, "Revoke", f"Revoke the token of {token.name}")
+        if valid
+        else "",
     )
 
 

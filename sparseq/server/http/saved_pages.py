@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from markupsafe import Markup
 from starlette.responses import Response
 
 from sparseq.answers.answer import Answer
@@ -72,7 +74,7 @@ class _Sight:
 
     kept: KeptAnswer
     standing: QuestionStanding | None
-    refused: str
+    refused: Markup
 
 
 async def dashboard(call: Call) -> Response:
@@ -98,7 +100,7 @@ async def list_saved_questions(call: Call) -> Response:
 
 async def one_saved(call: Call) -> Response:
     """One saved question: its answer, and its look."""
-    return await _one(call, "", 200)
+    return await _one(call, Markup(), 200)
 
 
 async def save(call: Call) -> Response:
@@ -202,7 +204,7 @@ async def _seen(call: Call, saved: list[SavedQuestion]) -> dict[int, _Sight]:
     for one in saved:
         if one.id not in kept:
             continue  # it was deleted meanwhile
-        standing, refused, seen = None, "", kept[one.id]
+        standing, refused, seen = None, Markup(), kept[one.id]
         try:
             standing = await call.service.standing(call.who, statement(one.sql, one.price))
             if standing.known is not None:
@@ -213,28 +215,28 @@ async def _seen(call: Call, saved: list[SavedQuestion]) -> dict[int, _Sight]:
     return found
 
 
-async def _one(call: Call, said: str, status: int) -> Response:
+async def _one(call: Call, said: Markup, status: int) -> Response:
     number = call.given["number"]
     one = await call.service.write(call.service.saved.one, number)
     sight = (await _seen(call, [one]))[number]
-    drawn = await asyncio.to_thread(_tile(call, one, sight, "", _OF_QUESTION))
+    drawn = await asyncio.to_thread(_tile(call, one, sight, None, _OF_QUESTION))
     body = markup.one_saved(one, said, drawn, one.is_of(call.who))
     return show(call, one.shown.name, body, "/dashboard", status)
 
 
-def _tile(call: Call, one: SavedQuestion, sight: _Sight, heading: str, back: str) -> partial[str]:
+def _tile(
+    call: Call, one: SavedQuestion, sight: _Sight, link: markup.Link | None, back: str
+) -> Callable[[], Markup]:
     """Return a function that draws a question with its answer and its state."""
-    at, standing = sight.kept.at, sight.standing
-    said = markup.answer_date(sight.kept.answer.facts, at)
-    anew = sight.refused
+    kept, standing, again = sight.kept, sight.standing, sight.refused
     if standing is not None:
         share = standing.price / call.service.desk.planned
         may, once = call.who.role in ASKERS, secrets.token_hex(8)
         known = standing.known is not None
-        anew = markup.anew(one.id, known, share, back, once if may else "")
+        again = markup.ask_again(one.id, known, share, back, once if may else "")
 
-    def drawn() -> str:
-        body = show_answer(sight.kept.answer, one.shown.look, str(one.id))
-        return markup.tile(one.id, heading, body, said, anew)
+    def drawn() -> Markup:
+        body = show_answer(kept.answer, one.shown.look, str(one.id))
+        return markup.tile(f"q{one.id}", link, body, again, (kept.answer.facts, kept.at))
 
-    return partial(drawn)
+    return drawn

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
 
+from markupsafe import Markup
 from starlette.responses import Response
 
 from sparseq.answers.answer import Answer
@@ -46,18 +46,18 @@ async def series(call: Call) -> Response:
     few = [one["ticks"][-(_FEW if k < _DRAWN else 1) :] for k, one in enumerate(found)]
     read = await _answers(call, [tick["release"] for ticks in few for tick in ticks])
 
-    def drawn() -> tuple[list[tuple[object, ...]], list[str]]:
+    def drawn() -> tuple[list[tuple[object, ...]], list[Markup]]:
         rows: list[tuple[object, ...]] = []
-        tiles: list[str] = []
+        tiles: list[Markup] = []
         for k, (one, ticks) in enumerate(zip(found, few, strict=True)):
             name, last = one["series"], ticks[-1]
-            link = markup.Link(f"/series/{quote(name)}", name)
+            link = markup.series_link(name)
             value = _value(read[last["release"]])
             rows.append((link, f"{len(one['ticks']):,}", last["tick"], value))
             answers = [read[tick["release"]] for tick in ticks]
             figure = series_figure([t["tick"] for t in ticks], answers, f"s{k}")
             if figure and k < _DRAWN:
-                tiles.append(markup.series_tile(k, name, figure))
+                tiles.append(markup.tile(f"s{k}", link, figure))
         return rows, tiles
 
     rows, tiles = await asyncio.to_thread(drawn)
@@ -83,7 +83,7 @@ async def one_series(call: Call) -> Response:
 
 async def new_series(call: Call) -> Response:
     """The form that begins a series; with `?sql=` its forecast."""
-    said = verdict = ""
+    said = verdict = Markup()
     if call.given["sql"].strip():
         try:
             job = _job(call.given)
@@ -99,7 +99,7 @@ async def begin(call: Call) -> Response:
     try:
         await call.service.begin_series(call.who, _job(call.given))
     except (ParameterError, QueryRefused) as error:
-        return _form(call, _refusal(error), "", 422)
+        return _form(call, _refusal(error), Markup(), 422)
     return to("/series")
 
 
@@ -140,12 +140,12 @@ def _job(given: Mapping[str, Any]) -> SeriesJob:
     )
 
 
-def _form(call: Call, said: str, verdict: str, status: int = 200) -> Response:
+def _form(call: Call, said: Markup, verdict: Markup, status: int = 200) -> Response:
     body = markup.new_series(call.given, _example(call.service.catalog), said, verdict)
     return show(call, "Begin a series", body, "/series", status)
 
 
-def _refusal(error: SparseqError) -> str:
+def _refusal(error: SparseqError) -> Markup:
     """Return the reason why a series can't be begun; hints about commands name the form's own
     field.
     """
