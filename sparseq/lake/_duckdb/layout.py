@@ -184,7 +184,7 @@ class NewBuckets:
         }
         tables = list[Table]()
         for name, rows in opened.items():
-            rows.check_people(name, linked=not chains.users[name])
+            rows.check_people(name, linked=name in chains.links and not chains.users[name])
         private = {name: rows.usable() for name, rows in opened.items()}
         facts = made.facts(private, dict.fromkeys(made.public, ()))
         for name, rows in opened.items():

@@ -271,7 +271,9 @@ def _fill(connection: duckdb.DuckDBPyConnection, made: Declaration) -> None:
         for rows in (*opened.values(), *public.values()):
             closing.callback(rows.close)
         for name, rows in opened.items():
-            rows.check_people(name, made.time_of(name), linked=not chains.users[name])
+            rows.check_people(
+                name, made.time_of(name), linked=name in chains.links and not chains.users[name]
+            )
         facts = made.facts(
             {name: rows.usable() for name, rows in opened.items()},
             {name: rows.usable() for name, rows in public.items()},
