@@ -54,8 +54,13 @@ def reading_bar() -> Iterator[None]:
 
         def told(name: str, rows: int) -> None:
             if time.monotonic() - start > 1:
-                said = {"rows": count_of(rows, "row"), "memory": _memory_text()}
-                bar.update(task, description=shown(name), visible=True, **said)
+                bar.update(
+                    task,
+                    description=shown(name),
+                    visible=True,
+                    rows=count_of(rows, "row"),
+                    memory=_memory_text(),
+                )
 
         with reading_told(told):
             yield
