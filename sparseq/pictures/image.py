@@ -29,7 +29,10 @@ _COLORS = {
     "brown": "#8a5a2b",
 }
 _LONG = re.compile(rb"-?\d+\.\d{3,}")
-_FAINT, _COLUMNS, _HEAD = "#59636e", 3, 0.7  # inches above each figure, for its title and legend
+_FAINT, _COLUMNS = "#59636e", 3
+_HEAD, _LEGEND = 0.7, 0.2  # inches above each figure, for its title and one line of its legend
+_IN_LEGEND = 4  # names in a line of a legend
+_OVER = 0.22  # opacity of a band over others
 _BANDS = 3  # most lines in one chart with a filled band; the bands of more are fainter
 _NAME = 34  # letters in a line of a name next to its bar
 
@@ -142,7 +145,9 @@ def _short(svg: bytes) -> bytes:
 
 
 def _head(figure: Figure) -> float:
-    return _HEAD / 2 if figure.is_single() else _HEAD
+    if figure.is_single():
+        return _HEAD / 2
+    return _HEAD + _LEGEND * (-(-len(figure.legend()) // _IN_LEGEND) - 1)
 
 
 def _rows(figure: Figure) -> int:
@@ -172,7 +177,7 @@ def _draw(part: Any, figure: Figure) -> None:
         faint = len(panel.series) > _BANDS
         for k, s in enumerate(panel.series):
             behind = s.look == "band" or k > 0
-            _series(axes, s, 0.12 if faint else 0.22 if behind else 0.4, s.name)
+            _series(axes, s, 0.12 if faint else _OVER if behind else 0.4, s.name)
         _draw_frame(axes, panel)
     for axes in places[len(panels) :]:
         axes.set_visible(False)
@@ -182,7 +187,12 @@ def _draw(part: Any, figure: Figure) -> None:
     own = dict(zip(names, handles, strict=True))
     if not figure.is_single():
         names = [labels[n] for n in own]
-        place: dict[str, Any] = {"loc": "lower left", "ncols": 3, "frameon": False, "fontsize": 8}
+        place: dict[str, Any] = {
+            "loc": "lower left",
+            "ncols": _IN_LEGEND,
+            "frameon": False,
+            "fontsize": 8,
+        }
         head.legend(own.values(), names, **place)
     body.supylabel(_plain(figure.y.label), fontsize=8)
     notes = [line for note in figure.all_notes() for line in textwrap.wrap(note, 160)]
@@ -192,6 +202,7 @@ def _draw(part: Any, figure: Figure) -> None:
 def _series(axes: Any, s: Series, alpha: float, name: str) -> None:
     x = s.x
     color, label = _COLORS[s.color], _plain(name)
+    is_faint = alpha < _OVER and s.look not in ("band", "dots", "bars")  # its line is in the legend
     if np.isfinite(s.bounds).any() and s.look not in ("dots", "bars"):
         axes.fill_between(
             x,
@@ -199,10 +210,10 @@ def _series(axes: Any, s: Series, alpha: float, name: str) -> None:
             color=color,
             alpha=alpha,
             lw=0,
-            label=label,
+            label="" if is_faint else label,
             zorder=2 if s.look == "band" else 3,
         )
-        label = ""
+        label = label if is_faint else ""
     if s.look == "bars":
         _columns_with_intervals(axes, s, color, label)
     elif s.look == "dots":

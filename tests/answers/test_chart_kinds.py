@@ -226,10 +226,19 @@ def test_of_more_groups_than_colours_the_largest_are_drawn(keys: list[Any]) -> N
 def test_the_image_has_the_largest_groups_as_well() -> None:
     pytest.importorskip("matplotlib")
     figure = answer_figure(many([dt.date(2024, 1, d) for d in (1, 2)]), facts())
-    said = " ".join(texts_of(image(Sheet("t", [figure]), "svg")))
+    svg = image(Sheet("t", [figure]), "svg")
+    said = " ".join(texts_of(svg))
     assert "8 of 12 groups are drawn" in said
     assert "g4" in said
     assert "g3" not in said
+    high = {
+        text: float(y)
+        for y, text in re.findall(
+            r'<text[^>]* y="([\d.]+)"[^>]*>\s*([^<]*?)\s*</text>', svg.decode()
+        )
+    }
+    title = next(y for text, y in high.items() if text.startswith("n by"))
+    assert min(high[f"g{k}"] for k in range(4, 12)) > title + 10  # no name is over the title
 
 
 def test_a_single_date_has_bars() -> None:
