@@ -210,7 +210,7 @@ class Drawing:
         """Return the approximate height of the page in pixels; a higher page scrolls."""
         if not self.figure.is_named:
             return 640
-        panels = self.figure.panels().values()
+        panels = self.figure.readable().panels().values()
         lines = sum(len(p.places()) * len(p.series) for p in panels)
         return min(240 + 30 * lines + 60 * len(panels), 1600)
 

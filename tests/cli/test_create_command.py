@@ -354,7 +354,7 @@ def test_ingest_adds_rows_and_people(store: Path, tmp_path: Path) -> None:
         "who,day,page,seconds,late\nu1,2024-02-01,home,3,true\nnew,2024-02-01,pay,4,false\n"
     )
     text = output("ingest", store, more, "--table", "visits")
-    assert text.startswith("added 2 rows and 1 new people")
+    assert text.startswith("added 2 rows and 1 new person")
     assert "curator" in text
 
 
@@ -364,7 +364,7 @@ def test_rows_of_a_known_key_are_replaced(folder: Path, tmp_path: Path) -> None:
     text = output("create", store, folder / "orders.csv", "--user", "who", "--row-key", "total")
     assert "row key" in text
     text = output("ingest", store, more)
-    assert text.startswith("added 3 rows (1 of them in place of earlier ones) and 1 new people")
+    assert text.startswith("added 3 rows (1 of them in place of earlier ones) and 1 new person")
 
 
 def test_ingest_is_all_or_nothing(store: Path, tmp_path: Path) -> None:

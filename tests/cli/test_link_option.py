@@ -201,7 +201,7 @@ def test_rows_that_lead_nowhere_are_told_to_the_curator_alone(tmp_path: Path) ->
     orders.write_text("o,who\n9,cid\n")
     came = run("ingest", store, orders, "--table=orders")
     assert "items: 1 waiting rows were added (for the curator only)" in came.stderr
-    assert came.stdout.startswith("added 2 rows and 1 new people")
+    assert came.stdout.startswith("added 2 rows and 1 new person")
     assert "erased cid: 1 row" in output("curator", "forget", store, "cid", "--yes")
 
 
