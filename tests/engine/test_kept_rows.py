@@ -155,6 +155,7 @@ def store(weighted: bool) -> sparseq.Store:
         kappa=64.0,
         keys={"kind": ["a", "b", "bb", "c"], "k": [0, 1, 2, 3, 4]},
         bounds={"bounded": (0, 9), "x": (-9, 9), "k": (0, 9)},
+        public={"sorts": SORTS},
         in_or_out=not weighted,
         norm_budget=2.0**20,
     )
@@ -168,10 +169,25 @@ def questions(seed: int, count: int) -> Iterator[str]:
         where += [CONDITIONS[i % len(CONDITIONS)]] if i % 2 else []
         key = draw.choice(KEYS)
         listed = f"{key}, " if key else ""
-        text = f"SELECT {listed}{draw.choice(MEASURES)} FROM t"
+        origin = "t"
+        if i % 5 == 3:  # rows whose kind is not in the public table count for nothing
+            origin = "t JOIN sorts ON sorts.of_kind = t.kind"
+            key = draw.choice(["sort", key])
+            listed = f"{key}, " if key else ""
+            where += draw.choice([[], ["sort <> 'vowel'"], ["weight > k"]])
+        text = f"SELECT {listed}{draw.choice(MEASURES)} FROM {origin}"
         text += f" WHERE {' AND '.join(where)}" if where else ""
         text += f" GROUP BY {key}" if key else ""
         yield text.format(c=draw.uniform(-3, 6), d=draw.randrange(-5, 9), e=draw.randrange(10, 28))
+
+
+SORTS = pa.table(
+    {
+        "of_kind": ["a", "b", "bb", "z"],
+        "sort": ["vowel", "consonant", "consonant", "consonant"],
+        "weight": [1.0, 2.0, None, 9.0],
+    }
+)
 
 
 def told(con: sparseq.Store, sql: str) -> Any:
@@ -299,6 +315,23 @@ def con(monkeypatch: pytest.MonkeyPatch) -> Iterator[sparseq.Store]:
     monkeypatch.setattr(kept_rows, "LEAST_ROWS", 1)
     with store(weighted=True) as made:
         yield made
+
+
+@pytest.mark.parametrize("what", ["count(*)", "count(DISTINCT who)", "sum(bounded)"])
+@pytest.mark.parametrize("where", ["", " WHERE x > 1", " WHERE sort <> 'vowel' AND k > 1"])
+def test_rows_that_are_joined_to_a_public_table_are_kept(
+    con: sparseq.Store, where: str, what: str
+) -> None:
+    engine: Any = con.stream.engine
+    joined = f"FROM t JOIN sorts ON sorts.of_kind = t.kind{where} GROUP BY sort"
+    for sql in (f"SELECT sort, {what} AS n {joined}", f"SELECT {what} AS n FROM t"):
+        asked = plan(con, sql)
+        (expected,) = engine._made(asked, PEOPLE).measures  # DuckDB reads what is asked first
+        assert batch(con, sql) is not None
+        (found,) = engine._made(asked, PEOPLE).measures
+        assert found.totals.tolist() == expected.totals.tolist()
+        assert found.norms.tolist() == expected.norms.tolist()
+        assert found.users.tolist() == expected.users.tolist()
 
 
 def test_a_first_question_about_a_column_is_read_by_duckdb(con: sparseq.Store) -> None:

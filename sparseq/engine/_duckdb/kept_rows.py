@@ -109,8 +109,8 @@ class KeptRows:
     def _made(
         self, source: TableSource, wanted: WantedRows, again: dict[Hashable, bool], count: int
     ) -> RowBatch:
-        meets = source.name(wanted.where)  # with the places of keys, if the condition uses them
-        passing = self._masks.find(meets) if wanted.where else None
+        meets = source.condition(wanted.where)
+        passing = self._masks.find(meets) if wanted.filtered else None
         found: dict[Hashable, Any] = {}
         lacking: dict[Hashable, KeptColumn] = {}
         for column in wanted.shown if passing is not None else wanted.columns:
@@ -120,7 +120,7 @@ class KeptRows:
         for column in wanted.columns:
             if isinstance(column, DerivedColumn):
                 self._derive(column, again, found)
-        if wanted.where and passing is None:
+        if wanted.filtered and passing is None:
             passing = wanted.passing(found, table.runs)
             made, own = passing
             size = made.nbytes + 20 * len(own.owners)
@@ -188,7 +188,7 @@ class KeptRows:
             self._take(own, read, table, None, again, found)
         if joined:
             read = self._read(source.whole, [*(c.sql for c in joined), f"{source.alias}.rowid"])
-            places = table.ids.places(read.pop())
+            places = table.ids.places(read.pop(), some=bool(source.public))
             self._take(joined, read, table, places, again, found)
         return table
 
@@ -209,7 +209,7 @@ class KeptRows:
         for column in columns:
             array = column.array(read.pop(0))
             if places is not None:
-                lying = np.empty_like(array)
+                lying = np.zeros(table.ids.count, array.dtype)
                 lying[places] = array
                 array = lying
             array = array if table.order is None else array[table.order]

@@ -58,21 +58,30 @@ class RowIds:
         if at != self.count:
             raise OrderError
 
-    def places(self, read: pa.ChunkedArray) -> NDArray[np.int64]:
-        """Return the places of identifiers, which must be these identifiers in any order.
+    def places(self, read: pa.ChunkedArray, some: bool = False) -> NDArray[np.int64]:
+        """Return the places of identifiers: these identifiers, each once, in any order.
+
+        Args:
+            read: The identifiers.
+            some: Some of these identifiers may be missing.
 
         Raises:
-            OrderError: They are not the same identifiers.
+            OrderError: There is another identifier, or one occurs twice, or is missing.
         """
         ids: NDArray[np.int64] = read.to_numpy()
         taken = np.zeros(self.count, np.bool_)
         places = ids - self.first
         if self.all is not None:
             places = np.searchsorted(self.all, ids).astype(np.int64)
-        if len(ids) != self.count or bool(np.any((places < 0) | (places >= self.count))):
+        if bool(np.any((places < 0) | (places >= self.count))):
             raise OrderError
         taken[places] = True
-        if not taken.all() or (self.all is not None and bool(np.any(self.all[places] != ids))):
+        expected = len(ids) if some else self.count
+        if (
+            len(ids) != expected
+            or np.count_nonzero(taken) != expected
+            or (self.all is not None and bool(np.any(self.all[places] != ids)))
+        ):
             raise OrderError
         return places
 

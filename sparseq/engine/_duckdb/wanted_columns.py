@@ -49,43 +49,64 @@ from sparseq.language.types import INT64, Family
 from sparseq.language.value_sets import Spans, in_order
 from sparseq.question.plan import Cell, Domain, Kind, Measure, Plan
 
+_PUBLIC = re.compile(r' INNER JOIN public\."(?:[^"]|"")+" AS ("(?:[^"]|"")+") ON ')
+
 
 @dataclass(frozen=True)
 class TableSource:
-    """The FROM of a plan: all rows of one table, each joined once to the places of keys.
+    """The FROM of a plan: rows of one table, each joined once to public tables and places of keys.
 
     Attributes:
         table: The FROM clause of the table alone.
-        whole: The FROM clause with the places of keys.
+        whole: The FROM clause with the public tables and the places of keys.
         alias: The table's name in both, in SQL.
+        public: The names of the public tables; a row without a match in one of them is not in
+            `whole`.
     """
 
     table: str
     whole: str
     alias: str
+    public: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, plan: Plan) -> TableSource | None:
-        """Return the source of a plan; None: its rows are not all rows of one table."""
+        """Return the source of a plan; None: its rows are not rows of one table, each once."""
         relation = plan.query.relation
         alias = relation.user.removesuffix(f".{quote(USER)}")
-        if not relation.stored or relation.caps or relation.joined or alias == relation.user:
+        if not relation.stored or relation.caps or alias == relation.user:
             return None
         whole = relation.sql.replace("FROM by_time.", "FROM by_user.", 1)
         table = f"FROM by_user.{quote(relation.stored)} AS {alias}"
-        plain = whole == table or whole.startswith(f"{table} LEFT JOIN (SELECT unnest(")
-        return cls(table, whole, alias) if plain else None
+        joins = whole.removeprefix(table)
+        if relation.joined and whole.startswith(table) and _PUBLIC.match(joins):
+            return cls(table, whole, alias, tuple(_PUBLIC.findall(joins)))
+        plain = joins == "" or joins.startswith(" LEFT JOIN (SELECT unnest(")
+        return cls(table, whole, alias) if plain and not relation.joined else None
 
     def name(self, sql: str) -> Hashable:
         """Return the name of an expression: the same for a stored column under any alias."""
-        found = re.fullmatch(re.escape(self.alias) + r'\.("(?:[^"]|"")+")', sql)
-        if found:
-            return self.table.rpartition(" AS ")[0], found[1]
-        return self.whole if '"#key' in sql else self.table, sql
+        own = self._own(sql)
+        if own:
+            return self.table.rpartition(" AS ")[0], own
+        return self.whole if self.is_joined(sql) else self.table, sql
+
+    def is_joined(self, sql: str) -> bool:
+        """Tell whether an expression uses the public tables or the places of keys."""
+        return '"#key' in sql or any(f"{name}." in sql for name in self.public)
 
     def is_column(self, term: Term) -> bool:
         """Tell whether a term is a column of the table itself."""
-        return not term.function and self.name(term.sql) != (self.table, term.sql)
+        return not term.function and self._own(term.sql) != ""
+
+    def _own(self, sql: str) -> str:
+        """Return the name of the table's own column, in SQL; "": it is another expression."""
+        found = re.fullmatch(re.escape(self.alias) + r'\.("(?:[^"]|"")+")', sql)
+        return found[1] if found else ""
+
+    def condition(self, where: str) -> Hashable:
+        """Return the name of a condition on rows: a join is a condition, too."""
+        return (self.whole, where) if self.public else self.name(where)
 
     def columns(self, text: str) -> list[Hashable]:
         """Return the names of the table, and of its columns that a text mentions."""
@@ -102,7 +123,7 @@ class KeptColumn:
         name: The name under which it is kept.
         sql: Its SQL.
         array: Makes it from DuckDB's result.
-        joined: It uses the joined places of keys.
+        joined: It uses the joined public tables or places of keys. A row without a match has 0.
     """
 
     name: Hashable
@@ -153,6 +174,7 @@ class WantedRows:
         bins, values: The bin and the value of each measure.
         factors: The factors from each measure's values to lattice steps (see `reduce`).
         spans, rest: The conditions on one column each, and the truth of all other conditions.
+        matches: The rows that have a match in each public table; None: there is no such table.
         where: All conditions as SQL.
     """
 
@@ -163,6 +185,7 @@ class WantedRows:
     factors: tuple[float, ...]
     spans: tuple[Span, ...]
     rest: KeptColumn | None
+    matches: KeptColumn | None
     where: str
 
     @classmethod
@@ -190,13 +213,22 @@ class WantedRows:
             tuple(factor for _, factor in valued),
             tuple(spans),
             _truth(rest_sql, source) if rest_sql else None,
+            KeptColumn(("matches", source.whole), "1::UTINYINT", _truths, joined=True)
+            if source.public
+            else None,
             query.relation.where,
         )
 
     @property
+    def filtered(self) -> bool:
+        """True if not all rows of the table count."""
+        return bool(self.where) or self.matches is not None
+
+    @property
     def tests(self) -> list[KeptColumn]:
         """The columns of the conditions."""
-        return [*(s.column for s in self.spans), *([self.rest] if self.rest else [])]
+        others = [column for column in (self.rest, self.matches) if column is not None]
+        return [*(s.column for s in self.spans), *others]
 
     @property
     def shown(self) -> list[KeptColumn | DerivedColumn]:
@@ -229,8 +261,9 @@ class WantedRows:
         words = [
             words_within(found[s.column.name], list(s.spans), s.missing, s.nan) for s in self.spans
         ]
-        if self.rest is not None:
-            words.append(words_of(found[self.rest.name]))
+        for column in (self.rest, self.matches):
+            if column is not None:
+                words.append(words_of(found[column.name]))
         mask = RowMask(np.bitwise_and.reduce(words) if len(words) > 1 else words[0])
         some = mask.counts(runs.first, runs.stop) > 0
         if not some.all():
@@ -255,15 +288,16 @@ class WantedRows:
 
 def _kept(column: ReadColumn, source: TableSource, kind: str, *more: Hashable) -> KeptColumn:
     name = (kind, source.name(column.sql), *more)
-    return KeptColumn(name, column.sql, column.array, '"#key' in column.sql)
+    return KeptColumn(name, column.sql, column.array, source.is_joined(column.sql))
 
 
 def _truth(sql: str, source: TableSource) -> KeptColumn:
-    def array(read: pa.ChunkedArray) -> NDArray[Any]:
-        return ReadColumn("", 0, lambda some, out: np.copyto(out, some), np.uint8).array(read)
-
     text = f"({sql})::UTINYINT"
-    return KeptColumn(("truth", source.name(sql)), text, array, '"#key' in sql)
+    return KeptColumn(("truth", source.name(sql)), text, _truths, source.is_joined(sql))
+
+
+def _truths(read: pa.ChunkedArray) -> NDArray[Any]:
+    return ReadColumn("", 0, lambda some, out: np.copyto(out, some), np.uint8).array(read)
 
 
 def _place(domain: Domain, source: TableSource) -> KeptColumn | DerivedColumn:
@@ -296,7 +330,7 @@ def _number(cell: Cell, source: TableSource) -> KeptColumn | DerivedColumn:
         clamped = partial(ClampedNumbers, clamp=between)
         return DerivedColumn(of, ("clamped", of.name, between), clamped)
     name = ("number", source.name(cell.sql))
-    return KeptColumn(name, f"TRY_CAST({cell.sql} AS DOUBLE)", _numbers, '"#key' in cell.sql)
+    return KeptColumn(name, f"TRY_CAST({cell.sql} AS DOUBLE)", _numbers, source.is_joined(cell.sql))
 
 
 def _clamp(term: Term, source: TableSource) -> tuple[Term, ClampChain] | None:
