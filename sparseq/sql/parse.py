@@ -503,27 +503,31 @@ def _check_growth(tree: exp.Select, most: Mapping[str, int]) -> None:
     for select in tree.find_all(exp.Select):
         sizes: dict[str, int] = {}
         for e in select.expressions:
-            size = _written_out(e, sizes)
+            size, plain = _written_out(e, sizes)
             if size > most["nodes"]:
                 raise QueryRefused(
                     f"{e.alias_or_name!r} is too long once the names in it are written out",
                     "compute it step by step in subqueries",
                 )
-            total += size - _written_out(e, {})
+            total += size - plain
             sizes[e.alias_or_name.lower()] = size
         for clause in _NAMED_IN:
             part = select.args.get(clause)
-            total += 0 if part is None else _written_out(part, sizes) - _written_out(part, {})
+            if part is not None:
+                size, plain = _written_out(part, sizes)
+                total += size - plain
     LIMITS["nodes"].check(total, most)
 
 
 _NAMED_IN = ("where", "group", "having", "qualify", "order")
 
 
-def _written_out(e: exp.Expr, sizes: Mapping[str, int]) -> int:
-    """Return the number of nodes of an expression after expansion, from the sizes of its names."""
-    named = (isinstance(node, exp.Column) and not node.table and node for node in e.walk())
-    return sum(sizes.get(node.name.lower(), 1) if node else 1 for node in named)
+def _written_out(e: exp.Expr, sizes: Mapping[str, int]) -> tuple[int, int]:
+    """Return the number of nodes of an expression after expansion, from the sizes of its names, and
+    before it."""
+    nodes = list(e.walk())
+    named = [node for node in nodes if isinstance(node, exp.Column) and not node.table]
+    return len(nodes) + sum(sizes.get(node.name.lower(), 1) - 1 for node in named), len(nodes)
 
 
 COLUMN_EXAMPLE = 'for example "SELECT page FROM visits"'
@@ -639,6 +643,8 @@ def said(e: exp.Expr) -> str:
     A column names its table only if the expression has columns of this name of two tables. A
     placeholder for the number of another question is "?".
     """
+    if type(e) is exp.Column and not {STANDS_IN, "written"} & e.meta.keys():
+        return _shortened(identifier(e.name))
     named = {(column.name, column.table) for column in e.find_all(exp.Column)}
     several = Counter(name for name, _ in named)
 
@@ -658,7 +664,11 @@ def said(e: exp.Expr) -> str:
             return exp.to_table(node.name)
         return node
 
-    text = " ".join(e.copy().transform(plain).sql(DUCKDB).split())
+    return _shortened(e.copy().transform(plain).sql(DUCKDB))
+
+
+def _shortened(text: str) -> str:
+    text = " ".join(text.split())
     return text if len(text) <= MAX_SAID else text[: MAX_SAID - 1] + "…"
 
 

@@ -155,14 +155,14 @@ class _Rule:
         terms = [*self._keys, *self._conditions, *(c for on in self._joins.values() for c in on)]
         self._terms = {sql: one for term in terms for sql, one in leaves(term).items()}
         self._named = {
-            column_of(alias, name): exp.column(name, alias, quoted=True)
+            column_of(alias, name): (alias, name)
             for alias, source in scope.sources.items()
             for name in source.columns
         }
         self._private = {
             sql
             for sql in self._terms
-            if sql not in self._named or scope.sources[self._named[sql].table].private
+            if sql not in self._named or scope.sources[self._named[sql][0]].private
         }
         self._same = self._equal_to_public()
         self._columns = self._known_columns()
@@ -224,9 +224,10 @@ class _Rule:
         }
         found = {}
         for sql in sorted(self._private):
-            column = self._named.get(sql)
-            if column is None:
+            if sql not in self._named:
                 continue
+            alias, name = self._named[sql]
+            column = exp.column(name, alias, quoted=True)
             if sql in bare:
                 rows = constants(self._some[bare[sql]], self._types[bare[sql]])
                 many = len(self._some[bare[sql]])
@@ -303,7 +304,7 @@ class _Rule:
         sql = self._same.get(sql, sql) if sql not in self._columns else sql
         if sql in self._private or sql not in self._named:
             return sql
-        return self._named[sql].table
+        return self._named[sql][0]
 
     def _nodes(self, term: Term) -> set[str]:
         return {self._node(sql) for sql in leaves(term, self._whole())}

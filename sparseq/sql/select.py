@@ -52,7 +52,7 @@ from sparseq.released.statistics import combine
 from sparseq.sql.aggregate_calls import aggregates_in, is_aggregate
 from sparseq.sql.aggregates import Aggregates, with_people
 from sparseq.sql.constants import is_constant
-from sparseq.sql.dialect import DUCKDB
+from sparseq.sql.dialect import DUCKDB, sql_of
 from sparseq.sql.first_questions import SIZES, Before, FirstQuestions
 from sparseq.sql.joint_questions import MOMENTS, alone, together
 from sparseq.sql.key_domains import Domains
@@ -132,7 +132,7 @@ def _lower_once(
         names = name_apart(select, catalog)
         if _is_public(select, catalog):
             _check_public_joins(select, public)
-            rows = PublicRows(public.rows(select.sql(DUCKDB))).called(names)
+            rows = PublicRows(public.rows(sql_of(select))).called(names)
             query = Query(text.strip(), Relation(""), (), (), rows, options=options)
             return query, BoundGaps()
         widened = widen_moving_ranges(select, catalog)
@@ -413,10 +413,10 @@ class _Outer:
 
     def _domains(self) -> tuple[tuple[Domain, ...], str]:
         finder = Domains(self.scope, self.public, self.sought)
-        names = {e.unalias().sql(DUCKDB): e.alias_or_name for e in self.select.expressions}
+        names = {sql_of(e.unalias()): e.alias_or_name for e in self.select.expressions}
         # all types first: they determine which strings are needed
         types = self.key_types = [self._key_type(key) for key in self.keys]
-        texts = [key.sql(DUCKDB) for key in self.keys]
+        texts = [sql_of(key) for key in self.keys]
         called = [
             names[text] if text in names else said(key)
             for text, key in zip(texts, self.keys, strict=True)
@@ -492,7 +492,7 @@ class _Outer:
             name if self._direct else said(key)
             for key, type, (i, name, _) in of_keys
             if not (domains[i].rest or covers(key, type))
-            and not {c.sql(DUCKDB) for c in key.find_all(exp.Column)} <= ranged
+            and not {sql_of(c) for c in key.find_all(exp.Column)} <= ranged
         ]
         return tuple(
             f"rows whose {name} is in no group are not counted, and cost nothing" for name in names
@@ -574,8 +574,8 @@ class _Outer:
         return self._node(e)
 
     def _key_index(self, e: exp.Expr) -> int | None:
-        text = _bare(e).sql(DUCKDB)
-        return next((i for i, k in enumerate(self.keys) if k.sql(DUCKDB) == text), None)
+        text = sql_of(_bare(e))
+        return next((i for i, k in enumerate(self.keys) if sql_of(k) == text), None)
 
     def _node(self, e: exp.Expr) -> out.Node:
         """Return the post-processing that computes an outer expression."""
@@ -728,7 +728,7 @@ def _limited_columns(condition: exp.Expr) -> list[str]:
     elif isinstance(condition, exp.LT | exp.LTE | exp.GT | exp.GTE):
         ends = 1
     sides = [condition.this, condition.args.get("expression")] if ends else []
-    return [c.sql(DUCKDB) for c in sides if isinstance(c, exp.Column)] * ends
+    return [sql_of(c) for c in sides if isinstance(c, exp.Column)] * ends
 
 
 def _is_whole(e: exp.Literal) -> bool:

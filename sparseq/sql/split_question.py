@@ -20,7 +20,7 @@ from sparseq.language.functions import rule_of
 from sparseq.question.catalog import Catalog
 from sparseq.sql.aggregate_calls import aggregates_in, is_aggregate
 from sparseq.sql.constants import is_constant
-from sparseq.sql.dialect import DUCKDB
+from sparseq.sql.dialect import DUCKDB, sql_of
 from sparseq.sql.layers import map_parts, split_groups
 from sparseq.sql.parse import said
 from sparseq.sql.parsed_expressions import conjuncts
@@ -135,7 +135,7 @@ def _needs_more(select: exp.Select) -> bool:
     kinds = {type(key) for key in keys.values()}
 
     def computed(e: exp.Expr) -> bool:
-        if is_aggregate(e) or is_constant(e) or (type(e) in kinds and e.sql(DUCKDB) in keys):
+        if is_aggregate(e) or is_constant(e) or (type(e) in kinds and sql_of(e) in keys):
             return True
         if isinstance(e, exp.Cast | exp.TryCast):
             return e.to.is_type(*exp.DataType.NUMERIC_TYPES) and computed(e.this)
@@ -159,7 +159,7 @@ def _modes(select: exp.Select) -> list[exp.Mode]:
 def _with_counts(select: exp.Select) -> exp.Select:
     """Return a SELECT of mode(x) as a SELECT over the row count of each x."""
     modes, keys = _modes(select), _keys(select)
-    (value, *others) = {e.this.sql(DUCKDB): e.this for e in modes}.values()
+    (value, *others) = {sql_of(e.this): e.this for e in modes}.values()
     aggregates = [a for part in _shown_parts(select) for a in part.find_all(exp.AggFunc)]
     if others or any(not isinstance(a, exp.Mode) for a in aggregates):
         _refuse(
@@ -175,13 +175,13 @@ def _with_counts(select: exp.Select) -> exp.Select:
         ],
         **{k: select.args.get(k) for k in ("from_", "joins", "where", "with_")},
     )
-    by = [*keys.values(), *([value] if value.sql(DUCKDB) not in keys else [])]
+    by = [*keys.values(), *([value] if sql_of(value) not in keys else [])]
     inner.set("group", exp.Group(expressions=[k.copy() for k in by]))
 
     def lifted(e: exp.Expr) -> exp.Expr:
         if isinstance(e, exp.Mode):
             return exp.ArgMax(this=_of("x"), expression=_of("n"))
-        text = e.sql(DUCKDB) if names else ""
+        text = sql_of(e) if names else ""
         return _of(names[text]) if text in names else map_parts(e, lifted)
 
     return _over_counts(select, inner, names, lifted)
@@ -197,7 +197,7 @@ def _sum_by_list(select: exp.Select, listed: exp.In) -> exp.Select:
     for average in [a for p in _shown_parts(select) for a in aggregates_in(p)]:
         _as_quotient(average)
     keys, x = _keys(select), listed.this
-    found = {a.sql(DUCKDB): a for p in _shown_parts(select) for a in aggregates_in(p)}
+    found = {sql_of(a): a for p in _shown_parts(select) for a in aggregates_in(p)}
     kinds = {type(a.this if isinstance(a, exp.Filter) else a) for a in found.values()}
     distinct = any(a.find(exp.Distinct) for a in found.values())
     if not kinds <= {exp.Count, exp.CountIf, exp.Sum} or distinct:
@@ -220,7 +220,7 @@ def _sum_by_list(select: exp.Select, listed: exp.In) -> exp.Select:
     _having(inner, listed.copy())
 
     def lifted(e: exp.Expr) -> exp.Expr:
-        text = e.sql(DUCKDB)
+        text = sql_of(e)
         if text in parts:
             total: exp.Expr = exp.Sum(this=_of(parts[text]))
             counts = not isinstance(e.this if isinstance(e, exp.Filter) else e, exp.Sum)
@@ -289,7 +289,7 @@ def _key_and_column(
     sides = [condition.this, condition.expression] if isinstance(condition, exp.EQ) else []
     for key, column in (sides, sides[::-1]) if sides else []:
         named = isinstance(column, exp.Column) and column.table == alias
-        if named and _bare(key).sql(DUCKDB) in keys:
+        if named and sql_of(_bare(key)) in keys:
             return key, column
     return None
 
@@ -333,7 +333,7 @@ def _bare(e: exp.Expr) -> exp.Expr:
 
 def _keys(select: exp.Select) -> dict[str, exp.Expr]:
     group = select.args.get("group")
-    return {_bare(k).sql(DUCKDB): _bare(k) for k in group.expressions} if group else {}
+    return {sql_of(_bare(k)): _bare(k) for k in group.expressions} if group else {}
 
 
 def items_of(select: exp.Select) -> list[exp.Expr]:
@@ -447,12 +447,12 @@ class Separator:
             if is_correlated(inner) and _is_number(inner, select)
         ]
         for i, inner in enumerate(found):
-            columns = {c.sql(DUCKDB): c for c in inner.find_all(exp.Column) if c.table in outer}
+            columns = {sql_of(c): c for c in inner.find_all(exp.Column) if c.table in outer}
             names = {text: f"k{i}" for i, text in enumerate(columns)}
             question = inner.transform(
                 lambda c, names=names: (
-                    exp.column(names[c.sql(DUCKDB)], "#rows", quoted=True)
-                    if isinstance(c, exp.Column) and c.sql(DUCKDB) in names
+                    exp.column(names[sql_of(c)], "#rows", quoted=True)
+                    if isinstance(c, exp.Column) and sql_of(c) in names
                     else c
                 )
             )
@@ -518,7 +518,7 @@ class Separator:
         for part in parts:
             inner = part.args.get("query") if isinstance(part, exp.In) else None
             held = part.this.expressions if isinstance(part.this, exp.Tuple) else [part.this]
-            if inner is None or not {_bare(e).sql(DUCKDB) for e in held} <= keys.keys():
+            if inner is None or not {sql_of(_bare(e)) for e in held} <= keys.keys():
                 continue
             if not is_correlated(inner.find(exp.Select)) and self._is_released(inner, known):
                 moved.append(part)
@@ -581,7 +581,7 @@ class Separator:
         own = {item.alias_or_name for item in items_of(select)}  # not an outer row's
 
         def lifted(e: exp.Expr) -> exp.Expr:
-            text = e.sql(DUCKDB) if type(e) in kinds or is_aggregate(e) else None
+            text = sql_of(e) if type(e) in kinds or is_aggregate(e) else None
             if text is not None and (text in keys or is_aggregate(e)):
                 if text not in names:
                     names[text] = f"a{len(names) - len(keys)}"

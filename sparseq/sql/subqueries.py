@@ -31,7 +31,7 @@ from sparseq.language.types import Family
 from sparseq.question.limits import LIMITS
 from sparseq.sql.aggregate_calls import aggregates_in, is_aggregate, is_binned
 from sparseq.sql.bind_expressions import ExpressionReader
-from sparseq.sql.dialect import DUCKDB
+from sparseq.sql.dialect import sql_of
 from sparseq.sql.from_clause import PLACE, USER, ColumnFacts, FromItem, column_of
 from sparseq.sql.join_sizes import people_in
 from sparseq.sql.layers import is_grouped, make_layers
@@ -169,8 +169,8 @@ class _Inner:
             return frozenset(self.columns.keys() - self.users)
         if not self.grouped:
             return None
-        shown = {e.unalias().sql(DUCKDB): e.alias_or_name for e in self.select.expressions}
-        keys = [shown.get(k.sql(DUCKDB)) for k in self.keys if not self._is_user(k)]
+        shown = {sql_of(e.unalias()): e.alias_or_name for e in self.select.expressions}
+        keys = [shown.get(sql_of(k)) for k in self.keys if not self._is_user(k)]
         return frozenset(k for k in keys if k) if None not in keys else None
 
     def _plain_column(self, name: str, type: str) -> str:
@@ -308,8 +308,8 @@ class _Inner:
         return copy
 
     def _is_key(self, node: exp.Expr) -> bool:
-        text = node.sql(DUCKDB)
-        return any(text == k.sql(DUCKDB) for k in self.keys)
+        text = sql_of(node)
+        return any(text == sql_of(k) for k in self.keys)
 
     def _key(self, key: exp.Expr) -> Term:
         return plain(self.scope.column_term(key))
