@@ -5,7 +5,7 @@ from __future__ import annotations
 from sparseq.language import types as T
 from sparseq.language.aggregate_functions import AGGREGATE_FUNCTIONS, AggregateFunction
 from sparseq.language.functions import FUNCTIONS, Function
-from sparseq.language.text_functions import MAX_TEXT
+from sparseq.language.functions.texts import MAX_TEXT
 from sparseq.language.types import Family, Type
 
 _HEAD = f"""\

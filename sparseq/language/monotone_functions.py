@@ -14,7 +14,7 @@ from functools import partial
 
 from sparseq.language.calendar import DAY, UNITS, Buckets, first_of, month_of, units_of
 from sparseq.language.expression_tree import Term
-from sparseq.language.functions import DAYS_DIGITS, INTERVALS
+from sparseq.language.functions.date_arithmetic import DAYS_DIGITS, INTERVALS
 from sparseq.language.types import DATE, TIMESTAMP, Family, Type
 from sparseq.language.value_sets import Spans, Values, in_order, place_of
 

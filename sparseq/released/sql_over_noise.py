@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sparseq.language.functions import rule_of
 from sparseq.language.interval_arithmetic import Floats, lies_in
+from sparseq.language.interval_rules import rule_of
 from sparseq.question.plan import Domain
 from sparseq.released.outputs import Estimate, Intervals, LeastPeople, Measurements, Outputs
 from sparseq.released.render import Suppression, key_array, key_columns, noised_column

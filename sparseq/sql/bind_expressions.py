@@ -29,7 +29,7 @@ from sparseq.language.expression_tree import (
     in_range,
 )
 from sparseq.language.functions import Function, overloads
-from sparseq.language.text_functions import MAX_TEXT
+from sparseq.language.functions.texts import MAX_TEXT
 from sparseq.language.types import Family, Type
 from sparseq.sql.constants import DAY_WITH_ZONE
 from sparseq.sql.like_patterns import like

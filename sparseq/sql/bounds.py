@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 from sqlglot import exp
 
-from sparseq.language.functions import rule_of
 from sparseq.language.interval_arithmetic import lies_in
+from sparseq.language.interval_rules import rule_of
 from sparseq.sql.aggregate_calls import chooses, counts
 from sparseq.sql.spellings import call_of
 

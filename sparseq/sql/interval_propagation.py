@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from sparseq.base.cancellation import check
-from sparseq.language.functions import rule_of
+from sparseq.language.interval_rules import rule_of
 from sparseq.released.sql_over_noise import ENDS, FEW
 from sparseq.sql.aggregate_calls import is_aggregate
 from sparseq.sql.parse import RELEASED

@@ -23,8 +23,8 @@ from sqlglot.optimizer.scope import traverse_scope
 
 from sparseq.base.errors import QueryRefused, with_query
 from sparseq.base.sql_text import quote
-from sparseq.language.functions import rule_of
 from sparseq.language.interval_arithmetic import rising_rule, round_to
+from sparseq.language.interval_rules import rule_of
 from sparseq.question.catalog import Catalog, FoundTuples
 from sparseq.question.limits import LIMITS
 from sparseq.question.plan import (

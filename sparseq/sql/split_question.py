@@ -16,7 +16,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
-from sparseq.language.functions import rule_of
+from sparseq.language.interval_rules import rule_of
 from sparseq.question.catalog import Catalog
 from sparseq.sql.aggregate_calls import aggregates_in, is_aggregate
 from sparseq.sql.constants import is_constant

@@ -24,8 +24,8 @@ from sparseq.language.aggregate_functions import (
     Takes,
     Use,
     overloads,
-    plain,
 )
+from sparseq.language.aggregate_functions.prepared_values import plain
 from sparseq.language.expression_tree import Term
 from sparseq.language.types import Family
 from sparseq.question.limits import LIMITS

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sparseq.language.functions import rule_of
 from sparseq.language.interval_arithmetic import round_to
+from sparseq.language.interval_rules import rule_of
 from sparseq.released import outputs as out
 from sparseq.released.outputs import Estimate, Measurements, Outputs
 from sparseq.released.statistics import QuantileNode

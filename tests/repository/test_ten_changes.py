@@ -71,7 +71,7 @@ class Change:
 CHANGES = {
     "function": Change(
         "a scalar SQL function",
-        "sparseq/language/functions.py",
+        "sparseq/language/functions/doubles.py",
         (
             (
                 '_add("pow", "pow({0}, {1})", (N, N),',
