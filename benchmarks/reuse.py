@@ -35,7 +35,7 @@ from benchmarks.dashboard_log import (
 )
 from benchmarks.truth.judge import Judged, judged
 from data.events import generate
-from sparseq.stream.stream_progress import norm_budget_for
+from sparseq.stream.full_weight import norm_budget_for
 
 ANSWERS, AMPLE, KAPPA = 700, 2000.0, 0.5
 LEAST_FREE, MOST_CHARGED, MOST_ERROR, SLACK = 0.5, 0.5, 0.8, 0.01

@@ -52,7 +52,7 @@ LIMITS = {
     "cycles": 0,
     "folders": 0,
     "outward": 0,
-    "rulers": 23,
+    "rulers": 0,
     "hidden": 0,
     "long": 0,
     "skips": 0,

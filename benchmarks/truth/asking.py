@@ -18,7 +18,7 @@ from benchmarks.truth.sets import EventSet
 from checks.stores import made_store
 from sparseq.accounting.charge import UNITS_PER_NORM
 from sparseq.base.errors import QueryRefused
-from sparseq.stream.stream_progress import QUESTION, norm_budget_for
+from sparseq.stream.full_weight import QUESTION, norm_budget_for
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from scipy.special import ndtri
 
 from benchmarks.truth.judge import Floats, Judged, judged
 from benchmarks.truth.questions import Question
-from sparseq.stream.stream_progress import tau_for
+from sparseq.stream.full_weight import tau_for
 
 KAPPA, FINEST, BETA = 0.5, 0.01, 0.05
 

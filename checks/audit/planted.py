@@ -28,6 +28,8 @@ import sparseq.store.store
 import sparseq.stream.contributors
 import sparseq.stream.new_purpose
 import sparseq.stream.question
+import sparseq.stream.released_parts
+import sparseq.stream.shared_pilot_releases
 import sparseq.stream.weighted_sums
 from checks.audit import planted_books, planted_loads
 from checks.audit.planting import Leak, Plant, put, reduced
@@ -137,7 +139,7 @@ def noise_too_small() -> Iterator[None]:
     """The noise has 10 % less sigma than is stated."""
     draw = sparseq.stream.step.rounded_gaussian
     with contextlib.ExitStack() as stack:
-        for place in (sparseq.stream.step, sparseq.stream.weighted_sums):
+        for place in (sparseq.stream.step, sparseq.stream.released_parts):
             less = put(place, "rounded_gaussian", lambda sigma, *rest: draw(0.9 * sigma, *rest))
             stack.enter_context(less)
         yield
@@ -408,7 +410,11 @@ def centre_of_exact_values() -> Iterator[None]:
         put(Contributions, "weighted", summed),
         put(step, "weigh", weighed),
         put(step, "values", exact),
-        put(sparseq.stream.weighted_sums, "column_of", lambda e, rows, _: column_of(e, rows, 0.0)),
+        put(
+            sparseq.stream.shared_pilot_releases,
+            "column_of",
+            lambda e, rows, _: column_of(e, rows, 0.0),
+        ),
     ):
         yield
 
@@ -424,14 +430,14 @@ def account_of_another() -> AbstractContextManager[None]:
 @contextlib.contextmanager
 def clock_by_accounts() -> Iterator[None]:
     """Everybody counts for less as soon as somebody has little left: accounts set the clock."""
-    made = sparseq.stream.weighted_sums.contributors
+    made = sparseq.stream.released_parts.contributors
 
     def looked(dues: Any, norms: Any, exponents: Any, cautious: float, life: float) -> Any:
         poorest = int(dues.left.min(initial=2**62))
         slow = 1.0 if poorest > 2**25 else 4.0
         return made(dues, norms, exponents, slow * cautious, life)
 
-    with put(sparseq.stream.weighted_sums, "contributors", looked):
+    with put(sparseq.stream.released_parts, "contributors", looked):
         yield
 
 

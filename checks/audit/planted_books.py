@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 import sparseq.engine._duckdb.reader
+import sparseq.stream.released_parts
 import sparseq.stream.step
-import sparseq.stream.weighted_sums
 from checks.audit.planting import Leak, put, reduced
 from sparseq.engine._duckdb.reader import Reader
 from sparseq.ledger._duckdb.ledger import DuckLedger
@@ -101,7 +101,7 @@ def noise_used_again() -> Iterator[None]:
         return drawn[sigma, size].copy()
 
     with contextlib.ExitStack() as stack:
-        for place in (sparseq.stream.step, sparseq.stream.weighted_sums):
+        for place in (sparseq.stream.step, sparseq.stream.released_parts):
             stack.enter_context(put(place, "rounded_gaussian", again))
         yield
 

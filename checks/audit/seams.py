@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 import sparseq.engine._duckdb.reader
 import sparseq.store.store
+import sparseq.stream.released_parts
 import sparseq.stream.weighted_answer
-import sparseq.stream.weighted_sums
 from checks.audit.doors import explanation, standing
 from sparseq.base._duckdb.connection import OPTIMIZERS
 from sparseq.base.errors import SparseqError
@@ -313,10 +313,10 @@ class Weighted:
 
     def places(self) -> list[tuple[Any, str, Any]]:
         """Return the wrapped places: (owner, name, replacement)."""
-        place, flow = sparseq.stream.weighted_sums, sparseq.stream.weighted_answer
+        place, flow = sparseq.stream.released_parts, sparseq.stream.weighted_answer
         draw, pilot_noise = place.rounded_gaussian, place.pilot_noise
         weighted, answer = Contributions.weighted, flow.answer
-        weigh = place.WeightedSums.weigh
+        weigh = place.ReleasedParts.weigh
 
         def said(variance: int, budget: Any) -> Any:
             noise = pilot_noise(variance, budget)
@@ -367,7 +367,7 @@ class Weighted:
             (Loops, "tally", tallied(Loops.tally)),
             (Contributions, "weighted", summed),
             (flow, "answer", answered),
-            (place.WeightedSums, "weigh", weighed),
+            (place.ReleasedParts, "weigh", weighed),
         ]
 
     def _step(self, done: Any, bill: Any) -> Step:

@@ -254,8 +254,7 @@ def kind_of(path: Path) -> str:
         return inside
     if inside and inside != kind:
         raise DataError(
-            f"{shown(path.name)} has another format than its name says: it begins like a {inside}"
-            " file",
+            f"{shown(path.name)} has another format than its name says: it holds {inside}",
             "rename it",
         )
     return kind

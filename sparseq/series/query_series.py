@@ -19,7 +19,7 @@ from sparseq.series.series_rows import Row
 from sparseq.series.ticks import Tick, Ticks, tick_parameters
 from sparseq.sql.parameters import QueryText, Value
 from sparseq.store.store import Store
-from sparseq.stream.stream_progress import QUESTION
+from sparseq.stream.full_weight import QUESTION
 
 
 class RowSource(Protocol):

@@ -21,8 +21,9 @@ from sparseq.series.ticks import Ticks
 from sparseq.series.watch_rows import horizon_of
 from sparseq.store.store import Store
 from sparseq.stream.budget_part import BudgetPart, of_purpose
+from sparseq.stream.full_weight import planned_price
 from sparseq.stream.new_purpose import foreseen
-from sparseq.stream.stream_progress import Course, planned_price
+from sparseq.stream.stream_progress import Course
 
 MOST_OF_QUESTIONS = 0.5
 

@@ -64,8 +64,8 @@ from sparseq.store.explain import Explanation
 from sparseq.store.public_view import PublicView
 from sparseq.store.store import Store
 from sparseq.stream.batches import Outcome
+from sparseq.stream.full_weight import planned_price
 from sparseq.stream.side_reads import Readings
-from sparseq.stream.stream_progress import planned_price
 
 T = TypeVar("T")
 LOG = logging.getLogger("sparseq.server")

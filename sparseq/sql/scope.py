@@ -10,12 +10,6 @@ query maps each user's rows, and nothing of any other user's").
 Expressions become typed terms that have a value on every row (`language.expression_tree`), because
 an error would reveal the row. Subqueries in expressions may use public tables only; they are
 answered during lowering, and become constants.
-
-Stores with an account for each person and window of time follow these rules.
-
-The unit of privacy is a person's rows of one window (a month, say): see docs/theorems/windows.md.
-The store's user is the pair of person and window. A person alone is an ordinary column, but within
-one window the person and the user identify the same people, so the people can be counted.
 """
 
 from __future__ import annotations
@@ -31,16 +25,15 @@ from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
 from sparseq.base.sql_text import quote
-from sparseq.language.calendar import DAY, UNITS, is_within
 from sparseq.language.conditions import values_of_any, values_where
 from sparseq.language.expression_tree import Term, all_of, known_where, may_be_null
 from sparseq.language.monotone_functions import number_at
-from sparseq.language.time_stretches import cells
-from sparseq.language.types import BIGINT, MOST_LISTED, Family
+from sparseq.language.types import BIGINT, MOST_LISTED
 from sparseq.language.value_sets import Spans
 from sparseq.question.catalog import INTEGER_TYPES, TIME_TYPES, AccountWindow
 from sparseq.question.limits import LIMITS
 from sparseq.question.plan import Cap
+from sparseq.sql.account_windows import is_window_apart, mentions, window_of, window_span
 from sparseq.sql.bind_expressions import ExpressionReader
 from sparseq.sql.bounds import Interval, ends, interval, of_rows
 from sparseq.sql.condition_limits import limits_of, sees_only
@@ -72,71 +65,6 @@ from sparseq.sql.public_joins import joins_once
 from sparseq.sql.public_subqueries import PublicSubqueries
 from sparseq.sql.set_operations import combine
 from sparseq.sql.subquery_expressions import reads_people, stored_type, unnest
-
-# -- stores with an account for each person and window of time -------------------------------------
-
-
-def window_of(private: Sequence[FromItem]) -> tuple[AccountWindow, exp.Column] | None:
-    """Return the accounts' window and its time column; None without windows, or in a join."""
-    table = private[0].table
-    if len(private) > 1 or table is None or table.window is None:
-        return None
-    return table.window, exp.column(table.time.lower(), private[0].alias, quoted=True)
-
-
-def names(e: exp.Expr, column: exp.Column) -> bool:
-    """Tell whether an expression refers to a column."""
-    return any((c.table, c.name) == (column.table, column.name) for c in e.find_all(exp.Column))
-
-
-def is_window_apart(
-    unit: str, time: Term, conditions: Sequence[Term], keys: Sequence[Term]
-) -> bool:
-    """Tell, from the query alone, whether all rows that are counted together are of one window.
-
-    Either a group key determines the window, or the conditions admit the times of one window only
-    (`sparseq.language.conditions`: an unknown condition admits every time).
-
-    Args:
-        unit: One of `WINDOWS`.
-        time: The column that defines windows.
-        conditions: Conditions that all rows fulfil.
-        keys: The group keys.
-
-    Example:
-        >>> from sparseq.language.expression_tree import call, column
-        >>> from sparseq.language.types import BOOLEAN, DATE
-        >>> day = column("day", DATE)
-        >>> is_window_apart("month", day, [], [day]), is_window_apart("month", day, [], [])
-        (True, False)
-    """
-    if any(is_within(found, unit) for key in keys if (found := cells(key, time))):
-        return True
-    span = span_of(unit, time, conditions)
-    return span is not None and span[1] <= span[0]
-
-
-def span_of(unit: str, time: Term, conditions: Sequence[Term]) -> tuple[int, int] | None:
-    """Return the first and the last window that conditions admit; None if they admit any.
-
-    If they admit no time, the last window precedes the first.
-
-    Args:
-        unit, time, conditions: See `is_window_apart`.
-    """
-    passed = values_where(conditions, time)
-    if passed is None or not isinstance(passed.known, Spans):
-        return None
-    if not passed.known:
-        return 0, -1
-    if not all(map(math.isfinite, passed.known.ends)):
-        return None
-    one = DAY if time.type.family is Family.DATE else 1
-    first, last = (UNITS[unit].index(int(end) * one) for end in passed.known.ends)
-    return first, last
-
-
-# -- the FROM of a query: where its rows come from, one user at a time -----------------------------
 
 Conjuncts = list[exp.Expr]
 Inner = Callable[[exp.Select, str, PublicFacts, dict[str, FromItem]], FromItem]
@@ -321,7 +249,7 @@ class Scope:
     def span(self) -> tuple[int, int] | None:
         """Return the first and the last window of time that rows may belong to; None if any."""
         found = window_of(self.private)
-        return found and span_of(found[0].unit, self.term(found[1]), self.conditions())
+        return found and window_span(found[0].unit, self.term(found[1]), self.conditions())
 
     def window_apart(self) -> AccountWindow | None:
         """Return the accounts' window, if no value combines rows from two windows of a person."""
@@ -330,7 +258,7 @@ class Scope:
             return None
         window, time = found
         by = group.expressions if group else []
-        keys = [self.term(key) for key in by if names(key, time)]
+        keys = [self.term(key) for key in by if mentions(key, time)]
         apart = is_window_apart(window.unit, self.term(time), self.conditions(), keys)
         return window if apart else None
 

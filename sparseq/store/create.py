@@ -25,7 +25,7 @@ from sparseq.store.found_bounds import Bounds
 from sparseq.store.open_address import backend_at
 from sparseq.store.store import Store
 from sparseq.store.store_promise import checked_least
-from sparseq.stream.stream_progress import norm_budget_for, tau_for
+from sparseq.stream.full_weight import norm_budget_for, tau_for
 
 if TYPE_CHECKING:
     from sparseq.store.remote import Remote

@@ -26,6 +26,7 @@ from sparseq.ledger.releases import Release
 from sparseq.ledger.watch_settings import watch_begun
 from sparseq.store.open_address import backend_at
 from sparseq.store.promise_statement import PromiseStatement
+from sparseq.stream.faded_weights import usual_weight
 from sparseq.stream.stream_progress import COURSE, Course
 from sparseq.version import __version__
 
@@ -234,7 +235,7 @@ class StorePromise:
         return {
             "answers": course.answers,
             "least_weight": course.least_allowance(1.0) if course.sure else 0.0,
-            "usual_weight": course.usual_weight,
+            "usual_weight": usual_weight(course),
             "full_answers": course.full_answers,
         }
 

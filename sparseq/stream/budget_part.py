@@ -19,8 +19,9 @@ from sparseq.ledger.accounts import Ints
 from sparseq.ledger.pots import Pot
 from sparseq.ledger.protocol import Ledger
 from sparseq.ledger.purposes import Purpose
+from sparseq.stream.full_weight import LEAST_TAU
 from sparseq.stream.participation import Terms
-from sparseq.stream.stream_progress import COURSE, LEAST_TAU, Course
+from sparseq.stream.stream_progress import COURSE, Course
 
 
 @dataclass

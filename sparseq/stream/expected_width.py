@@ -37,6 +37,7 @@ from sparseq.question.plan import Kind, Measure, Options, Query
 from sparseq.released.render import render
 from sparseq.released.result_columns import ColumnRole, column_parts
 from sparseq.stream.joint_unit import Joint, JointMeasure, joint
+from sparseq.stream.parent_pilots import known_parent
 from sparseq.stream.part_price import PartPrice
 from sparseq.stream.question import answers_in, price_in, question_of, with_costs
 from sparseq.stream.shared_pilots import (
@@ -281,7 +282,7 @@ class _Foreseen(WeightedSums):
         asked = self.course.parents.get(key)
         if asked is None:
             raise _UnforeseenError
-        return replace(self.course, epoch=asked.epoch).parent(key, self.budget.sigma_0)
+        return known_parent(replace(self.course, epoch=asked.epoch), key, self.budget.sigma_0)
 
     def chosen(
         self,

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sparseq.accounting.pilots.choice import C_STEPS
-from sparseq.stream.stream_progress import QUESTION, Course
+from sparseq.stream.full_weight import QUESTION
+from sparseq.stream.stream_progress import Course
 
 _NEARLY = 1 + 1e-9  # C is a whole number of steps: rounding must not remove one
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from sparseq.accounting import UNITS_PER_NORM, Budget, Price, sigma_for_price
 from sparseq.accounting.pilots import RULES
 from sparseq.question.plan import Noise
-from sparseq.stream.stream_progress import QUESTION
+from sparseq.stream.full_weight import QUESTION
 from sparseq.stream.user_weights import PILOT_BITS
 
 

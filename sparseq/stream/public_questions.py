@@ -23,6 +23,7 @@ from sparseq.reuse.derived_answers import DerivedAnswer
 from sparseq.stream.budget_part import BudgetPart
 from sparseq.stream.draft import facts_of
 from sparseq.stream.full_payer import FullPayer
+from sparseq.stream.parent_pilots import without_pilots
 from sparseq.stream.participation import Terms
 from sparseq.stream.stream_progress import Course
 
@@ -266,4 +267,4 @@ def _expected(
     """Return the expected numbers of a part, without pilots that are not released yet."""
     from sparseq.stream.expected_width import expected_part
 
-    return expected_part(course.without(new), budget, query, options, asked, pays)
+    return expected_part(without_pilots(course, new), budget, query, options, asked, pays)

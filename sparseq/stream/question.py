@@ -18,11 +18,14 @@ from sparseq.question.plan import (
     Options,
     Query,
 )
+from sparseq.stream.faded_weights import known_tails, newcomer_scale, wants_tails
+from sparseq.stream.full_weight import QUESTION
 from sparseq.stream.joint_unit import LEAST_PRICE, Joint, joint
+from sparseq.stream.parent_pilots import wants_parent
 from sparseq.stream.part_price import PartPrice
 from sparseq.stream.pilot_noise import PriceSplit, split_price
 from sparseq.stream.shared_pilots import column_pilot, parents_of, people_of, quantile_pilot
-from sparseq.stream.stream_progress import PARENT_PAYS, QUESTION, WEIGHTS, Course
+from sparseq.stream.stream_progress import PARENT_PAYS, WEIGHTS, Course
 from sparseq.stream.weighted_parts import parts_of
 
 
@@ -82,7 +85,7 @@ def _of_people_once(question: Question, asked: Joint, course: Course, base: floa
     """
     q = question
     (key,) = people_of(asked.query) or ("",)
-    tails, most = course.tails_of(key), 1 / q.least_allowance
+    tails, most = known_tails(course, key), 1 / q.least_allowance
     if q.scale is not None:
         cut = None if q.declared else tails.cut(q.scale * q.least_allowance)
         return q if cut is None else replace(q, cut=cut, pilots=False)
@@ -92,7 +95,7 @@ def _of_people_once(question: Question, asked: Joint, course: Course, base: floa
         noise, cut = scale * sigma, bounds[scale]
         return z * noise + cut.most + z * math.hypot(noise, cut.sd)
 
-    scales = [most] if q.declared else tails.scales(most, course.newcomer(base))
+    scales = [most] if q.declared else tails.scales(most, newcomer_scale(course, base))
     found = {scale: tails.cut(scale * q.least_allowance) for scale in scales}
     bounds = {scale: cut for scale, cut in found.items() if cut is not None}
     scale = min(bounds, key=half_width)
@@ -124,10 +127,15 @@ def with_costs(course: Course, query: Query, options: Options, budget: Budget) -
         role = "" if part.statistic is None else part.statistic.role
         answers, pilots = _COSTS.get(role, (1.0, 1))
         regular += answers * pays.price + pilots * question.pilots * (QUESTION - 1)
-        once |= {key: course.wants(key) for key in _asked_once(some)}
+        once |= {key: _wants(course, key) for key in _asked_once(some)}
     kept = sum(not key.startswith(WEIGHTS) for key in once)
     regular = max(regular + kept / PARENT_PAYS, LEAST_PRICE)
     return replace(course, regular=regular, once=float(sum(once.values())))
+
+
+def _wants(course: Course, key: str) -> bool:
+    wants = wants_tails if key.startswith(WEIGHTS) else wants_parent
+    return wants(course, key)
 
 
 def _asked_once(query: Query) -> list[str]:

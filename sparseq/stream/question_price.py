@@ -39,9 +39,11 @@ from sparseq.question.plan import (
 )
 from sparseq.reuse.answer_cache import MeasuredBefore
 from sparseq.stream.draft import most_units
+from sparseq.stream.faded_weights import edges_of_tails, wants_tails, with_tails
 from sparseq.stream.full_payer import FullPayer
 from sparseq.stream.joint_unit import Joint, joint
 from sparseq.stream.moments import MOST_OF_A_PAIR
+from sparseq.stream.parent_pilots import fading_factor, wants_parent, with_parent, with_parent_again
 from sparseq.stream.part_price import PartPrice, base_price
 from sparseq.stream.question import answers_in, price_in, question_of, with_costs
 from sparseq.stream.shared_pilots import (
@@ -291,26 +293,26 @@ class _Walk:
                 self._ask_parent(one)
             return
         for key in kin:
-            if self.course.wants(key):
+            if wants_parent(self.course, key):
                 span, self.course = self.course.span, self.course.about(None)
                 self._ask_parent_of_all(key)
                 self.course = self.course.about(span)
         for key in people_of(query):
-            if self.course.wants(key):
-                edges = self.course.tail_edges()
+            if wants_tails(self.course, key):
+                edges = edges_of_tails(self.course)
                 self._ask_parent(key)
-                self.course = self.course.with_tails(key, edges, np.zeros(len(edges)), 1.0)
+                self.course = with_tails(self.course, key, edges, np.zeros(len(edges)), 1.0)
 
     def _ask_parent_of_all(self, key: str) -> None:
         known, least = self.course.parents.get(key), self.course.least_allowance(1.0)
         if known is None or known.epoch != self.course.epoch:
             self._ask_parent(key)
-            self.course = self.course.with_parent(key, np.zeros(CELLS), least)
+            self.course = with_parent(self.course, key, np.zeros(CELLS), least)
             return
-        factor = self.course.factor(key)
+        factor = fading_factor(self.course, key)
         self._ask_parent(key)
         sigma_0 = self.budget.sigma_0
-        self.course = self.course.with_parent_again(key, np.zeros(CELLS), factor, sigma_0)
+        self.course = with_parent_again(self.course, key, np.zeros(CELLS), factor, sigma_0)
 
     def _ask_parent(self, key: str) -> None:
         self.payer.charge_pilot(self.payer.allowance(self.course, 1.0), 1 / RULES.parent, once=True)
@@ -323,7 +325,7 @@ class _Walk:
             pilot = own_pilot(pilot, query)
         nothing = np.zeros(len(pilot.edges) - 1)
         known = self.course.parents.get(pilot.key)
-        wanted = known is None or self.course.wants(pilot.key)
+        wanted = known is None or wants_parent(self.course, pilot.key)
         if not asks_values(query, not wanted):
             return column_of(pilot.edges, nothing, 1.0)
         if known is not None and not wanted:
@@ -339,7 +341,7 @@ class _Walk:
         self.payer.charge_answer(allowance, pilot.price, 1, once=bool(pilot.key))
         self.course = self.course.after(pilot.price, 1.0)
         if pilot.key:
-            self.course = self.course.with_parent(pilot.key, nothing).about(span)
+            self.course = with_parent(self.course, pilot.key, nothing).about(span)
             self._new.add(pilot.key)
         return None
 

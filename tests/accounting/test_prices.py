@@ -15,8 +15,8 @@ from sparseq.accounting.pilots import CELLS, RULES, Reading, ladder, visible_top
 from sparseq.accounting.pilots.choice import Question, choose
 from sparseq.accounting.pilots.parent import NO_PARENT, parent_of
 from sparseq.accounting.pilots.pilot_interval import interval
+from sparseq.stream.full_weight import left_for_full_weight
 from sparseq.stream.pilot_noise import price_of_answer, split_price
-from sparseq.stream.stream_progress import left_for_full_weight
 from sparseq.stream.user_weights import PILOT_BITS, hats
 
 SIGMA_0 = math.sqrt(48.0)

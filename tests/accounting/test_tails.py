@@ -10,6 +10,7 @@ import pytest
 
 from sparseq.accounting.charge import UNITS_PER_NORM
 from sparseq.accounting.pilots.tails import NO_TAILS, CutBound, tail_edges
+from sparseq.stream.faded_weights import edges_of_tails, newcomer_scale, with_tails
 from sparseq.stream.pilot_noise import split_price
 from sparseq.stream.stream_progress import Course
 from sparseq.stream.user_weights import allowances, hats
@@ -79,12 +80,12 @@ def test_a_tail_that_was_measured_bounds_every_later_cut(seed: int) -> None:
         stream.ask()
         most = 1 / stream.course.least_allowance(1.0)
         if tails.due(most):
-            edges, a = stream.course.tail_edges(), stream.allowances(1.0)
+            edges, a = edges_of_tails(stream.course), stream.allowances(1.0)
             seen = hats(np.ones(PEOPLE), a, edges).histogram(len(edges)) / 2**16
             tails = tails.measured(edges.tolist(), seen.tolist(), 0.0)
         price = float(stream.draw.choice([0.25, 1.0, 4.0]))
         top, a = 1 / stream.course.least_allowance(price), stream.allowances(price)
-        for scale in [*tails.scales(top, stream.course.newcomer(price)), 1.5, 3.0]:
+        for scale in [*tails.scales(top, newcomer_scale(stream.course, price)), 1.5, 3.0]:
             if (cut := tails.cut(scale / top)) is not None and scale >= 1:
                 lacks = np.maximum(1 - scale * a, 0).sum()
                 assert lacks <= cut.most + 1e-9 * PEOPLE + PEOPLE * 2**-13
@@ -133,17 +134,17 @@ def _without(seen: np.ndarray, edges: np.ndarray) -> np.ndarray:
 def test_newcomers_are_not_cut() -> None:
     """Who comes later was in no tail: no scale is taken that cuts a person with a whole budget."""
     course = replace(Course(12.0, 48.0, begun_with=48.0), clock=700.0, least=1.0)
-    edges = course.tail_edges().tolist()
+    edges = edges_of_tails(course).tolist()
     tails = NO_TAILS.measured(edges, [9.0] * len(edges), 7.0)
-    scales = tails.scales(1 / course.least_allowance(1.0), course.newcomer(1.0))
+    scales = tails.scales(1 / course.least_allowance(1.0), newcomer_scale(course, 1.0))
     assert min(scales) * math.sqrt(48.0 / course.cautious(1.0)) >= 1
     assert len(scales) < 5
 
 
 def test_tails_of_a_table_hold_while_rows_come_unless_people_were_asked_elsewhere() -> None:
     course = Course(12.0, 3.0, clock=64.0, begun_with=48.0)
-    course = course.with_tails(
-        "people of t", np.array([1.0, 2.0]), np.array([500.0, 3.0]), 7.0
+    course = with_tails(
+        course, "people of t", np.array([1.0, 2.0]), np.array([500.0, 3.0]), 7.0
     ).after_answer(["t"])
     assert course.after_rows().tails_of("people of t").bounds
     elsewhere = course.after_answer(["", "t"])

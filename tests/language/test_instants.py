@@ -25,8 +25,8 @@ from sparseq.language.time_stretches import cells, fineness
 from sparseq.language.types import DATE, INT64, Type
 from sparseq.language.value_sets import Spans, Texts, Values, common, in_order, place_of, union
 from sparseq.question.catalog import WINDOWS
+from sparseq.sql.account_windows import is_window_apart
 from sparseq.sql.parse import Dialect
-from sparseq.sql.scope import is_window_apart
 
 EXACT = {
     "year",

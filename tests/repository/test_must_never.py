@@ -29,8 +29,8 @@ from sampled import one_in
 from scipy import stats
 
 import sparseq
+import sparseq.stream.released_parts
 import sparseq.stream.step
-import sparseq.stream.weighted_sums
 from checks.stores import made_store
 from sparseq.accounting.pilots import pilot_interval
 from sparseq.accounting.pilots.choice import Choice
@@ -58,7 +58,7 @@ def exact(monkeypatch: pytest.MonkeyPatch) -> None:
     def sums(choice: Choice, answer: NDArray[np.float64], rules: Rules) -> _Ends:
         return _Ends(answer, answer, answer)
 
-    for module in (sparseq.stream.step, sparseq.stream.weighted_sums):
+    for module in (sparseq.stream.step, sparseq.stream.released_parts):
         monkeypatch.setattr(module, "rounded_gaussian", silent)
     for name in ("_one_number", "_groups"):
         monkeypatch.setattr(pilot_interval, name, sums)
@@ -576,7 +576,7 @@ def test_8_asking_again_with_the_same_id_gives_the_recorded_answer(tmp_path: Pat
 def test_8_a_retry_draws_no_noise_and_looks_at_no_data(monkeypatch: pytest.MonkeyPatch) -> None:
     con = store([1, 1, 2])
     first = con.sql(COUNT, request_id="once")
-    monkeypatch.setattr(sparseq.stream.weighted_sums, "rounded_gaussian", None)
+    monkeypatch.setattr(sparseq.stream.released_parts, "rounded_gaussian", None)
     monkeypatch.setattr(con.stream.engine, "contributions", None)
     assert con.sql(COUNT, request_id="once").to_bytes() == first.to_bytes()
 

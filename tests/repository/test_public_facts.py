@@ -35,8 +35,12 @@ PUBLIC = (
     "sparseq/store/explain.py",
     "sparseq/store/whole_price.py",
     "sparseq/stream/expected_width.py",
+    "sparseq/stream/faded_weights.py",
     "sparseq/stream/full_payer.py",
+    "sparseq/stream/full_weight.py",
     "sparseq/stream/joint_unit.py",
+    "sparseq/stream/life_course.py",
+    "sparseq/stream/parent_pilots.py",
     "sparseq/stream/part_price.py",
     "sparseq/stream/pilot_noise.py",
     "sparseq/stream/public_stream.py",
@@ -72,6 +76,8 @@ PRIVATE = (
     "sparseq.stream.participation.Participation",
     "sparseq.stream.partition_selection",
     "sparseq.stream.release_charges",
+    "sparseq.stream.released_parts",
+    "sparseq.stream.shared_pilot_releases",
     "sparseq.stream.side_reads",
     "sparseq.stream.step",
     "sparseq.stream.weighted_answer",
@@ -115,11 +121,14 @@ MAKERS = {
     ),
     "sparseq.sql.lowered_queries": ("Lowering",),
     "sparseq.stream.participation": ("Terms",),
-    "sparseq.stream.stream_progress": ("Course", "LifeCourse"),
+    "sparseq.stream.faded_weights": ("with_tails",),
+    "sparseq.stream.life_course": ("LifeCourse",),
+    "sparseq.stream.parent_pilots": ("with_parent", "with_parent_again"),
+    "sparseq.stream.stream_progress": ("Course",),
 }
 """Names, by module, whose call makes a public fact."""
 NAMES = frozenset(name for names in MAKERS.values() for name in names)
-CHANGERS = {"with_column", "with_found", "with_parent", "with_table", "with_tails"}
+CHANGERS = {"with_column", "with_found", "with_table"}
 """Methods that make a public fact of another."""
 CHANGED = {
     "Column": {"bounds", "found", "keys", "not_null", "owned", "type"},
@@ -146,7 +155,9 @@ MADE = {
     "sparseq/stream/budget_part.py": "what a purpose was declared with",
     "sparseq/stream/question_price.py": "pilots that are not asked yet: zeros",
     "sparseq/stream/stream_progress.py": "the beginning of a course, by settings",
-    "sparseq/stream/weighted_sums.py": "pilots, after their noise",
+    "sparseq/stream/faded_weights.py": "pilots of faded weights, after their noise",
+    "sparseq/stream/parent_pilots.py": "pilots of all rows, after their noise",
+    "sparseq/stream/shared_pilot_releases.py": "pilots, after their noise",
 }
 """Modules that make public facts, each with what it makes them of."""
 

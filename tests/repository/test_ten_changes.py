@@ -167,7 +167,7 @@ os.rename("rows/0.orc", "odd.csv")
 try:
     shop(source="odd.csv")
 except sparseq.DataError as error:
-    assert "begins like a file of orc" in str(error)
+    assert "it holds orc" in str(error)
 else:
     raise AssertionError
 """,
@@ -255,7 +255,7 @@ except sparseq.ParameterError as error:
     ),
     "hint": Change(
         "queries that a hint suggests",
-        "sparseq/sql/suggestions.py",
+        "sparseq/sql/suggestion_rules/constants.py",
         (
             (
                 '@rule("^give it once", same=True)\n',

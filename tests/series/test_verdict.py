@@ -31,7 +31,7 @@ from sparseq.series.planning.verdict import (
     forecast_off,
     verdict,
 )
-from sparseq.stream.stream_progress import QUESTION
+from sparseq.stream.full_weight import QUESTION
 
 TICKS, SHARE, BUDGET = 30, 0.6, Budget(0.5, 48.0)
 KAPPA = 0.5 * SHARE

@@ -1,8 +1,8 @@
 """Hints, taken literally: the query that a refusal offers is answered, and none leads nowhere.
 
-Every refusal of golden/refusals.txt has a hint that a rule of `sparseq.sql.suggestions` takes, and
-then the query it leads to is asked here; or one of ADVICE, which no program can take for somebody.
-What is left is LEFT, by name.
+Every refusal of golden/refusals.txt has a hint that a rule of `sparseq.sql.suggestion_rules` takes,
+and then the query it leads to is asked here; or one of ADVICE, which no program can take for
+somebody. What is left is LEFT, by name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from checks.stores import IN_OR_OUT
 from sparseq.base.errors import QueryRefused, with_query, without_query
 from sparseq.released.render import schema_of
 from sparseq.released.result_columns import noised_of
-from sparseq.sql.suggestions import OTHER, RULES, suggest
+from sparseq.sql.suggestion_rules import RULES
+from sparseq.sql.suggestion_rules.rule import OTHER
+from sparseq.sql.suggestions import suggest
 
 ADVICE = """
 write \\S+ for the nearest number|no number of a column is as large|

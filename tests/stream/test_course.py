@@ -12,6 +12,7 @@ import pytest
 import sparseq
 from checks.stores import made_store
 from sparseq.accounting.charge import UNITS_PER_NORM
+from sparseq.stream.faded_weights import with_tails
 from sparseq.stream.stream_progress import Course
 
 DAY = dt.date(2024, 1, 1)
@@ -94,7 +95,7 @@ def test_a_course_comes_back_as_it_was() -> None:
     course = Course(12.0, 48.0).about((3, 5)).after(2.0, 1.0).about((4, 4)).after(1.0, 1.0)
     course = course.about(None).with_parent("rows of t", np.ones(32)).after(1.0, 2.0)
     edges = np.array([1.0, 1.5, 2.0])
-    course = course.with_tails("people of t", edges, np.array([9.0, 40.0, 3.0]), 7.0)
+    course = with_tails(course, "people of t", edges, np.array([9.0, 40.0, 3.0]), 7.0)
     course = course.after_answer(["t"])
     assert course.tails["people of t"].near is not None
     assert Course.from_dict(course.to_dict()) == course

@@ -18,6 +18,7 @@ from stream.test_weighted_reference import tapped
 
 import sparseq
 import sparseq.stream.contributors
+import sparseq.stream.released_parts
 import sparseq.stream.weighted_sums
 from checks.stores import made_store
 from sparseq.accounting.pilots import ladder
@@ -152,13 +153,13 @@ def test_nothing_is_refused_once_noise_was_drawn(
         purposes=[sparseq.Questions(counts=norm_budget)],
     )
     drawn = [0]
-    noise = sparseq.stream.weighted_sums.rounded_gaussian
+    noise = sparseq.stream.released_parts.rounded_gaussian
 
     def counted(*args: Any) -> Any:
         drawn[0] += 1
         return noise(*args)
 
-    monkeypatch.setattr(sparseq.stream.weighted_sums, "rounded_gaussian", counted)
+    monkeypatch.setattr(sparseq.stream.released_parts, "rounded_gaussian", counted)
     answered, refused = 0, []
     for sql in ASKED:  # a wish has a price where the question was asked without it
         con.ask(con.lower(sql))
@@ -199,8 +200,8 @@ def released(seed: int, columns: int, factor: float = 1.0) -> Noises:
     types = {"who": pa.int64(), "day": pa.date32(), **dict.fromkeys(names, pa.float64())}
     rows = pa.Table.from_pylist([], pa.schema(types.items()))
     found: dict[str, list[Floats]] = {name: [] for name in PARTS}
-    place, firsts = sparseq.stream.weighted_sums, list[Floats]()
-    draw, top = place.rounded_gaussian, place.visible_top
+    place, firsts = sparseq.stream.released_parts, list[Floats]()
+    draw, top = place.rounded_gaussian, sparseq.stream.weighted_sums.visible_top
 
     def heard(people: Floats, *rest: Any) -> int:
         firsts.append(people)
@@ -208,7 +209,7 @@ def released(seed: int, columns: int, factor: float = 1.0) -> Noises:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(place, "rounded_gaussian", lambda s, *rest: draw(factor * s, *rest))
-        patch.setattr(place, "visible_top", heard)
+        patch.setattr(sparseq.stream.weighted_sums, "visible_top", heard)
         con = sparseq.create(
             None,
             {"t": rows},

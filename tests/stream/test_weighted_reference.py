@@ -28,15 +28,17 @@ from stream.test_reference import cut
 
 import sparseq
 import sparseq.stream.contributors
-import sparseq.stream.weighted_sums
+import sparseq.stream.released_parts
 from checks.stores import made_store
 from sparseq.accounting.pilots.chain import chain_edges
 from sparseq.base.errors import QueryRefused
 from sparseq.question.plan import PAIR, Options
 from sparseq.stream.charge_amounts import charges_of
+from sparseq.stream.parent_pilots import CHAINED, fading_factor
 from sparseq.stream.shared_pilots import column_pilot, quantile_pilot
-from sparseq.stream.stream_progress import CHAINED, Course
+from sparseq.stream.stream_progress import Course
 from sparseq.stream.user_weights import Hats, weights
+from sparseq.stream.weighted_sums import WeightedSums
 
 DAY = dt.date(2024, 3, 1)
 KEYS = ("a", "b", "never")
@@ -340,8 +342,8 @@ class Turn:
 @contextlib.contextmanager
 def tapped(silent: bool) -> Iterator[list[Turn]]:
     """Listen to the weighted step; `silent`: its noise is 0."""
-    turns, place = list[Turn](), sparseq.stream.weighted_sums
-    counting, step = sparseq.stream.contributors, place.WeightedSums
+    turns, place = list[Turn](), sparseq.stream.released_parts
+    counting, step = sparseq.stream.contributors, WeightedSums
     hats, draw, histogram = counting.hats, place.rounded_gaussian, Hats.histogram
     parent, values, chosen, weigh = step.ask_parent, step.values, step.chosen, step.weigh
     tails = step.ask_tails
@@ -558,7 +560,7 @@ class Running:
             inside = any(a * 1.02 < near < b / 1.1 for a, b in pairwise(edges))
             edges = sorted([*edges, near]) if inside else edges
         elif (known := course.parents.get(turn.asked)) and known.epoch == course.epoch:
-            edges = chain_edges(course.factor(turn.asked)).tolist()
+            edges = chain_edges(fading_factor(course, turn.asked)).tolist()
         if turn.asked.startswith("sum"):
             assert turn.asked.replace('"', "").startswith("sum of v in t"), turn.asked
             measure = SUM_V

@@ -15,8 +15,8 @@ from sparseq.engine.weighted_reduction import weight_losses, weight_losses_numpy
 from sparseq.stream import contributors
 from sparseq.stream import user_weights as w
 from sparseq.stream.contributors import Contributors, Loops
+from sparseq.stream.pilot_noise import pilot_noise
 from sparseq.stream.release_charges import Dues
-from sparseq.stream.weighted_sums import pilot_noise
 
 MANY = 20_000
 
