@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from sparseq.accounting.pilots import RULES
+from sparseq.accounting.pilots import PILOTS
 from sparseq.stream.stream_progress import ROWS
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def people_ranges(promise: StorePromise) -> dict[str, tuple[float, float]]:
     found = {}
     for key, known in course.parents.items():
         if key.startswith(ROWS) and known.epoch == course.epoch:
-            noise = math.sqrt(RULES.parent * len(known.people)) * promise.budget.sigma_0
+            noise = math.sqrt(PILOTS.parent * len(known.people)) * promise.budget.sigma_0
             total = sum(known.people)
             found[key.removeprefix(ROWS)] = (
                 max(total - _SURE * noise, 0.0),

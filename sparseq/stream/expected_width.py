@@ -18,7 +18,7 @@ from sparseq.accounting import Budget
 from sparseq.accounting.pilots import (
     CELLS,
     NO_PARENT,
-    RULES,
+    PILOTS,
     Ladder,
     Parent,
     Reading,
@@ -304,8 +304,8 @@ class _Foreseen(WeightedSums):
             norms = rows.shift(_SQUARES if len(measures) == 1 else 1)
         reading, prior = self._read(question, norms, of), parent
         if question.pilots and counted_before(asked, self.course, pays) is not None:
-            noise = math.sqrt(RULES.parent) * budget.sigma_0
-            reading, prior = reading.with_another(reading.people, noise, RULES), NO_PARENT
+            noise = math.sqrt(PILOTS.parent) * budget.sigma_0
+            reading, prior = reading.with_another(reading.people, noise), NO_PARENT
         choice = choose(question, reading, prior.fade(1 / question.least_allowance), risk=risk)
         plan = asked.after(choice.steps / C_STEPS, choice.of.price, budget, beta)
         expected = [self._expect(one, asked, rows, parent) for one in asked.parts]
@@ -322,7 +322,7 @@ class _Foreseen(WeightedSums):
         people = np.where(np.arange(CELLS) <= of.cap, people, 0.0)
         people[of.cap] += beyond
         sd = np.full(CELLS, self.budget.sigma_0 / math.sqrt(sum(question.pilot_prices)))
-        return Reading(of, people, sd, min(visible_top(people, sd, RULES), of.cap))
+        return Reading(of, people, sd, min(visible_top(people, sd), of.cap))
 
     def _rows(self, query: Query) -> Parent:
         """Return the parent of users by their number of rows in the table."""

@@ -6,13 +6,13 @@ import math
 
 from sparseq.accounting.charge import UNITS_PER_NORM
 from sparseq.accounting.pilots import (
-    RULES,
+    PILOTS,
 )
 from sparseq.base.errors import ParameterError
 
 GROWTH = 0.5
 """c of the design: the growth of tau per unit of the clock."""
-QUESTION = 1 + 1 / RULES.first + 1 / RULES.second
+QUESTION = 1 + 1 / PILOTS.first + 1 / PILOTS.second
 """Cost of a question to a user at full weight, pilots included."""
 LEAST_TAU = 2.0
 """Lower bound of tau: a question with its pilots then fits, at any price, into every account."""

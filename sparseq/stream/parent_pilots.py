@@ -11,7 +11,7 @@ import numpy as np
 
 from sparseq.accounting.pilots import (
     NO_PARENT,
-    RULES,
+    PILOTS,
     Parent,
     few_people,
     ladder,
@@ -66,7 +66,7 @@ def with_parent_again(
     asked = course.parents[key]
     bounds, first = asked.bounds, parent_seen(asked.people, sigma_0).samples
     assert first is not None
-    sd, many = math.sqrt(RULES.parent) * sigma_0, people.tolist()
+    sd, many = math.sqrt(PILOTS.parent) * sigma_0, people.tolist()
     bounds = later_bounds(bounds or first_bounds(first), factor, many, sd)
     times = math.floor(math.log2(factor) + 1e-9) + 1
     asked = replace(asked, bounds=bounds, times=times)
@@ -95,9 +95,9 @@ def parent_seen(people: tuple[float, ...], sigma_0: float) -> Parent:
     parent = _parent(people, sigma_0)
     if parent.samples is not None:
         return parent
-    return few_people(np.array(people), sigma_0, ladder(math.inf, 1.0), RULES)
+    return few_people(np.array(people), sigma_0, ladder(math.inf, 1.0))
 
 
 @lru_cache(maxsize=64)
 def _parent(people: tuple[float, ...], sigma_0: float) -> Parent:
-    return parent_of(np.array(people), sigma_0, ladder(math.inf, 1.0), RULES)
+    return parent_of(np.array(people), sigma_0, ladder(math.inf, 1.0))

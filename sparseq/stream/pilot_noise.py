@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from sparseq.accounting import UNITS_PER_NORM, Budget, Price, sigma_for_price
-from sparseq.accounting.pilots import RULES
+from sparseq.accounting.pilots import PILOTS
 from sparseq.question.plan import Noise
 from sparseq.stream.full_weight import QUESTION
 from sparseq.stream.user_weights import PILOT_BITS
@@ -44,10 +44,10 @@ def split_price(price: float) -> PriceSplit:
     whole = Fraction(price) + Fraction(QUESTION - 1)
     times = whole / Fraction(2 * QUESTION)
     if times <= 1:
-        return PriceSplit(1 / RULES.first, 1 / RULES.second, price)
+        return PriceSplit(1 / PILOTS.first, 1 / PILOTS.second, price)
     first, second = (
         Fraction(math.floor(times / variance * UNITS_PER_NORM), UNITS_PER_NORM)
-        for variance in (RULES.first, RULES.second)
+        for variance in (PILOTS.first, PILOTS.second)
     )
     return PriceSplit(float(first), float(second), float(whole - first - second))
 

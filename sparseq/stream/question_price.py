@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sparseq.accounting import UNITS_PER_NORM, Budget
-from sparseq.accounting.pilots import CELLS, RULES
+from sparseq.accounting.pilots import CELLS, PILOTS
 from sparseq.accounting.pilots.averages import apart
 from sparseq.accounting.pilots.choice import C_STEPS
 from sparseq.accounting.pilots.column_values import ColumnValues, column_of
@@ -315,8 +315,10 @@ class _Walk:
         self.course = with_parent_again(self.course, key, np.zeros(CELLS), factor, sigma_0)
 
     def _ask_parent(self, key: str) -> None:
-        self.payer.charge_pilot(self.payer.allowance(self.course, 1.0), 1 / RULES.parent, once=True)
-        self.course = self.course.after(1 / RULES.parent, 1.0)
+        self.payer.charge_pilot(
+            self.payer.allowance(self.course, 1.0), 1 / PILOTS.parent, once=True
+        )
+        self.course = self.course.after(1 / PILOTS.parent, 1.0)
         self.once.append(key)
 
     def _column(self, query: Query, pilot: ColumnPilot) -> ColumnValues | None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.accounting.pilots import (
-    RULES,
+    PILOTS,
     Parent,
 )
 from sparseq.accounting.pilots.chain import chain_edges
@@ -121,7 +121,7 @@ class SharedPilotReleases(ReleasedParts):
         """Release a pilot of a table's users by faded weight."""
         edges = edges_of_tails(self.course)
         people = self._of_all_rows(query, edges, key)
-        sd = math.sqrt(RULES.parent) * self.budget.sigma_0
+        sd = math.sqrt(PILOTS.parent) * self.budget.sigma_0
         self.course = with_tails(self.course, key, edges, people, sd)
 
     def _of_all_rows(self, query: Query, edges: Floats, key: str) -> Floats:
@@ -129,7 +129,7 @@ class SharedPilotReleases(ReleasedParts):
         made = self.contributions_to(asked.before(0.5))
         (rows,) = made.measures
         people = self.contributors(rows.users, [rows.norms], asked, 1.0)
-        price = 1 / RULES.parent
+        price = 1 / PILOTS.parent
         self.payer.charge_pilot(self.payer.allowance(self.course, 1.0), price, once=True)
         counts = self.histogram(people, edges, price, 0, key)
         self.course, self.worst = self.course.after(self.worst, 1.0), 0.0

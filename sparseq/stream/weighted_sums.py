@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sparseq.accounting.pilots import (
     CELLS,
     NO_PARENT,
-    RULES,
+    PILOTS,
     Ladder,
     Parent,
     Reading,
@@ -88,12 +88,12 @@ class WeightedSums(SharedPilotReleases):
         (one, two), sigma_0, cells = prices, self.budget.sigma_0, np.arange(CELLS)
         first = self.histogram(people, of.edges, one, 0, "first pilot")
         sd = np.full(CELLS, sigma_0 / math.sqrt(one))
-        start = max(min(visible_top(first, sd, RULES), of.cap), 0)
+        start = max(min(visible_top(first, sd), of.cap), 0)
         second = self.histogram(people, of.edges, two, start, "second pilot")
         above = cells > start
         counts = np.where(above, (one * first + two * second) / (one + two), first)
         sd = np.where(above, sigma_0 / math.sqrt(one + two), sd)
-        return Reading(of, counts, sd, min(visible_top(counts, sd, RULES), of.cap))
+        return Reading(of, counts, sd, min(visible_top(counts, sd), of.cap))
 
     def _with_parent(
         self, reading: Reading, parent: Parent, asked: Joint
@@ -103,7 +103,7 @@ class WeightedSums(SharedPilotReleases):
         Without such a parent, or if no cell of it is well above its noise, both stay unchanged.
         """
         before = counted_before(asked, self.course, self.paying)
-        noise = math.sqrt(RULES.parent) * self.budget.sigma_0
-        if before is None or before.max() <= RULES.loud * noise:
+        noise = math.sqrt(PILOTS.parent) * self.budget.sigma_0
+        if before is None or before.max() <= PILOTS.loud * noise:
             return reading, parent
-        return reading.with_another(before, noise, RULES), NO_PARENT
+        return reading.with_another(before, noise), NO_PARENT

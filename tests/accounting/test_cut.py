@@ -13,7 +13,7 @@ from sampled import one_in
 from sparseq.accounting.pilots import (
     CELLS,
     NO_PARENT,
-    RULES,
+    PILOTS,
     Reading,
     ladder,
     parent_of,
@@ -45,14 +45,14 @@ def read(
         noise = g.normal(0, math.sqrt(variance) * SIGMA_0, CELLS)
         return np.where(np.arange(CELLS) >= start, counts + noise, 0.0)
 
-    first = pilot(RULES.first, 0)
-    sd = np.full(CELLS, math.sqrt(RULES.first) * SIGMA_0)
-    start = max(min(visible_top(first, sd, RULES), of.cap), 0)
-    second = pilot(RULES.second, start)
-    one, two, above = 1 / RULES.first, 1 / RULES.second, np.arange(CELLS) > start
+    first = pilot(PILOTS.first, 0)
+    sd = np.full(CELLS, math.sqrt(PILOTS.first) * SIGMA_0)
+    start = max(min(visible_top(first, sd), of.cap), 0)
+    second = pilot(PILOTS.second, start)
+    one, two, above = 1 / PILOTS.first, 1 / PILOTS.second, np.arange(CELLS) > start
     people = np.where(above, (one * first + two * second) / (one + two), first)
     sd = np.where(above, SIGMA_0 / math.sqrt(one + two), sd)
-    return Reading(of, people, sd, min(visible_top(people, sd, RULES), of.cap))
+    return Reading(of, people, sd, min(visible_top(people, sd), of.cap))
 
 
 def one_answer(
@@ -139,12 +139,12 @@ def test_samples_of_a_cell_are_what_was_measured_there() -> None:
     people[:6] = 9000, 5000, 2500, 1000, 300, 60
     sd = np.full(CELLS, 12.0)
     seen = Reading(ladder(math.inf, 1.0), people, sd, 5)
-    found = posterior(seen, None, RULES)
+    found = posterior(seen, None)
     middle, off = np.median(found, axis=0), found.std(axis=0)
     assert (np.abs(middle - people)[:6] < 12.0).all()
     assert (off[:5] < 2 * 12.0).all()
     assert middle[7:].max() < 12.0
-    assert np.array_equal(found, posterior(seen, None, RULES))  # nothing is drawn anew
+    assert np.array_equal(found, posterior(seen, None))  # nothing is drawn anew
 
 
 @given(st.lists(st.floats(0.001, 2.0**30), min_size=1, max_size=50), st.integers(0, 2**32))
@@ -166,9 +166,9 @@ def test_what_a_parent_saw_above_a_gap_may_hide_in_a_question() -> None:
     """The upper end is wider where heavy people are known of; nothing is above the parent's."""
     people = np.zeros(CELLS)
     people[0] = 10_000.0
-    alone = parent_of(people, SIGMA_0, ladder(math.inf, 1.0), RULES)
+    alone = parent_of(people, SIGMA_0, ladder(math.inf, 1.0))
     people[10] = 100.0
-    both = parent_of(people, SIGMA_0, ladder(math.inf, 1.0), RULES)
+    both = parent_of(people, SIGMA_0, ladder(math.inf, 1.0))
     seen = Reading(
         ladder(math.inf, 1.0), np.where(np.arange(CELLS) == 0, 500.0, 0.0), np.full(CELLS, 20.0), 0
     )
@@ -183,7 +183,7 @@ def test_what_a_parent_saw_above_a_gap_may_hide_in_a_question() -> None:
 def test_a_parent_is_moved_with_norms() -> None:
     people = np.zeros(CELLS)
     people[:4] = 100.0, 80.0, 60.0, 40.0
-    parent = parent_of(people, 1.0, ladder(math.inf, 1.0), RULES)
+    parent = parent_of(people, 1.0, ladder(math.inf, 1.0))
     assert parent.samples is not None
     up, down = parent.shift(2).samples, parent.shift(-2).samples
     assert up is not None

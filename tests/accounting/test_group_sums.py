@@ -14,7 +14,6 @@ import sparseq
 from sparseq.accounting.pilots import CELLS, Reading, ladder
 from sparseq.accounting.pilots.choice import Choice, Question, choose, growth
 from sparseq.accounting.pilots.group_sums import _powers, group_growth
-from sparseq.accounting.pilots.rules import RULES
 from sparseq.store.curator import exact_sql
 
 GROUPS = 40
@@ -40,7 +39,7 @@ def chosen(power: float, people: bool = False) -> tuple[Choice, np.ndarray, floa
 def test_the_growth_lies_between_that_of_norms_and_the_power_law(power: float) -> None:
     """By norms alone the growth is 0.08 whatever the power; the true one is up to 0.42."""
     choice, answer, true = chosen(power)
-    norms = growth(choice.missing.share, RULES)
+    norms = growth(choice.missing.share)
     grown, spread = group_growth(choice, answer, norms)
     apart = max(true - float(np.median(norms)), 0.0)
     assert float(np.median(norms)) <= float(np.median(grown)) + 1e-9
@@ -50,7 +49,7 @@ def test_the_growth_lies_between_that_of_norms_and_the_power_law(power: float) -
 
 def test_the_growth_of_counts_of_users_is_exact() -> None:
     choice, answer, true = chosen(2.0, people=True)
-    grown, spread = group_growth(choice, answer, growth(choice.missing.share, RULES))
+    grown, spread = group_growth(choice, answer, growth(choice.missing.share))
     assert float(np.median(grown)) == pytest.approx(true, rel=0.1)
     assert spread == 0
 
@@ -59,7 +58,7 @@ def test_the_growth_of_counts_of_users_is_exact() -> None:
 def test_every_total_has_a_growth(total: float) -> None:
     """A total that no power gives, as by noise, takes the nearest one: 1 or 2."""
     choice, _, _ = chosen(1.5)
-    norms = growth(choice.missing.share, RULES)
+    norms = growth(choice.missing.share)
     grown, spread = group_growth(choice, np.full(GROUPS, total / GROUPS), norms)
     assert np.isfinite(grown).all()
     assert np.isfinite(spread)

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_cut import asked
 
-from sparseq.accounting.pilots import CELLS, RULES, Reading, ladder, parent_of, visible_top
+from sparseq.accounting.pilots import CELLS, Reading, ladder, parent_of, visible_top
 from sparseq.accounting.pilots.averages import (
     AverageScale,
     apart,
@@ -80,8 +80,8 @@ def check_no_error(
 ) -> None:
     rungs, g = ladder(*of), np.random.default_rng(seed)
     spreads = np.full(CELLS, 4 * sd)
-    seen = Reading(rungs, people, spreads, min(visible_top(people, spreads, RULES), rungs.cap))
-    parent = parent_of(above, sd, ladder(math.inf, 1.0), RULES).shift(int(g.integers(-8, 9)))
+    seen = Reading(rungs, people, spreads, min(visible_top(people, spreads), rungs.cap))
+    parent = parent_of(above, sd, ladder(math.inf, 1.0)).shift(int(g.integers(-8, 9)))
     question = asked(
         d,
         signed=np.full(d, signed),

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from sparseq.accounting.pilots import CELLS, RULES, Reading, ladder, visible_top
+from sparseq.accounting.pilots import CELLS, Reading, ladder, visible_top
 from sparseq.accounting.pilots.choice import Question, choose
 from sparseq.accounting.pilots.parent import NO_PARENT, parent_of
 from sparseq.accounting.pilots.pilot_interval import interval
@@ -38,18 +38,18 @@ def ask(r: np.ndarray, price: float, seed: int, same: bool) -> tuple[float, bool
     """
     g, split = np.random.default_rng(seed), split_price(price)
     parent = people(r) + g.normal(0, SIGMA_0, CELLS)
-    known = parent_of(parent, SIGMA_0, OF, RULES)
+    known = parent_of(parent, SIGMA_0, OF)
     one, two = split.first, split.second
     first = people(r) + g.normal(0, SIGMA_0 / math.sqrt(one), CELLS)
     sd = np.full(CELLS, SIGMA_0 / math.sqrt(one))
-    start = max(visible_top(first, sd, RULES), 0)
+    start = max(visible_top(first, sd), 0)
     second = people(r, start) + g.normal(0, SIGMA_0 / math.sqrt(two), CELLS)
     above = np.arange(CELLS) > start
     seen = np.where(above, (one * first + two * second) / (one + two), first)
     sd = np.where(above, SIGMA_0 / math.sqrt(one + two), sd)
-    reading = Reading(OF, seen, sd, visible_top(seen, sd, RULES))
+    reading = Reading(OF, seen, sd, visible_top(seen, sd))
     if same:
-        reading, known = reading.with_another(parent, SIGMA_0, RULES), NO_PARENT
+        reading, known = reading.with_another(parent, SIGMA_0), NO_PARENT
     question = Question(
         1, 1, np.zeros(1, bool), SIGMA_0, 0.05, split.answer, (one, two), floor=False
     )

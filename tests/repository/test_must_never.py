@@ -35,7 +35,6 @@ from checks.stores import made_store
 from sparseq.accounting.pilots import pilot_interval
 from sparseq.accounting.pilots.choice import Choice
 from sparseq.accounting.pilots.pilot_interval import _Ends
-from sparseq.accounting.pilots.rules import Rules
 from sparseq.ledger.accounts import Accounts
 from sparseq.question.plan import Options
 from sparseq.released.outputs import Measurements, OutputColumn, Outputs
@@ -55,7 +54,7 @@ def silent(sigma: float, size: int, entropy: Any = None) -> NDArray[np.int64]:
 def exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """Noise switched off, and values that are sums alone: they show who was counted."""
 
-    def sums(choice: Choice, answer: NDArray[np.float64], rules: Rules) -> _Ends:
+    def sums(choice: Choice, answer: NDArray[np.float64]) -> _Ends:
         return _Ends(answer, answer, answer)
 
     for module in (sparseq.stream.step, sparseq.stream.released_parts):

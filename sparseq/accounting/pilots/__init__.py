@@ -12,18 +12,16 @@ to import.
 from __future__ import annotations
 
 from sparseq.accounting.pilots.ladder import CELLS, Ladder, ladder
-from sparseq.accounting.pilots.noised_pilot import Reading, visible_top
+from sparseq.accounting.pilots.noised_pilot import PILOTS, Reading, visible_top
 from sparseq.accounting.pilots.parent import NO_PARENT, Parent, few_people, parent_of
-from sparseq.accounting.pilots.rules import RULES, Rules
 
 __all__ = [
     "CELLS",
     "NO_PARENT",
-    "RULES",
+    "PILOTS",
     "Ladder",
     "Parent",
     "Reading",
-    "Rules",
     "few_people",
     "ladder",
     "parent_of",

@@ -17,8 +17,30 @@ from sparseq.accounting.pilots.choice import Choice, Cut, Question, Risk, upper
 from sparseq.accounting.pilots.column_values import ColumnValues
 from sparseq.accounting.pilots.ladder import CELLS, Floats
 from sparseq.accounting.pilots.parent import Parent
-from sparseq.accounting.pilots.rules import RULES, Rules
+from sparseq.accounting.pilots.pilot_interval import INTERVALS
 from sparseq.accounting.pilots.sample_quantiles import SampleColumns, sample_quantile
+
+
+@dataclass(frozen=True)
+class AverageRules:
+    """Constants of averages (docs/theorems/pilots.md, "Averages").
+
+    Attributes:
+        ratio: Sum and rows are measured separately if the spread exceeds this part of the size.
+        values: Standard deviation of the mean of cut rows about that of the others, in spreads.
+        once: The same if a person has one value.
+        few: For a small share f of cut rows this distance grows by sqrt(1 + few / f).
+        wide: Prior distance, in spreads, when an average is shrunk to that of its column.
+    """
+
+    ratio: float = 0.8
+    values: float = 0.3
+    once: float = 0.6
+    few: float = 0.05
+    wide: float = 2.5
+
+
+AVERAGES = AverageRules()
 
 Ends = tuple[Floats, Floats, Floats]
 """Value, low and high, by group."""
@@ -46,12 +68,12 @@ class AverageScale:
     bounds: tuple[float, float]
     grain: float = 0.0
 
-    def off(self, rules: Rules = RULES) -> float:
+    def off(self) -> float:
         """Return the standard deviation of the mean of many cut rows about that of the others."""
-        return (rules.once if self.once else rules.values) * self.spread
+        return (AVERAGES.once if self.once else AVERAGES.values) * self.spread
 
 
-def shift_of_mean(share: Floats, rules: Rules = RULES) -> Floats:
+def shift_of_mean(share: Floats) -> Floats:
     """Return the shift of a mean that lacks a share of its rows, in units of `off`.
 
     Fewer rows may lie further from the others.
@@ -60,7 +82,7 @@ def shift_of_mean(share: Floats, rules: Rules = RULES) -> Floats:
         >>> shift_of_mean(np.array([0.05, 0.5])).round(3).tolist()
         [0.071, 0.524]
     """
-    return np.sqrt(share * share + rules.few * share)
+    return np.sqrt(share * share + AVERAGES.few * share)
 
 
 def value_part(rows: Parent, levels: Floats) -> Floats:
@@ -98,13 +120,13 @@ def average_risk(about: AverageScale, counted: Parent) -> Risk:
         counted: The parent pilot of the number of rows; without samples, each user may have one.
     """
 
-    def risk(q: Question, cut: Cut, scales: Floats, total: float, rules: Rules) -> Floats:
+    def risk(q: Question, cut: Cut, scales: Floats, total: float) -> Floats:
         groups = q.coordinates / 2
         share = np.minimum(cut.share, 0.9)
         rows = max(total / 1.5 / groups, 1e-9) * (1 - SampleColumns(share).medians())
         noise = 1.15 * about.unit * scales * q.sigma_0 / math.sqrt(q.price) / rows
         apart = 1 + np.minimum(groups / cut.heavy, 4.0)
-        off = (shift_of_mean(share, rules) ** 2).mean(axis=0) * about.off(rules) ** 2
+        off = (shift_of_mean(share) ** 2).mean(axis=0) * about.off() ** 2
         part = value_part(counted, scales * q.least_allowance)
         shifted = part * about.unit * np.quantile(cut.lost, _FEARED, axis=0) / groups / rows
         return np.asarray(noise**2 + np.maximum(off, shifted**2) * apart)
@@ -118,7 +140,6 @@ def average_about_centre(
     total: Floats,
     about: AverageScale,
     counted: Parent,
-    rules: Rules = RULES,
 ) -> Ends:
     """Return averages by group, from noised rows and sums of (v - centre).
 
@@ -132,18 +153,17 @@ def average_about_centre(
         total: The sums in the values' unit, by group.
         about: The scale of the average.
         counted: The parent pilot of the number of rows.
-        rules: Constants.
 
     Source: Fieller (1954), for the noise; the cut moves the mean by `AverageScale.off`.
 
     Example: `tests/accounting/test_statistics.py`.
     """
     m, noise, groups = choice.missing, choice.missing.noise, len(rows)
-    z = upper(choice.of.beta / 2 / groups) * rules.widen
+    z = upper(choice.of.beta / 2 / groups) * INTERVALS.widen
     there = np.maximum(rows, 0.5 * noise)
     share = min(sample_quantile(m.share, 0.9), 0.9)
     heavy = m.heavy * there / max(float(there.sum()), 1e-9)
-    bias = shift_of_mean(np.array(share), rules) * about.off(rules)
+    bias = shift_of_mean(np.array(share)) * about.off()
     part = float(value_part(counted, np.array([m.scale * choice.of.least_allowance]))[0])
     lost = float(np.quantile(m.lost, 1 - choice.of.beta / 2))
     shifted = part * about.unit * lost / max(float(there.sum()), 1e-9)
@@ -154,12 +174,10 @@ def average_about_centre(
     low = off - np.hypot(off - low, bias) - about.grain
     high = off + np.hypot(high - off, bias) + about.grain
     variance = (spreads[0] ** 2 + (off * noise) ** 2) / there**2
-    return _within_bounds(about.centre, off, variance, (low, high), there, about, rules)
+    return _within_bounds(about.centre, off, variance, (low, high), there, about)
 
 
-def average_of_sums(
-    total: Ends, rows: Ends, about: AverageScale, z: float, q: Question, rules: Rules = RULES
-) -> Ends:
+def average_of_sums(total: Ends, rows: Ends, about: AverageScale, z: float, q: Question) -> Ends:
     """Return averages from two separately measured sums, by group.
 
     Args:
@@ -167,7 +185,6 @@ def average_of_sums(
         about: Its centre was not subtracted from values; it is their location.
         z: The width of these intervals in standard deviations; they are widened already.
         q: The question.
-        rules: Constants.
 
     Source: Fieller (1954), each side with its own standard deviations.
     """
@@ -186,7 +203,7 @@ def average_of_sums(
         centre = float(np.clip(n.sum() / max(float(m.sum()), 1.0), *about.bounds))
     variance = ((up**2 + down**2) / 2 + (n / there * more) ** 2) / there**2
     ends = low - centre, high - centre
-    return _within_bounds(centre, n / there - centre, variance, ends, there, about, rules)
+    return _within_bounds(centre, n / there - centre, variance, ends, there, about)
 
 
 def quotient_end(n: Floats, d: Floats, spreads: tuple[Floats, Floats], z: float) -> Floats:
@@ -242,14 +259,13 @@ def _within_bounds(
     ends: tuple[Floats, Floats],
     rows: Floats,
     about: AverageScale,
-    rules: Rules,
 ) -> Ends:
     """Return centre + off by group, and the interval, within the bounds of values.
 
     Values are shrunk towards the centre according to the groups' observed distance from it
     (empirical Bayes; Morris 1983). Intervals are not: no position of a group is assumed.
     """
-    prior = (rules.wide * about.spread) ** 2
+    prior = (AVERAGES.wide * about.spread) ** 2
     if len(off) > 2:
         seen = float((rows**2 * (off**2 - variance)).sum() / (rows**2).sum())
         prior = min(max(seen, (0.15 * about.spread) ** 2), max(prior, seen))
@@ -258,10 +274,10 @@ def _within_bounds(
     return np.clip(value, low, high), low, high
 
 
-def apart(column: ColumnValues, rules: Rules = RULES) -> bool:
+def apart(column: ColumnValues) -> bool:
     """Tell whether values are so heavy that sum and rows are measured separately.
 
     With a common weight, the cut users would have the high values.
     """
     signed = column.edges[0] < 0 < column.edges[-1]
-    return column.spread > (1.7 if signed else 1.0) * rules.ratio * column.size
+    return column.spread > (1.7 if signed else 1.0) * AVERAGES.ratio * column.size

@@ -14,13 +14,34 @@ import numpy as np
 from sparseq.accounting.pilots.chain import at_level
 from sparseq.accounting.pilots.ladder import CELLS, Floats, Ladder
 from sparseq.accounting.pilots.matrix_product import product
-from sparseq.accounting.pilots.noised_pilot import Reading
+from sparseq.accounting.pilots.noised_pilot import PILOTS, Reading
 from sparseq.accounting.pilots.parent import NO_PARENT, Parent
 from sparseq.accounting.pilots.posterior import SAMPLES, posterior
-from sparseq.accounting.pilots.rules import RULES, Rules
 from sparseq.accounting.pilots.sample_quantiles import SampleColumns, median
 from sparseq.accounting.pilots.tails import NOTHING_CUT, CutBound
 from sparseq.base.defaults import PRICE
+
+
+@dataclass(frozen=True)
+class ScaleRules:
+    """Constants of the choice of C (docs/theorems/pilots.md, "The choice of C" and "What was cut").
+
+    Attributes:
+        floor: The noise of an answer is never finer than 0.75 of this part of it: it saves budgets.
+        alike: Standard deviation of the ratio of a group's shares of the cut and of the answer.
+        unlike: The same for all groups together, as norms differ from sums.
+        norms: The mass missing from sums as a part of the mass missing from norms.
+        unsure: Relative standard deviation of the cut as computed from the cells.
+    """
+
+    floor: float = 0.003
+    alike: float = 0.5
+    unlike: float = 0.25
+    norms: float = 1.1
+    unsure: float = 0.25
+
+
+SCALES = ScaleRules()
 
 _NORMAL = statistics.NormalDist()
 C_STEPS = 256
@@ -67,7 +88,7 @@ class Question:
     sigma_0: float
     beta: float
     price: float = PRICE
-    pilot_prices: tuple[float, float] = (1 / RULES.first, 1 / RULES.second)
+    pilot_prices: tuple[float, float] = (1 / PILOTS.first, 1 / PILOTS.second)
     floor: bool = True
     least_allowance: float = 1.0
     pilots: bool = True
@@ -169,7 +190,6 @@ def choose(
     question: Question,
     reading: Reading,
     parent: Parent = NO_PARENT,
-    rules: Rules = RULES,
     risk: Risk | None = None,
 ) -> Choice:
     """Return the scale of least expected squared error, and the mass that it leaves out.
@@ -178,7 +198,6 @@ def choose(
         question: The question.
         reading: The reading of its pilots.
         parent: The parent pilot of the table.
-        rules: Constants.
         risk: The expected squared error; by default the error of sums.
 
     Example:
@@ -191,14 +210,14 @@ def choose(
     q, of = question, reading.ladder
     people = np.zeros((SAMPLES, CELLS))
     if q.pilots:
-        noise = math.sqrt(rules.parent) * q.sigma_0
-        people = posterior(reading, parent.samples, rules, q.reach, noise)
+        noise = math.sqrt(PILOTS.parent) * q.sigma_0
+        people = posterior(reading, parent.samples, q.reach, noise)
     total = median(people @ of.edges)
     faded = _FadedCut(parent, people, floor=q.pilots and risk is None)
-    grid = _candidates(q, of, total, rules)
+    grid = _candidates(q, of, total)
     best = float(grid[0])
     if len(grid) > 1:
-        risks = (risk or _risk)(q, faded.of(_cut_at(of, people, grid), grid), grid, total, rules)
+        risks = (risk or _risk)(q, faded.of(_cut_at(of, people, grid), grid), grid, total)
         best = float(grid[int(np.argmin(risks))])
     steps = max(1, math.ceil(C_STEPS * min(best, q.most_scale)))
     union = upper(q.beta / 4 / (2 * CELLS) / (of.cap + 1))
@@ -206,7 +225,7 @@ def choose(
     return Choice(q, reading, steps, missing, total, union)
 
 
-def _candidates(q: Question, of: Ladder, total: float, rules: Rules) -> Floats:
+def _candidates(q: Question, of: Ladder, total: float) -> Floats:
     """Return the scales to choose from: by default none finer than a part of the answer."""
     if q.scale is not None:
         return np.array([q.scale])
@@ -217,7 +236,7 @@ def _candidates(q: Question, of: Ladder, total: float, rules: Rules) -> Floats:
     grid = np.append(grid, of.edges[of.cap])
     if not q.floor:
         return grid
-    fine = rules.floor * 0.75 * total / (math.sqrt(q.cells) * q.sigma_0)
+    fine = SCALES.floor * 0.75 * total / (math.sqrt(q.cells) * q.sigma_0)
     return grid[grid >= fine] if fine <= grid[-1] else grid[-1:]
 
 
@@ -238,7 +257,7 @@ class Cut:
     norms: Floats
 
 
-Risk = Callable[[Question, Cut, Floats, float, Rules], Floats]
+Risk = Callable[[Question, Cut, Floats, float], Floats]
 """Expected squared errors of a question, given the cut of the scales, the scales and all norms."""
 
 
@@ -330,7 +349,7 @@ class _FadedCut:
         return replace(cut, lost=lost, share=np.minimum(lost / norms, 1.0))
 
 
-def _risk(q: Question, cut: Cut, scales: Floats, total: float, rules: Rules) -> Floats:
+def _risk(q: Question, cut: Cut, scales: Floats, total: float) -> Floats:
     """Return the expected squared error of an answer under each scale: see `interval`."""
     d, noise = q.coordinates, scales * q.sigma_0 / math.sqrt(q.price)
     if d == 1 or q.signed.any():
@@ -338,18 +357,18 @@ def _risk(q: Question, cut: Cut, scales: Floats, total: float, rules: Rules) -> 
         lost, spread = samples.medians(), _spread(samples)
         if q.signed.any():
             return np.asarray(d * noise**2 + spread**2 + lost**2 / 4)
-        return np.asarray(noise**2 + spread**2 + (rules.unsure / 2 * lost) ** 2)
-    grown = SampleColumns(growth(cut.share, rules))
+        return np.asarray(noise**2 + spread**2 + (SCALES.unsure / 2 * lost) ** 2)
+    grown = SampleColumns(growth(cut.share))
     g = grown.medians()
-    alike = (2 if q.people else 1) * rules.alike
-    apart = g * g * (rules.unlike**2 + alike**2 + np.minimum(d / cut.heavy, 4.0))
+    alike = (2 if q.people else 1) * SCALES.alike
+    apart = g * g * (SCALES.unlike**2 + alike**2 + np.minimum(d / cut.heavy, 4.0))
     size = total**2 / math.sqrt(d)
     return np.asarray(d * (noise * (1 + g)) ** 2 + size * (_spread(grown) ** 2 + apart))
 
 
-def growth(share: Floats, rules: Rules) -> Floats:
+def growth(share: Floats) -> Floats:
     """Return the growth of sums that makes up for a missing share of norms."""
-    lacking = np.minimum(share * rules.norms, MOST_SHARE)
+    lacking = np.minimum(share * SCALES.norms, MOST_SHARE)
     return np.asarray(lacking / (1 - lacking))
 
 
@@ -393,7 +412,7 @@ def _kept(seen: Reading, people: Floats, scale: float, faded: _FadedCut) -> Kept
     It comes from the measurements for cells that stand out, and from the samples for the others.
     """
     of, there = seen.ladder, np.arange(CELLS) <= seen.ladder.cap
-    loud = there & (seen.people > RULES.loud * seen.sd)
+    loud = there & (seen.people > PILOTS.loud * seen.sd)
     quiet, edges = np.where(loud, 0.0, people), np.where(there, of.edges, 0.0)
     above = np.maximum(edges - scale, 0.0)
     first = int(np.searchsorted(of.edges, scale, side="right"))

@@ -7,7 +7,35 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparseq.accounting.pilots.ladder import CELLS, Floats, Ladder
-from sparseq.accounting.pilots.rules import Rules
+
+
+@dataclass(frozen=True)
+class PilotRules:
+    """Constants of pilots: the noise of their cells, and what stands out of it.
+
+    Attributes:
+        first: Variance of the first pilot's cells, in sigma_0²: it costs a²/16
+            (docs/theorems/pilots.md, step 1).
+        second: The same of the second pilot, over the upper cells.
+        parent: The same of a parent pilot, and of a pilot of people by fading.
+        seen: Standard deviations at which a cell stands out next to a visible cell: 0.6 % of noise
+            does.
+        gap: The addition to `seen` for each empty cell in between: more cells, more chances.
+        sure: The most that `seen` becomes: noise in 32 cells passes it once in 9,000 pilots.
+        loud: Standard deviations from which the measurement of a cell replaces the model
+            (pilots.md).
+    """
+
+    first: int = 16
+    second: int = 4
+    parent: int = 1
+    seen: float = 2.5
+    gap: float = 0.5
+    sure: float = 4.5
+    loud: float = 4.0
+
+
+PILOTS = PilotRules()
 
 
 @dataclass(frozen=True)
@@ -26,31 +54,27 @@ class Reading:
     sd: Floats
     top: int
 
-    def with_another(self, people: Floats, sd: float, rules: Rules) -> Reading:
+    def with_another(self, people: Floats, sd: float) -> Reading:
         """Return the reading of these pilots and of another one of the same users and cells.
 
         Args:
             people: Its noised people per cell.
             sd: Of its noise.
-            rules: Constants.
 
         Example:
             >>> from sparseq.accounting.pilots.ladder import ladder
-            >>> from sparseq.accounting.pilots.rules import RULES
             >>> one = Reading(ladder(np.inf, 1.0), np.full(CELLS, 90.0), np.full(CELLS, 20.0), 31)
-            >>> both = one.with_another(np.full(CELLS, 115.0), 10.0, RULES)
+            >>> both = one.with_another(np.full(CELLS, 115.0), 10.0)
             >>> float(both.people[0].round(6)), float(both.sd[0].round(3))
             (110.0, 8.944)
         """
         mine, other = 1 / self.sd**2, 1 / sd**2
         both, spread = (mine * self.people + other * people) / (mine + other), mine + other
         spread = 1 / np.sqrt(spread)
-        return Reading(
-            self.ladder, both, spread, min(visible_top(both, spread, rules), self.ladder.cap)
-        )
+        return Reading(self.ladder, both, spread, min(visible_top(both, spread), self.ladder.cap))
 
 
-def visible_top(people: Floats, sd: Floats, rules: Rules) -> int:
+def visible_top(people: Floats, sd: Floats) -> int:
     """Return the last cell that stands out of the noise, alone or with its neighbour; -1: none.
 
     The threshold is `seen` standard deviations next to a visible cell (or with nothing below), plus
@@ -58,16 +82,16 @@ def visible_top(people: Floats, sd: Floats, rules: Rules) -> int:
 
     Example:
         >>> h = np.array([100.0, 50, 3, 0, 0, 60, 0, 0])
-        >>> visible_top(h, np.full(8, 10.0), Rules())
+        >>> visible_top(h, np.full(8, 10.0))
         5
     """
     pairs = np.append(people[:-1] + people[1:], 0.0)
     pair_sd = np.append(np.hypot(sd[:-1], sd[1:]), 1.0)
     top = -1
     for k in range(len(people)):
-        need = min(rules.seen + rules.gap * max(k - top - 1, 0), rules.sure)
+        need = min(PILOTS.seen + PILOTS.gap * max(k - top - 1, 0), PILOTS.sure)
         alone = people[k] > need * sd[k]
-        if alone or pairs[k] > min(need + rules.gap, rules.sure) * pair_sd[k]:
+        if alone or pairs[k] > min(need + PILOTS.gap, PILOTS.sure) * pair_sd[k]:
             top = k
     return top
 

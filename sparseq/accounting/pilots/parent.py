@@ -9,9 +9,8 @@ import numpy as np
 
 from sparseq.accounting.pilots.ladder import CELLS, Floats, Ladder, ladder
 from sparseq.accounting.pilots.matrix_product import product
-from sparseq.accounting.pilots.noised_pilot import Reading, visible_top
+from sparseq.accounting.pilots.noised_pilot import PILOTS, Reading, visible_top
 from sparseq.accounting.pilots.posterior import faint, posterior
-from sparseq.accounting.pilots.rules import RULES, Rules
 
 _GATHERED = 3
 
@@ -110,33 +109,33 @@ def _moved(most: Floats | None, cells: int) -> Floats | None:
     return np.asarray(np.append(most[-cells:], np.full(-cells, most[-1])) * 2.0**cells)
 
 
-def parent_of(people: Floats, sigma_0: float, of: Ladder, rules: Rules) -> Parent:
+def parent_of(people: Floats, sigma_0: float, of: Ladder) -> Parent:
     """Return the parent from the released histogram of a parent pilot.
 
     Example:
-        >>> from sparseq.accounting.pilots import RULES, ladder
+        >>> from sparseq.accounting.pilots import ladder
         >>> people = np.zeros(CELLS); people[:3] = 4000, 2000, 500
-        >>> found = parent_of(people, 7.0, ladder(math.inf, 1.0), RULES)
+        >>> found = parent_of(people, 7.0, ladder(math.inf, 1.0))
         >>> found.samples.shape, abs(float(np.median(found.samples[:, 1])) - 2000) < 30
         ((600, 32), True)
     """
-    sd = np.full(CELLS, math.sqrt(rules.parent) * sigma_0)
-    seen = Reading(of, people, sd, visible_top(people, sd, rules))
+    sd = np.full(CELLS, math.sqrt(PILOTS.parent) * sigma_0)
+    seen = Reading(of, people, sd, visible_top(people, sd))
     if seen.top < 0:
         return NO_PARENT
-    samples = posterior(seen, None, rules)
+    samples = posterior(seen, None)
     return Parent(samples, seen.top)
 
 
-def few_people(people: Floats, sigma_0: float, of: Ladder, rules: Rules) -> Parent:
+def few_people(people: Floats, sigma_0: float, of: Ladder) -> Parent:
     """Return the parent from a pilot in which nothing stands out: a table of a few dozen people.
 
     Example:
-        >>> from sparseq.accounting.pilots import RULES, ladder
-        >>> few_people(np.zeros(CELLS), 7.0, ladder(math.inf, 1.0), RULES).samples.shape
+        >>> from sparseq.accounting.pilots import ladder
+        >>> few_people(np.zeros(CELLS), 7.0, ladder(math.inf, 1.0)).samples.shape
         (600, 32)
     """
-    sd = np.full(CELLS, math.sqrt(rules.parent) * sigma_0)
+    sd = np.full(CELLS, math.sqrt(PILOTS.parent) * sigma_0)
     return Parent(faint(Reading(of, people, sd, -1)))
 
 
@@ -166,9 +165,9 @@ def parent_of_squares(
     people = np.bincount(cell, rows * times, minlength=CELLS).astype(np.float64)
     cells = np.maximum(np.bincount(cell, minlength=CELLS), 1)
     sd = np.sqrt(cells) * noise * times
-    seen = Reading(ladder(math.inf, 1.0), people, sd, visible_top(people, sd, RULES))
+    seen = Reading(ladder(math.inf, 1.0), people, sd, visible_top(people, sd))
     if seen.top < 0:
         return NO_PARENT
-    samples = posterior(seen, None, RULES)
+    samples = posterior(seen, None)
     samples[:, int(cell.max()) + 1 :] = 0.0
     return Parent(samples)

@@ -9,11 +9,29 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseq.accounting.pilots.choice import Choice, Kept, growth, upper
+from sparseq.accounting.pilots.choice import SCALES, Choice, Kept, growth, upper
 from sparseq.accounting.pilots.group_sums import group_growth
 from sparseq.accounting.pilots.ladder import Floats
-from sparseq.accounting.pilots.rules import RULES, Rules
 from sparseq.accounting.pilots.sample_quantiles import median, quantiles, sample_quantile
+
+
+@dataclass(frozen=True)
+class IntervalRules:
+    """Constants of intervals by the model (docs/theorems/pilots.md, "What was cut").
+
+    Attributes:
+        skew: The addition to the median of the cut, as a part of it: its mean exceeds its median.
+        widen: Factor of every distance from the value to an end: the model may be wrong.
+        widen_up: The same upwards where samples were cut to a parent's tail, which is often too
+            small.
+    """
+
+    skew: float = 0.05
+    widen: float = 1.2
+    widen_up: float = 1.6
+
+
+INTERVALS = IntervalRules()
 
 
 class IntervalKind(enum.StrEnum):
@@ -55,13 +73,12 @@ class _Ends:
     high: Floats
 
 
-def interval(choice: Choice, answer: Floats, rules: Rules = RULES) -> Interval:
+def interval(choice: Choice, answer: Floats) -> Interval:
     """Return the interval of a noised answer.
 
     Args:
         choice: Its scale.
         answer: Noised weighted sums, in the joint unit.
-        rules: Constants.
 
     Example:
         >>> from sparseq.accounting.pilots import CELLS, Reading, ladder
@@ -82,13 +99,13 @@ def interval(choice: Choice, answer: Floats, rules: Rules = RULES) -> Interval:
     if q.signed.any():
         assumed = _signed_ends(choice, answer)
     else:
-        assumed = (_one_number if q.one else _groups)(choice, answer, rules)
+        assumed = (_one_number if q.one else _groups)(choice, answer)
     if q.declared:
         return _shown(choice, answer, _proved_ends(choice, answer, assumed), IntervalKind.BOUNDED)
     return _shown(choice, answer, assumed, IntervalKind.ASSUMED)
 
 
-def _one_number(choice: Choice, answer: Floats, rules: Rules) -> _Ends:
+def _one_number(choice: Choice, answer: Floats) -> _Ends:
     """Return the interval of one number that is never negative.
 
     The cut is added back: the median of its samples, and a little more as their mean is larger. The
@@ -98,20 +115,22 @@ def _one_number(choice: Choice, answer: Floats, rules: Rules) -> _Ends:
     """
     m, half_beta = choice.missing, choice.of.beta / 2
     if m.kept is not None:
-        return _one_number_weighed(choice, m.kept, answer, rules)
+        return _one_number_weighed(choice, m.kept, answer)
     # the middle of each of 150 equal parts of the samples
     lost = quantiles(m.lost, (np.arange(150) + 0.5) / 150)
-    spread = np.hypot(m.noise, rules.unsure * lost)
+    spread = np.hypot(m.noise, SCALES.unsure * lost)
     low, high = (_mixed_quantile(lost, spread, p) for p in (half_beta, 1 - half_beta / 2))
-    value = (1 + rules.skew) * median(m.lost)
-    low = max(value - (value - low) * rules.widen, -upper(half_beta) * m.noise * rules.widen)
+    value = (1 + INTERVALS.skew) * median(m.lost)
+    low = max(
+        value - (value - low) * INTERVALS.widen, -upper(half_beta) * m.noise * INTERVALS.widen
+    )
     if m.faded:
         low = min(low, -upper(half_beta) * m.noise)
-    high = value + (high - value) * rules.widen
+    high = value + (high - value) * INTERVALS.widen
     return _Ends(answer + value, answer + min(low, value), answer + max(high, value))
 
 
-def _one_number_weighed(choice: Choice, kept: Kept, answer: Floats, rules: Rules) -> _Ends:
+def _one_number_weighed(choice: Choice, kept: Kept, answer: Floats) -> _Ends:
     """Return the interval of one number, whose answer is one more measurement of the kept mass.
 
     The answer y = K + noise measures K, the mass that C keeps, which the pilots measure, too. So K
@@ -129,11 +148,11 @@ def _one_number_weighed(choice: Choice, kept: Kept, answer: Floats, rules: Rules
     order = np.argsort(m.lost, kind="stable")
     places = np.cumsum(weight[order]) - weight[order] / 2
     lost = np.interp((np.arange(150) + 0.5) / 150, places, m.lost[order])
-    spread = np.hypot(max(noise, 1e-9), rules.unsure * lost)
+    spread = np.hypot(max(noise, 1e-9), SCALES.unsure * lost)
     low, high = (_mixed_quantile(lost, spread, p) for p in (half_beta, 1 - half_beta / 2))
-    value = (1 + rules.skew) * median(lost)
-    low = max(value - (value - low) * rules.widen, -upper(half_beta) * noise * rules.widen)
-    high = value + (high - value) * (rules.widen_up if kept.capped else rules.widen)
+    value = (1 + INTERVALS.skew) * median(lost)
+    low = max(value - (value - low) * INTERVALS.widen, -upper(half_beta) * noise * INTERVALS.widen)
+    high = value + (high - value) * (INTERVALS.widen_up if kept.capped else INTERVALS.widen)
     ends = left + value, left + min(low, value), left + max(high, value)
     return _Ends(*(np.array([end]) for end in ends))
 
@@ -165,7 +184,7 @@ def _mixed_quantile(means: Floats, spreads: Floats, probability: float) -> float
     return (low + high) / 2
 
 
-def _groups(choice: Choice, answer: Floats, rules: Rules) -> _Ends:
+def _groups(choice: Choice, answer: Floats) -> _Ends:
     """Return the intervals of several numbers that are never negative.
 
     Each grows by the same factor g (`sparseq.accounting.pilots.group_sums`). Assumption `alike`: a
@@ -174,7 +193,7 @@ def _groups(choice: Choice, answer: Floats, rules: Rules) -> _Ends:
     """
     q, m = choice.of, choice.missing
     z, each = upper(q.beta / 2 / q.coordinates), upper(q.beta / 2)
-    grown, unknown = growth(m.share, rules), rules.unlike
+    grown, unknown = growth(m.share), SCALES.unlike
     if q.rows or q.people:
         grown, unknown = group_growth(choice, answer, grown)
     g_low, g, g_high = quantiles(grown, np.array([q.beta / 2, 0.5, 1 - q.beta / 2]))
@@ -183,15 +202,15 @@ def _groups(choice: Choice, answer: Floats, rules: Rules) -> _Ends:
     at = np.maximum(there, m.noise)
     g_high = max(g_high, sample_quantile(m.lost, 1 - q.beta / 2) * 1.3 / total)
     chance = total / (m.heavy * at)
-    alike = (2 if q.people else 1) * rules.alike
+    alike = (2 if q.people else 1) * SCALES.alike
     unlike = np.minimum(np.sqrt(alike**2 + unknown**2 + chance), 2.5)
     up = np.hypot((g_high - g) / each, g * unlike)
     down = np.hypot((g - g_low) / each, g * unlike)
     noise = m.noise * (1 + g)
     value = answer * (1 + g)
-    high = value + z * rules.widen * np.hypot(noise, at * up)
-    low = value - z * rules.widen * np.hypot(noise, at * down)
-    low = np.maximum(low, answer - z * rules.widen * m.noise)
+    high = value + z * INTERVALS.widen * np.hypot(noise, at * up)
+    low = value - z * INTERVALS.widen * np.hypot(noise, at * down)
+    low = np.maximum(low, answer - z * INTERVALS.widen * m.noise)
     if m.faded:
         low = np.minimum(low, answer - z * m.noise)
     return _Ends(value, np.minimum(low, value), np.maximum(high, value))

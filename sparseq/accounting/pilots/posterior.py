@@ -17,8 +17,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseq.accounting.pilots.ladder import CELLS, Floats
-from sparseq.accounting.pilots.noised_pilot import Reading
-from sparseq.accounting.pilots.rules import Rules
+from sparseq.accounting.pilots.noised_pilot import PILOTS, Reading
+
+
+@dataclass(frozen=True)
+class LadderModel:
+    """Constants of the model of the ladder (docs/theorems/pilots.md, which has the values).
+
+    Attributes:
+        slope: Standard deviation of the change of the slope of log2 people from cell to cell.
+        bend: The largest average fall of the slope per cell: 0 is a Pareto tail.
+        ends: Mean of an exponential fall of the slope per cell, beside the bend.
+        stop: Chance that a population ends in a cell beyond the last visible one.
+        jump: Floor of the density of a change of slope: a separate population may begin.
+        fall: The least fall of log2 people per cell beyond the last visible cell.
+        hide: Chance that people whom the parent saw above a gap begin in a cell.
+        hide_usual: The same where the parent has no second population above a gap.
+        whole: Chance that invisible people are all the people of the parent.
+    """
+
+    slope: float = 0.8
+    bend: float = 0.6
+    ends: float = 0.1
+    stop: float = 0.08
+    jump: float = 0.02
+    fall: float = 0.7
+    hide: float = 0.15
+    hide_usual: float = 0.03
+    whole: float = 0.15
+
+
+MODEL = LadderModel()
 
 SAMPLES = 600
 _NOBODY = -12.0  # log2 of people in an empty cell
@@ -67,37 +96,34 @@ class _Filter:
         return found
 
 
-def posterior(
-    seen: Reading, parent: Floats | None, rules: Rules, reach: int = 0, noise: float = 0.0
-) -> Floats:
+def posterior(seen: Reading, parent: Floats | None, reach: int = 0, noise: float = 0.0) -> Floats:
     """Return samples of people per cell, weighted by their allowances: (SAMPLES, CELLS).
 
     Args:
         seen: The reading of the pilots.
         parent: Samples of a parent pilot, in the same cells: they bound the people at or above each
             edge.
-        rules: Constants.
         reach: The cell of a person with one row: if nothing is known of people, they are few, and
             lie anywhere up to a few cells above it.
         noise: The standard deviation of the noise of the parent pilot's cells.
 
     Example:
-        >>> from sparseq.accounting.pilots import RULES, ladder
+        >>> from sparseq.accounting.pilots import ladder
         >>> people = np.zeros(CELLS); people[:3] = 4000, 2000, 500
         >>> found = posterior(Reading(ladder(math.inf, 1.0), people, np.full(CELLS, 20.0), 2),
-        ...                   None, RULES)
+        ...                   None)
         >>> abs(float(np.median(found[:, 1])) - 2000) < 50
         True
     """
     draw = np.random.Generator(np.random.PCG64(1))
-    loud = np.flatnonzero(seen.people > rules.loud * seen.sd)
+    loud = np.flatnonzero(seen.people > PILOTS.loud * seen.sd)
     if len(loud) == 0 and (seen.top < 0 or parent is not None):
         found = _anywhere(seen, reach, draw)
         if parent is not None:  # few of those samples: they widen the interval, and not C
-            likely = _like_the_parent(seen, parent, rules, draw, noise)
+            likely = _like_the_parent(seen, parent, draw, noise)
             found = np.where(np.arange(SAMPLES)[:, None] % _UNLIKE == 0, found, likely)
     else:
-        found = _up_the_ladder(seen, parent, rules, draw, loud, noise)
+        found = _up_the_ladder(seen, parent, draw, loud, noise)
     found[:, seen.ladder.cap + 1 :] = 0.0
     return found
 
@@ -105,7 +131,6 @@ def posterior(
 def _up_the_ladder(
     seen: Reading,
     parent: Floats | None,
-    rules: Rules,
     draw: np.random.Generator,
     loud: NDArray[np.intp],
     noise: float,
@@ -116,7 +141,7 @@ def _up_the_ladder(
         draw,
         np.zeros(SAMPLES),
         -1.0 + draw.standard_normal(SAMPLES),
-        rules.bend * draw.random(SAMPLES) ** 1.5,
+        MODEL.bend * draw.random(SAMPLES) ** 1.5,
     )
     if len(loud):
         at.height = np.log2(h[first]) + _relative(h, sd, first) * draw.standard_normal(SAMPLES)
@@ -126,14 +151,14 @@ def _up_the_ladder(
         weight = -0.5 * ((h[first] - 2.0**at.height) / sd[first]) ** 2
     at.weigh(first, 2.0**at.height, weight)
     most = None if parent is None else parent.mean(axis=0)
-    hide = _chance_of_hidden(most, noise, rules)
+    hide = _chance_of_hidden(most, noise)
     if most is None and seen.ladder.bounded:  # few cells: this many may be in each unnoticed
-        most, hide = 3 * sd, rules.hide
+        most, hide = 3 * sd, MODEL.hide
     for k in range(first + 1, CELLS):
-        if h[k] > rules.loud * sd[k]:
-            weight = _to_loud_cell(at, seen, rules, k, fresh=len(loud) > 0 and k == first + 1)
+        if h[k] > PILOTS.loud * sd[k]:
+            weight = _to_loud_cell(at, seen, k, fresh=len(loud) > 0 and k == first + 1)
         else:
-            weight = _to_quiet_cell(at, seen, rules, k, most, hide)
+            weight = _to_quiet_cell(at, seen, k, most, hide)
         at.height = np.maximum(at.height, _NOBODY)
         at.weigh(k, np.where(at.height > _LEAST, 2.0**at.height, 0.0), weight)
     people = at.people()
@@ -142,29 +167,27 @@ def _up_the_ladder(
     return people
 
 
-def _to_loud_cell(at: _Filter, seen: Reading, rules: Rules, k: int, fresh: bool) -> Floats:
+def _to_loud_cell(at: _Filter, seen: Reading, k: int, fresh: bool) -> Floats:
     """Go to a loud cell: its people as measured, weighted by the density of the change of slope."""
     error = max(_relative(seen.people, seen.sd, k), 1e-6)
     height = math.log2(seen.people[k]) + error * at.draw.standard_normal(SAMPLES)
     change = height - at.height - at.slope
-    spread = math.hypot(rules.slope, 0.5 * error)
-    likely = np.logaddexp(-0.5 * ((change + at.bend) / spread) ** 2, math.log(rules.jump))
+    spread = math.hypot(MODEL.slope, 0.5 * error)
+    likely = np.logaddexp(-0.5 * ((change + at.bend) / spread) ** 2, math.log(MODEL.jump))
     at.slope, at.height = np.clip(height - at.height, -4, 4), height
     return np.zeros(SAMPLES) if fresh else np.asarray(likely)
 
 
-def _to_quiet_cell(
-    at: _Filter, seen: Reading, rules: Rules, k: int, most: Floats | None, hide: float
-) -> Floats:
+def _to_quiet_cell(at: _Filter, seen: Reading, k: int, most: Floats | None, hide: float) -> Floats:
     """Go to a quiet cell: its people by the model, weighted by the likelihood of the reading."""
     draw = at.draw
-    slope = at.slope - at.bend + rules.slope * draw.standard_normal(SAMPLES)
-    slope = slope - rules.ends * draw.exponential(size=SAMPLES)
+    slope = at.slope - at.bend + MODEL.slope * draw.standard_normal(SAMPLES)
+    slope = slope - MODEL.ends * draw.exponential(size=SAMPLES)
     unseen = k > seen.top
-    at.slope = np.clip(np.minimum(slope, -rules.fall) if unseen else slope, -6, 4)
+    at.slope = np.clip(np.minimum(slope, -MODEL.fall) if unseen else slope, -6, 4)
     height = at.height + at.slope
     if unseen:
-        height = _some_end(at, height, rules, near=k == seen.top + 1)
+        height = _some_end(at, height, near=k == seen.top + 1)
         if most is not None and most[k] > 0.5:
             there = _few(draw, float(most[k]) + 2)
             height = np.where(draw.random(SAMPLES) < hide, there, height)
@@ -176,13 +199,13 @@ def _to_quiet_cell(
     return np.asarray(-0.5 * ((seen.people[k] - there) / seen.sd[k]) ** 2)
 
 
-def _some_end(at: _Filter, height: Floats, rules: Rules, near: bool) -> Floats:
+def _some_end(at: _Filter, height: Floats, near: bool) -> Floats:
     """Return heights where some populations end.
 
     The cell is then empty; but just above the last visible cell, in half of those samples, it has
     few people (evenly over 0 to 9, a ninth lies above 8).
     """
-    ends = at.draw.random(SAMPLES) < rules.stop
+    ends = at.draw.random(SAMPLES) < MODEL.stop
     height = np.where(ends, _NOBODY, height)
     if not near:
         return height
@@ -202,11 +225,11 @@ def _few(draw: np.random.Generator, most: float) -> Floats:
     return draw.uniform(-1.0, math.log2(max(most, 1.0)), SAMPLES)
 
 
-def _chance_of_hidden(most: Floats | None, noise: float, rules: Rules) -> float:
+def _chance_of_hidden(most: Floats | None, noise: float) -> float:
     """Return the chance that people of the parent begin in a cell."""
     if most is None:
-        return rules.hide_usual
-    return rules.hide if _second(most, noise) < CELLS else rules.hide_usual
+        return MODEL.hide_usual
+    return MODEL.hide if _second(most, noise) < CELLS else MODEL.hide_usual
 
 
 def _second(most: Floats, noise: float) -> int:
@@ -291,7 +314,7 @@ def _drawn(log_weight: Floats, draw: np.random.Generator) -> NDArray[np.intp]:
 
 
 def _like_the_parent(
-    seen: Reading, parent: Floats, rules: Rules, draw: np.random.Generator, noise: float
+    seen: Reading, parent: Floats, draw: np.random.Generator, noise: float
 ) -> Floats:
     """Return samples where nothing stands out: N people of the parent's shape, some cells lower.
 
@@ -311,10 +334,10 @@ def _like_the_parent(
     if begins < CELLS:
         above = np.where(np.arange(CELLS) >= begins, mean, 0.0)
         rows = np.vstack([rows, above / above.sum()])
-        prior = np.append((1 - rules.hide) * prior, rules.hide)
+        prior = np.append((1 - MODEL.hide) * prior, MODEL.hide)
     off = (seen.people - sizes[None, :, None] * rows[:, None, :]) / seen.sd
-    chance = prior[:, None] * np.full(len(sizes), (1 - rules.whole) / len(sizes))
-    chance[0, -1] += rules.whole
+    chance = prior[:, None] * np.full(len(sizes), (1 - MODEL.whole) / len(sizes))
+    chance[0, -1] += MODEL.whole
     kept = _drawn((np.log(chance) - 0.5 * (off**2).sum(axis=2)).ravel(), draw)
     likely = rows[kept // len(sizes)] * sizes[kept % len(sizes)][:, None]
     few = draw.poisson(np.minimum(likely, 30.0))

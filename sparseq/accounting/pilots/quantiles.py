@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,8 +16,23 @@ from sparseq.accounting.pilots.averages import Ends
 from sparseq.accounting.pilots.choice import Choice, Cut, Question, Risk, upper
 from sparseq.accounting.pilots.column_values import ColumnValues
 from sparseq.accounting.pilots.ladder import Floats
-from sparseq.accounting.pilots.rules import RULES, Rules
 from sparseq.accounting.pilots.sample_quantiles import SampleColumns, sample_quantile
+
+
+@dataclass(frozen=True)
+class QuantileRules:
+    """Constants of quantiles (docs/theorems/pilots.md, "Quantiles").
+
+    Attributes:
+        ranks: Distance of the share of cut rows below a value from q, in units of sqrt(q (1 - q)).
+        opened: Factor of the interval, because it is extended to whole bins afterwards.
+    """
+
+    ranks: float = 0.25
+    opened: float = 0.87
+
+
+QUANTILES = QuantileRules()
 
 _AWAY = (0.0, 0.008, 0.02, 0.04, 0.07, 0.11, 0.17, 0.25, 0.36)
 _LEAST = 5e-4
@@ -44,19 +60,17 @@ def quantile_edges(column: ColumnValues, levels: Sequence[float]) -> tuple[float
 def quantile_risk(cells: int) -> Risk:
     """Return the expected squared error of a rank under scales, in the form for `choose`."""
 
-    def risk(q: Question, cut: Cut, scales: Floats, total: float, rules: Rules) -> Floats:
+    def risk(q: Question, cut: Cut, scales: Floats, total: float) -> Floats:
         share = np.minimum(cut.share, 0.9)
         rows = max(total, 1e-9) * (1 - SampleColumns(share).medians())
         noise = scales * q.sigma_0 / math.sqrt(q.price) * math.sqrt(cells) / 2 / rows
-        off = (share**2).mean(axis=0) * rules.ranks**2 / 4
+        off = (share**2).mean(axis=0) * QUANTILES.ranks**2 / 4
         return np.asarray(noise**2 + off * (1 + np.minimum(4 / cut.heavy, 4.0)))
 
     return risk
 
 
-def quantile(
-    choice: Choice, counts: Floats, level: float, edges: Floats, rules: Rules = RULES
-) -> Ends:
+def quantile(choice: Choice, counts: Floats, level: float, edges: Floats) -> Ends:
     """Return a quantile by group, from noised rows by bin.
 
     The interval has every edge at which G may be 0, extended to whole bins, as values may be equal.
@@ -66,7 +80,6 @@ def quantile(
         counts: (groups, bins).
         level: q, between 0 and 1.
         edges: The edges of the bins.
-        rules: Constants.
     """
     m, noise, groups = choice.missing, choice.missing.noise, len(counts)
     cells = counts.shape[1]
@@ -76,8 +89,8 @@ def quantile(
     spread = noise * np.sqrt((1 - level) ** 2 * below + level**2 * (cells - below))
     share = min(sample_quantile(m.share, 0.9), 0.9)
     heavy = m.heavy * total / max(float(total.sum()), 1e-9)
-    off = rules.ranks * math.sqrt(level * (1 - level)) * np.sqrt(1 + np.minimum(1 / heavy, 4.0))
-    z = rules.opened * upper(choice.of.beta / 2 / groups)
+    off = QUANTILES.ranks * math.sqrt(level * (1 - level)) * np.sqrt(1 + np.minimum(1 / heavy, 4.0))
+    z = QUANTILES.opened * upper(choice.of.beta / 2 / groups)
     band = z * np.hypot(spread, (share * total * off)[:, None])
     first = -level * total[:, None]
     rising = np.maximum.accumulate(np.hstack([first, ranks]), axis=1)
