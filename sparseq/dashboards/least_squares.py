@@ -23,7 +23,7 @@ import numpy as np
 
 from sparseq.accounting.pilots.choice import upper
 from sparseq.accounting.pilots.ladder import Floats
-from sparseq.accounting.pilots.rules import RULES
+from sparseq.accounting.pilots.pilot_interval import INTERVALS
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class CellSolution:
         alike = np.abs((by * np.array([node.alike for node in nodes])).sum(axis=0))
         own = math.hypot(chance, float(np.linalg.norm(alike)))
         up, down = (np.array([getattr(n, side) for n in nodes]) for side in ("up", "down"))
-        z = RULES.widen * upper(beta / 2 / values)
+        z = INTERVALS.widen * upper(beta / 2 / values)
         value = float((by * measured).sum())
         rise, fall = (by * up).sum(axis=1), (by * down).sum(axis=1)
         above = float(np.maximum(np.maximum(rise, -fall), 0.0).sum())

@@ -21,18 +21,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sparseq.accounting.pilots import ladder
-from sparseq.accounting.pilots.choice import C_STEPS
+from sparseq.accounting.pilots.choice import C_STEPS, SCALES
 from sparseq.accounting.pilots.pooled_pilots import ALIKE_SUMS, Pool
-from sparseq.accounting.pilots.rules import RULES
 from sparseq.base.defaults import BETA
 from sparseq.engine.contributions import Contributions
 from sparseq.ledger.accounts import Index
 from sparseq.question.plan import Cell, Domain, Kind, Measure, Noise, Options, Plan, Query
 from sparseq.stream.contributors import Contributors
+from sparseq.stream.full_weight import SPARE
 from sparseq.stream.joint_unit import Joint, joint
+from sparseq.stream.released_parts import ReleasedParts
 from sparseq.stream.stream_progress import Course
 from sparseq.stream.user_weights import Floats
-from sparseq.stream.weighted_sums import WeightedSums
 
 DAY_PRICE, WEEK_PRICE, PILOT_PRICE = 1.0, 0.5, 0.25
 """The most that a node costs a user per a²; a week has half the price of a day."""
@@ -41,7 +41,6 @@ TOGETHER = {False: 7, True: 2}
 scale of a node is the best one for a sum of so many."""
 PLANNED = 4.0
 """Users with a part of 1/PLANNED of all planned costs have full weight."""
-_SPARE = 1.25  # see `sparseq.stream.stream_progress`
 
 
 @dataclass(frozen=True)
@@ -144,7 +143,7 @@ class PlannedCosts:
         regular = self.morning / PLANNED
         assert course.until is not None
         later = max(course.until - course.answers, 1.0) * regular
-        needed = max(later + (release + self.waiting) / PLANNED, _SPARE * release)
+        needed = max(later + (release + self.waiting) / PLANNED, SPARE * release)
         return replace(course, regular=regular, once=needed - later)
 
 
@@ -153,7 +152,7 @@ def cost_of(nodes: Sequence[Node]) -> float:
     return sum(node.price + PILOT_PRICE for node in nodes)
 
 
-class NodeSums(WeightedSums):
+class NodeSums(ReleasedParts):
     """The released sums of a dashboard's nodes."""
 
     def nodes(
@@ -174,11 +173,11 @@ class NodeSums(WeightedSums):
         self._full = self.payer.allowance(self.course, 1.0)
         asked = [joint(node.vector, Options(), self.budget) for node in nodes]
         made = [
-            self._contributions(replace(one.before(BETA), query=node.query))
+            self.contributions_to(replace(one.before(BETA), query=node.query))
             for node, one in zip(nodes, asked, strict=True)
         ]
         people = [
-            self._people(m.measures[0].users, [m.measures[0].norms], one, 1.0)
+            self.contributors(m.measures[0].users, [m.measures[0].norms], one, 1.0)
             for m, one in zip(made, asked, strict=True)
         ]
         pilots = [self._pilot(n, one) for n, one in zip(nodes, people, strict=True)]
@@ -199,11 +198,11 @@ class NodeSums(WeightedSums):
 
     def _pilot(self, node: Node, people: Contributors) -> Floats:
         """Release a node's pilot."""
-        self._turn += 1
+        self.turn += 1
         people.dues = self.bill.of(people.dues.users)
         self.payer.charge_pilot(self._full, PILOT_PRICE)
         edges = ladder(math.inf, 1.0).edges * node.row
-        return self._histogram(people, edges, PILOT_PRICE, 0, "pilot")
+        return self.histogram(people, edges, PILOT_PRICE, 0, "pilot")
 
     def _sums(
         self,
@@ -215,7 +214,7 @@ class NodeSums(WeightedSums):
         pool: Pool,
     ) -> tuple[MeasuredNode, Index]:
         """Choose C from the pooled pilots, and release a node's sums."""
-        self._turn += 1
+        self.turn += 1
         people.dues = self.bill.of(people.dues.users)
         sd = self.budget.sigma_0 / math.sqrt(PILOT_PRICE)
         noise = self.budget.sigma_0 * node.row
@@ -231,5 +230,5 @@ class NodeSums(WeightedSums):
 
 
 def alike_of(measure: Measure) -> float:
-    """Return the assumed spread of groups' shares of the cut (`Rules.alike`)."""
-    return ALIKE_SUMS if measure.kind is Kind.SUM else RULES.alike
+    """Return the assumed spread of groups' shares of the cut (`ScaleRules.alike`)."""
+    return ALIKE_SUMS if measure.kind is Kind.SUM else SCALES.alike

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -190,6 +190,7 @@ def choose(
     question: Question,
     reading: Reading,
     parent: Parent = NO_PARENT,
+    rules: ScaleRules = SCALES,
     risk: Risk | None = None,
 ) -> Choice:
     """Return the scale of least expected squared error, and the mass that it leaves out.
@@ -198,6 +199,7 @@ def choose(
         question: The question.
         reading: The reading of its pilots.
         parent: The parent pilot of the table.
+        rules: Constants of the error of sums.
         risk: The expected squared error; by default the error of sums.
 
     Example:
@@ -217,7 +219,8 @@ def choose(
     grid = _candidates(q, of, total)
     best = float(grid[0])
     if len(grid) > 1:
-        risks = (risk or _risk)(q, faded.of(_cut_at(of, people, grid), grid), grid, total)
+        cut = faded.of(_cut_at(of, people, grid), grid)
+        risks = (risk or partial(_risk, rules=rules))(q, cut, grid, total)
         best = float(grid[int(np.argmin(risks))])
     steps = max(1, math.ceil(C_STEPS * min(best, q.most_scale)))
     union = upper(q.beta / 4 / (2 * CELLS) / (of.cap + 1))
@@ -349,7 +352,7 @@ class _FadedCut:
         return replace(cut, lost=lost, share=np.minimum(lost / norms, 1.0))
 
 
-def _risk(q: Question, cut: Cut, scales: Floats, total: float) -> Floats:
+def _risk(q: Question, cut: Cut, scales: Floats, total: float, rules: ScaleRules) -> Floats:
     """Return the expected squared error of an answer under each scale: see `interval`."""
     d, noise = q.coordinates, scales * q.sigma_0 / math.sqrt(q.price)
     if d == 1 or q.signed.any():
@@ -357,11 +360,11 @@ def _risk(q: Question, cut: Cut, scales: Floats, total: float) -> Floats:
         lost, spread = samples.medians(), _spread(samples)
         if q.signed.any():
             return np.asarray(d * noise**2 + spread**2 + lost**2 / 4)
-        return np.asarray(noise**2 + spread**2 + (SCALES.unsure / 2 * lost) ** 2)
+        return np.asarray(noise**2 + spread**2 + (rules.unsure / 2 * lost) ** 2)
     grown = SampleColumns(growth(cut.share))
     g = grown.medians()
-    alike = (2 if q.people else 1) * SCALES.alike
-    apart = g * g * (SCALES.unlike**2 + alike**2 + np.minimum(d / cut.heavy, 4.0))
+    alike = (2 if q.people else 1) * rules.alike
+    apart = g * g * (rules.unlike**2 + alike**2 + np.minimum(d / cut.heavy, 4.0))
     size = total**2 / math.sqrt(d)
     return np.asarray(d * (noise * (1 + g)) ** 2 + size * (_spread(grown) ** 2 + apart))
 

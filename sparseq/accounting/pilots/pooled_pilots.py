@@ -18,10 +18,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sparseq.accounting.pilots.choice import C_STEPS, Question, choose, growth
+from sparseq.accounting.pilots.choice import C_STEPS, SCALES, Question, choose, growth
 from sparseq.accounting.pilots.ladder import CELLS, Floats, ladder
 from sparseq.accounting.pilots.noised_pilot import Reading, visible_top
-from sparseq.accounting.pilots.rules import RULES
 from sparseq.base.defaults import BETA
 
 POOLED = 28
@@ -29,7 +28,7 @@ POOLED = 28
 UNLIKE = 0.5
 """Relative standard deviation of the growth of a whole node, as norms differ from sums."""
 ALIKE_SUMS = 1.5
-"""`Rules.alike` for sums of values by group: large values are often in groups of their own."""
+"""`ScaleRules.alike` for sums of values by group: large values are often in groups of their own."""
 _NORMAL_95 = 1.96
 _MOST_CHANCE = 6.0
 
@@ -84,15 +83,15 @@ class Pool:
         signed = np.zeros(coordinates, np.bool_)
         return Question(coordinates, coordinates, signed, sigma_0, BETA, price, reach=reach)
 
-    def scale(self, question: Question, sd: float, alike: float = RULES.alike) -> int:
+    def scale(self, question: Question, sd: float, alike: float = SCALES.alike) -> int:
         """Return the scale of least expected error, in units of 1/C_STEPS.
 
         Args:
             question: The public facts of a node.
             sd: Standard deviation of the cells of one pilot.
-            alike: See `Rules.alike`.
+            alike: See `ScaleRules.alike`.
         """
-        return choose(question, self._reading(sd), rules=replace(RULES, alike=alike)).steps
+        return choose(question, self._reading(sd), rules=replace(SCALES, alike=alike)).steps
 
     def cut(self, question: Question, sd: float, steps: int) -> PooledCut:
         """Return the mass that a scale cuts from a node of the kind.
@@ -102,7 +101,7 @@ class Pool:
             steps: The scale of the node.
         """
         found = choose(replace(question, scale=steps / C_STEPS), self._reading(sd)).missing
-        grown = growth(found.share, RULES)
+        grown = growth(found.share)
         low, middle, high = np.quantile(grown, (0.025, 0.5, 0.975)).tolist()
         up, down = ((high - middle) / _NORMAL_95, (middle - low) / _NORMAL_95)
         unlike = UNLIKE * middle
@@ -112,4 +111,4 @@ class Pool:
         """Return the mean of the pilots as the reading of one."""
         mean = np.mean(np.array(self.pilots), axis=0)
         spread = np.full(CELLS, sd / math.sqrt(len(self.pilots)))
-        return Reading(ladder(math.inf, 1.0), mean, spread, visible_top(mean, spread, RULES))
+        return Reading(ladder(math.inf, 1.0), mean, spread, visible_top(mean, spread))
