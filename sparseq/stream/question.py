@@ -127,15 +127,12 @@ def with_costs(course: Course, query: Query, options: Options, budget: Budget) -
         role = "" if part.statistic is None else part.statistic.role
         answers, pilots = _COSTS.get(role, (1.0, 1))
         regular += answers * pays.price + pilots * question.pilots * (QUESTION - 1)
-        once |= {key: _wants(course, key) for key in _asked_once(some)}
+        for key in _asked_once(some):
+            wants = wants_tails if key.startswith(WEIGHTS) else wants_parent
+            once[key] = wants(course, key)
     kept = sum(not key.startswith(WEIGHTS) for key in once)
     regular = max(regular + kept / PARENT_PAYS, LEAST_PRICE)
     return replace(course, regular=regular, once=float(sum(once.values())))
-
-
-def _wants(course: Course, key: str) -> bool:
-    wants = wants_tails if key.startswith(WEIGHTS) else wants_parent
-    return wants(course, key)
 
 
 def _asked_once(query: Query) -> list[str]:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from sparseq.base.errors import QueryRefused
 from sparseq.language import types as T
+from sparseq.language.functions.decimal_places import decimals_of, to_decimals
 from sparseq.language.functions.function import FunctionTable, Types
-from sparseq.language.functions.rounding import decimals_of, to_decimals
 from sparseq.language.types import Family, Type
 
 Z, C = Family.INTEGER, Family.DECIMAL

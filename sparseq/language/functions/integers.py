@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sparseq.language import types as T
+from sparseq.language.functions.decimal_places import to_decimals
 from sparseq.language.functions.function import FunctionTable, Types
-from sparseq.language.functions.rounding import to_decimals
 from sparseq.language.types import Family, Type
 
 Z = Family.INTEGER

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparseq.language import types as T
-from sparseq.language.functions.rounding import decimals_of, to_decimals
+from sparseq.language.functions.decimal_places import decimals_of, to_decimals
 
 
 def constant(number: int) -> list[T.Type]:
