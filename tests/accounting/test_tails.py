@@ -10,7 +10,12 @@ import pytest
 
 from sparseq.accounting.charge import UNITS_PER_NORM
 from sparseq.accounting.pilots.tails import NO_TAILS, CutBound, tail_edges
-from sparseq.stream.faded_weights import edges_of_tails, newcomer_scale, with_tails
+from sparseq.stream.faded_weights import (
+    edges_of_tails,
+    known_tails,
+    newcomer_scale,
+    with_tails,
+)
 from sparseq.stream.pilot_noise import split_price
 from sparseq.stream.stream_progress import Course
 from sparseq.stream.user_weights import allowances, hats
@@ -146,9 +151,9 @@ def test_tails_of_a_table_hold_while_rows_come_unless_people_were_asked_elsewher
     course = with_tails(
         course, "people of t", np.array([1.0, 2.0]), np.array([500.0, 3.0]), 7.0
     ).after_answer(["t"])
-    assert course.after_rows().tails_of("people of t").bounds
+    assert known_tails(course.after_rows(), "people of t").bounds
     elsewhere = course.after_answer(["", "t"])
-    assert elsewhere.tails_of("people of t").bounds
-    assert not elsewhere.after_rows().tails_of("people of t").bounds
-    assert not course.after_in_or_out(9.0).tails_of("people of t").bounds
-    assert not course.about((3, 4)).tails_of("people of t").bounds
+    assert known_tails(elsewhere, "people of t").bounds
+    assert not known_tails(elsewhere.after_rows(), "people of t").bounds
+    assert not known_tails(course.after_in_or_out(9.0), "people of t").bounds
+    assert not known_tails(course.about((3, 4)), "people of t").bounds

@@ -12,7 +12,8 @@ import pytest
 import sparseq
 from checks.stores import made_store
 from sparseq.accounting.charge import UNITS_PER_NORM
-from sparseq.stream.faded_weights import with_tails
+from sparseq.stream.faded_weights import newcomer_scale, with_tails
+from sparseq.stream.parent_pilots import with_parent
 from sparseq.stream.stream_progress import Course
 
 DAY = dt.date(2024, 1, 1)
@@ -93,7 +94,7 @@ def test_nobody_has_less_left_than_is_said_of_the_window(window: str) -> None:
 
 def test_a_course_comes_back_as_it_was() -> None:
     course = Course(12.0, 48.0).about((3, 5)).after(2.0, 1.0).about((4, 4)).after(1.0, 1.0)
-    course = course.about(None).with_parent("rows of t", np.ones(32)).after(1.0, 2.0)
+    course = with_parent(course.about(None), "rows of t", np.ones(32)).after(1.0, 2.0)
     edges = np.array([1.0, 1.5, 2.0])
     course = with_tails(course, "people of t", edges, np.array([9.0, 40.0, 3.0]), 7.0)
     course = course.after_answer(["t"])
@@ -106,7 +107,9 @@ def test_a_course_comes_back_as_it_was() -> None:
     read = Course.from_dict(old)
     assert (read.windows, read.tails, read.tables) == ({}, {}, ("",))
     assert set(read.parents) == {"rows of t"}
-    assert read.newcomer(1.0) == 1 / read.least_allowance(1.0)  # nothing is known of newcomers
+    assert newcomer_scale(read, 1.0) == 1 / read.least_allowance(
+        1.0
+    )  # nothing is known of newcomers
 
 
 @pytest.mark.parametrize("months", [24, pytest.param(120, marks=pytest.mark.deep)])
