@@ -20,8 +20,8 @@ import pytest
 from algorithm2 import UNITS, Announced, Rungs, Vector, Weighted, joint_norms, on_lattice
 
 import sparseq
+import sparseq.stream.released_parts
 import sparseq.stream.step
-import sparseq.stream.weighted_sums
 from sparseq.accounting.charge import UNITS_PER_NORM
 from sparseq.accounting.pilots.pooled_pilots import Pool
 from sparseq.dashboards.dashboard_file import Dashboard
@@ -223,7 +223,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
         return random.Random(repr((pool, sd))).choice([1, 90, 256, 700, 2**14, 2**19])
 
     monkeypatch.setattr(
-        sparseq.stream.weighted_sums, "rounded_gaussian", lambda s, n, e: np.zeros(n, np.int64)
+        sparseq.stream.released_parts, "rounded_gaussian", lambda s, n, e: np.zeros(n, np.int64)
     )
     monkeypatch.setattr(Pool, "scale", scale)
     measure = Stream.measure_nodes
@@ -292,7 +292,7 @@ def allowances_after_pilots(patch: pytest.MonkeyPatch) -> None:
     right = NodeSums._sums
 
     def later(self: Any, node: Any, asked: Any, made: Any, people: Any, *rest: Any) -> Any:
-        again = self._people(people.dues.users, people.norms, asked, 1.0)
+        again = self.contributors(people.dues.users, people.norms, asked, 1.0)
         return right(self, node, asked, made, again, *rest)
 
     patch.setattr(NodeSums, "_sums", later)
