@@ -21,15 +21,15 @@ _SQUARED = "CASE WHEN abs({0}) < 1e100 THEN {0} + 0 END"
 
 
 for _name in ("stddev_samp", "stddev_pop", "var_samp", "var_pop"):
-    _what = "the deviation" if _name.startswith("stddev") else "the variance"
-    _of = "of a sample" if _name.endswith("samp") else "of all there are"
+    _what = "the standard deviation" if _name.startswith("stddev") else "the variance"
+    _of = "of a sample" if _name.endswith("samp") else "of a population"
     _add(
         _name,
         f"{_name}({{0}})",
         (_NUMBER,),
         T.DOUBLE,
         f"{_name}({{0}} ORDER BY {{0}})",
-        f"{_what} {_of}; what is not between -10^100 and 10^100 is left out",
+        f"{_what} {_of}; values outside -10^100 to 10^100 are left out",
         Use.AGGREGATE,
         prepare=lambda term: call("near", _SQUARED, T.DOUBLE, cast(term, T.DOUBLE) or term),
     )
@@ -39,7 +39,7 @@ _add(
     (_NUMBER, _CONSTANT),
     type_of_first,
     "quantile_cont({0}, {1})",
-    "between two values, where the share lies between them; `median(a)`: of a half",
+    "interpolated between two values; `median(a)` is the quantile 0.5",
     prepare=lambda term: (Takes.WHOLE.allows(term.type) and cast(term, T.DOUBLE)) or plain(term),
 )
 _add(
@@ -48,7 +48,7 @@ _add(
     (_NUMBER, _CONSTANT),
     type_of_first,
     "quantile_disc({0}, {1})",
-    "the value that has such a share below it",
+    "the value with this share of the values below it",
     Use.AGGREGATE,  # a window of truth values takes time quadratic in the rows
     prepare=plain,
 )

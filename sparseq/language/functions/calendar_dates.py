@@ -18,7 +18,7 @@ for _kind in (D, S):
         (_kind,),
         lambda t: T.shift_type(T.Type(D, t[0].low, t[0].high), 0, 31),
         "last_day({0})",
-        "of the month",
+        "of its month",
     )
     for _name in ("dayname", "monthname"):
         _add(_name, f"{_name}({{0}})", (_kind,), T.TEXT, f"{_name}({{0}})", "in English")
@@ -30,7 +30,7 @@ _add(
     (Z, Z, Z),
     T.Type(D, -366 * 10**4 + T.FIRST_DAY, T.LAST_DAY),
     f"TRY_CAST({_YEAR} || '-' || {{1}} || '-' || {{2}} AS DATE)",
-    "NULL where there is no such day",
+    "NULL if there is no such day",
 )
 
 _CLOCK_US = " + ".join(
@@ -45,5 +45,5 @@ _add(
     f"(CAST(TRY_CAST({_YEAR} || '-' || {{1}} || '-' || {{2}} AS DATE) AS TIMESTAMP) + "
     f"to_microseconds({_CLOCK_US} + "
     "CAST(round(CASE WHEN {5} >= 0 AND {5} < 60 THEN {5} END * 1e6) AS BIGINT)))",
-    "NULL where there is no such moment",
+    "NULL if there is no such moment",
 )

@@ -47,8 +47,8 @@ _add(
     (S, X),
     lambda t: replace(T.shift_type(t[0], 1, 1), zoned=not t[0].zoned),
     _by_zone,
-    "a moment (TIMESTAMPTZ) as clocks show it there; of another time, the moment when they do: "
-    "of two the later; of none, when they would if they had not just been changed",
+    "for a moment (TIMESTAMPTZ): the local time there. For another time: the moment of this "
+    "local time; the later one if it occurs twice; if it is skipped, by the offset before",
     fixed=(1,),
     samples=(("'Europe/Berlin'",), ("'Pacific/Apia'",), ("'America/St_Johns'",)),
 )
@@ -65,7 +65,7 @@ for _name, (_per, _words) in (_PER_SECOND | {"make_timestamp": (10**6, "microsec
             f"make_timestamp(CAST({_inside} AS BIGINT) * {10**6 // _per})"
             if _kind is Z
             else f"make_timestamp(CAST(round(({_inside}) * 1e6) AS BIGINT))",
-            f"so many {_words} after 1970, in UTC; NULL outside of the years 1 to 9999",
+            f"this number of {_words} after 1970, in UTC; NULL outside the years 1 to 9999",
         )
 _add("-", "({0} - {1})", (D, D), T.integer(-(2 * 10**8), 2 * 10**8), "({0} - {1})", "in days")
 DAYS_DIGITS = 7
@@ -78,7 +78,7 @@ for _op in "+-":
         (D, Z),
         lambda t: T.shift_type(t[0], _MOST_DAYS, _MOST_DAYS),
         f"({{0}} {_op} {_FEW})",
-        "so many days later or earlier; NULL from 10^7 days on",
+        "later or earlier by this number of days; NULL from 10^7 days on",
     )
 INTERVALS = {
     # unit: (digits of the number, SQL of the interval, the most days)
@@ -107,5 +107,5 @@ for _unit, (_digits, _sql, _days) in INTERVALS.items():
                 (_kind, Z),
                 _shifted_by(_days),
                 f"(CAST({{0}} AS TIMESTAMP) {_op} {_sql.replace('{n}', _number)})",
-                f"so many {_unit}s later or earlier; NULL from 10^{_digits} on",
+                f"later or earlier by this number of {_unit}s; NULL from 10^{_digits} on",
             )

@@ -45,7 +45,7 @@ for _part, _range in _CLOCK.items():
             (_kind,),
             T.integer(*_range),
             f"date_part('{_part}', {{0}})",
-            "the part; of a date 0",
+            "the part; 0 for a date",
         )
 UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 _SECONDS = {"second": 86400, "minute": 1440, "hour": 24}
@@ -66,7 +66,7 @@ for _unit in UNITS:
             (_kind, _kind),
             T.integer(-_most, _most),
             f"date_diff('{_unit}', {{0}}, {{1}})",
-            f"how many {_unit}s begin from the first to the second",
+            f"the number of {_unit}s that begin from the first to the second",
         )
 for _unit in UNITS:
     for _kind in (D, S):
@@ -77,7 +77,7 @@ for _unit in UNITS:
             (_kind, _kind),
             T.integer(-_most, _most),
             f"date_sub('{_unit}', {{0}}, {{1}})",
-            f"how many full {_unit}s lie between",
+            f"the number of full {_unit}s from the first to the second",
         )
 for _kind in (D, S):
     _add("epoch", "epoch({0})", (_kind,), T.DOUBLE, "epoch({0})", "seconds since 1970")
@@ -97,7 +97,7 @@ for _kind in (D, S):
             (_kind, _kind),
             T.integer(-_most, _most),
             f"date_part('{_part}', age(CAST({{0}} AS TIMESTAMP), CAST({{1}} AS TIMESTAMP)))",
-            "years, months and days from the second to the first, of which this is one part",
+            "one part of the years, months and days from the second to the first",
         )
     _add(
         "strftime",
@@ -115,7 +115,7 @@ _add(
     (X, X),
     T.Type(S, -(10**9), 10**9),
     "try_strptime({0}, {1})",
-    "NULL where the text is not so",
+    "NULL if the text does not have this format",
     fixed=(1,),
     samples=(("'%Y-%m-%d'",), ("'%d/%m/%y %H:%M:%S.%f'",)),
 )

@@ -65,7 +65,7 @@ for _op in "+-":
         (C, C),
         _sum_type,
         _in_sum_type(_op),
-        "exact; NULL where 38 digits don't hold the result for sure",
+        "exact; NULL if the result may need more than 38 digits",
     )
 _add(
     "*",
@@ -73,7 +73,7 @@ _add(
     (C, C),
     _product_type,
     _product,
-    "exact; as numbers where 38 digits don't hold the result",
+    "exact; computed as numbers if the result may need more than 38 digits",
 )
 _add(
     "%",
@@ -81,10 +81,10 @@ _add(
     (C, C),
     _sum_type,
     _in_sum_type("%", "CASE WHEN {1} <> 0 THEN {1} END"),
-    "remainder, with the sign of the first; NULL where the second is 0",
+    "remainder, with the sign of the first; NULL if the second is 0",
 )
 _add("neg", "(-{0})", (C,), lambda t: t[0], "(-{0})", "exact")
-_add("abs", "abs({0})", (C,), lambda t: t[0], "abs({0})", "without its sign")
+_add("abs", "abs({0})", (C,), lambda t: t[0], "abs({0})", "the absolute value")
 
 
 def _spared(t: Types) -> tuple[str, int]:
@@ -116,7 +116,7 @@ for _name in ("trunc", "round"):
         (C, Z),
         _rounded_type,
         _round_sql(_name),
-        "to so many decimals, a constant, exactly",
+        "to this number of decimals, a constant; exact",
         fixed=(1,),
     )
 _add("sign", "sign({0})", (C,), T.integer(-1, 1), "CAST(sign({0}) AS BIGINT)", "-1, 0 or 1")

@@ -26,7 +26,7 @@ _add(
     (N, N),
     T.DOUBLE,
     "({0} % {1})",
-    "remainder; NaN where the second is 0",
+    "remainder; NaN if the second is 0",
     rule=I.REMAINDER,
     short=True,
 )
@@ -36,7 +36,7 @@ _add(
     (N, N),
     T.DOUBLE,
     lambda t: f"({{0}} // {nonzero_divisor(t)})",
-    "the quotient; NULL where the divisor is 0",
+    "the quotient; NULL if the divisor is 0",
     rule=I.OVER,
     short=True,
 )
@@ -72,7 +72,7 @@ for _name, _to_digits in {"trunc": I.truncate, "round": I.round_to}.items():
         (N, Z),
         T.DOUBLE,
         f"{_name}({{0}}, {_DECIMALS})",
-        "to so many decimals, a constant",
+        "to this number of decimals, a constant",
         fixed=(1,),
         rule=I.rising_rule_to_digits(_to_digits),
         short=True,
@@ -93,7 +93,7 @@ _add(
     (N, N),
     T.DOUBLE,
     "log({0}, {1})",
-    "of the second, to the base first",
+    "the logarithm of the second to the base of the first",
     rule=I.LOGARITHM,
 )
 _add(
@@ -105,5 +105,5 @@ _add(
     "-1, 0 or 1; 0 for NaN",
     rule=I.rising_rule(np.sign),
 )
-for _name in ("isnan", "isinf", "isfinite"):
-    _add(_name, f"{_name}({{0}})", (N,), T.BOOLEAN, f"{_name}({{0}})", "of a number")
+for _name, _what in (("isnan", "NaN"), ("isinf", "infinite"), ("isfinite", "a finite number")):
+    _add(_name, f"{_name}({{0}})", (N,), T.BOOLEAN, f"{_name}({{0}})", f"whether it is {_what}")

@@ -106,7 +106,7 @@ _add(
     (Z, Z),
     lambda t: T.BIGINT if _of_64_bits(t) else _of_span(_divided_span)(t),
     _whole_division("//"),
-    "division rounded towards zero; NULL where the divisor is 0",
+    "division rounded towards zero; NULL if the divisor is 0",
     wide=True,
 )
 _add(
@@ -115,7 +115,7 @@ _add(
     (Z, Z),
     lambda t: T.BIGINT if _of_64_bits(t) else _of_span(_remainder_span)(t),
     _whole_division("%"),
-    "remainder, with the sign of the first; NULL where the second is 0",
+    "remainder, with the sign of the first; NULL if the second is 0",
     wide=True,
 )
 
@@ -146,7 +146,7 @@ _add(
     (Z,),
     _of_span(_magnitude_span),
     _one("abs", _magnitude_span),
-    "without its sign; NULL for -2^63",
+    "the absolute value; NULL for -2^63",
     wide=True,
 )
 _add(
@@ -180,16 +180,16 @@ for _name in ("floor", "ceil", "trunc", "round"):
             (Z, Z),
             T.BIGINT,
             _tens,
-            "to so many decimals, a constant; negative: to tens, hundreds",
+            "to this number of decimals, a constant; negative: to tens, hundreds",
             fixed=(1,),
         )
 
 
 _BIG = "CAST({0} AS BIGINT)", "CAST({1} AS BIGINT)"
 for _name, _form in {"&": "({0} & {1})", "|": "({0} | {1})", "xor": "xor({0}, {1})"}.items():
-    _add(_name, _form, (Z, Z), T.BIGINT, _form.format(*_BIG), "bit by bit, of 64")
-_add("~", "(~{0})", (Z,), T.BIGINT, f"(~{_BIG[0]})", "each bit of 64 turned")
-_add("bit_count", "bit_count({0})", (Z,), T.integer(0, 64), f"bit_count({_BIG[0]})", "bits set")
+    _add(_name, _form, (Z, Z), T.BIGINT, _form.format(*_BIG), "bitwise, in 64 bits")
+_add("~", "(~{0})", (Z,), T.BIGINT, f"(~{_BIG[0]})", "each of the 64 bits inverted")
+_add("bit_count", "bit_count({0})", (Z,), T.integer(0, 64), f"bit_count({_BIG[0]})", "set bits")
 _add(
     "<<",
     "({0} << {1})",
@@ -197,7 +197,7 @@ _add(
     T.BIGINT,
     "TRY_CAST(CAST(CASE WHEN {0} >= 0 THEN {0} END AS HUGEINT) << "
     "CAST(CASE WHEN {1} BETWEEN 0 AND 63 THEN {1} END AS HUGEINT) AS BIGINT)",
-    "times 2 to the second; NULL beyond 64 bits, below 0, and by more than 63",
+    "shift to the left; NULL beyond 64 bits, for a negative number, and outside 0 to 63",
 )
 _add(
     ">>",
@@ -205,7 +205,7 @@ _add(
     (Z, Z),
     T.BIGINT,
     f"({_BIG[0]} >> {_BIG[1]})",
-    "bits moved to the right; 0 by more than 63, and by less than 0",
+    "shift to the right; 0 for a shift outside 0 to 63",
 )
 for _name, _function in {
     "gcd": "gcd",

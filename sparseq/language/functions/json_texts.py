@@ -19,10 +19,10 @@ for _name, _gives, _sql, _meaning in (
         "json_array_length",
         T.integer(0, 2**32),
         "CAST(json_array_length({0}, {1}) AS BIGINT)",
-        "of a list, 0 of anything else",
+        "the length of a list; 0 for other values",
     ),
-    ("json_exists", T.BOOLEAN, "json_exists({0}, {1})", "whether there is such a value"),
-    ("json_type", T.TEXT, "json_type({0}, {1})", "such as VARCHAR, ARRAY, BOOLEAN"),
+    ("json_exists", T.BOOLEAN, "json_exists({0}, {1})", "whether there is a value there"),
+    ("json_type", T.TEXT, "json_type({0}, {1})", "the type, such as VARCHAR, ARRAY, BOOLEAN"),
 ):
     _add(
         _name,
@@ -30,7 +30,7 @@ for _name, _gives, _sql, _meaning in (
         (X, X),
         _gives,
         f"{_IF_VALID}{_sql} END",
-        f"{_meaning}; NULL where there is none, or the text is no JSON",
+        f"{_meaning}; NULL if there is none, or the text is not JSON",
         fixed=(1,),
         samples=(("'$.a'",), ("'$.a[0].b'",), ("'$'",)),
     )

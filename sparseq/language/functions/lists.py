@@ -29,7 +29,7 @@ for _kind in (X, Z, N, B, D):
     )
 for _name in ("length", "cardinality"):
     _form = f"{'len' if _name == 'length' else _name}({{0}})"
-    _add(_name, _form, (L,), T.integer(0, T.MOST_LISTED), "len({0})", "how many values it has")
+    _add(_name, _form, (L,), T.integer(0, T.MOST_LISTED), "len({0})", "the number of values")
 for _name in ("list_extract", "array_extract", "list_element"):
     _add(
         _name,
@@ -37,5 +37,5 @@ for _name in ("list_extract", "array_extract", "list_element"):
         (L, Z),
         lambda t: t[0].inside,
         "list_extract({0}, CAST({1} AS BIGINT))",
-        "the value at a place, as a[1] does; NULL where there is none",
+        "the value at a position, like a[1]; NULL if there is none",
     )

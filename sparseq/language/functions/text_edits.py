@@ -19,7 +19,7 @@ for _name in ("reverse", "md5", "sha256"):
         (X,),
         T.TEXT,
         f"{_name}({{0}})",
-        "backwards" if _name == "reverse" else "the hash, in hexadecimal digits",
+        "in reverse order" if _name == "reverse" else "the hash, in hexadecimal digits",
     )
 _add(
     "split_part",
@@ -27,7 +27,7 @@ _add(
     (X, X, Z),
     T.TEXT,
     "split_part({0}, {1}, CAST(greatest(least({2}, 1000), -1000) AS INTEGER))",
-    "the part of that number between separators, '' if there is none",
+    "the part with this number between separators; '' if there is none",
     fixed=(2,),
     samples=(("1",), ("-1",), ("0",), ("99999",)),
 )
@@ -47,7 +47,7 @@ _add(
     (X, X, X),
     T.TEXT,
     f"left(replace({{0}}, {{1}}, left({{2}}, 100)), {MAX_TEXT})",
-    f"the second put into the first 100 characters of the third; cut to {MAX_TEXT:,}",
+    f"the second is replaced by the first 100 characters of the third; cut to {MAX_TEXT:,}",
     fixed=(1, 2),
     samples=(("'a'", "'bb'"), ("''", "'x'"), ("'x'", "''")),
 )
@@ -57,7 +57,7 @@ _add(
     (X, X, X),
     T.TEXT,
     "translate({0}, {1}, {2})",
-    "each character of the second becomes that of the third",
+    "replaces each character of the second by the one of the third at its position",
     fixed=(1, 2),
     samples=(("'xé'", "'y'"), ("''", "'x'")),
 )
@@ -69,7 +69,7 @@ for _name in ("lpad", "rpad"):
         T.TEXT,
         f"{_name}({{0}}, CAST(greatest(least({{1}}, {MAX_TEXT}), 0) AS INTEGER), "
         "nullif({2}, ''))",
-        f"filled or cut to so many characters, at most {MAX_TEXT:,}",
+        f"padded or cut to this number of characters, at most {MAX_TEXT:,}",
         fixed=(1, 2),
         samples=(("3", "'é'"), ("-1", "' '"), ("99999", "'ab'"), ("2", "''")),
     )
@@ -79,7 +79,7 @@ _add(
     (X, X),
     T.integer(0, 100),
     "levenshtein(left({0}, 100), left({1}, 100))",
-    "edits between the first 100 characters of both",
+    "the number of edits between the first 100 characters of both",
 )
 _add(
     "repeat",
@@ -89,7 +89,7 @@ _add(
     f"left(repeat(left({{0}}, {MAX_TEXT}), CASE WHEN {{1}} IS NOT NULL THEN CAST(greatest("
     f"least({{1}}, {MAX_TEXT} // greatest(length({{0}}), 1) + 1), 0) AS BIGINT) END), "
     f"{MAX_TEXT})",
-    f"so many times, cut to {MAX_TEXT:,} characters",
+    f"repeated this number of times, and cut to {MAX_TEXT:,} characters",
 )
 _add(
     "initcap",
@@ -99,7 +99,7 @@ _add(
     "array_to_string(list_transform(regexp_extract_all({0}, "
     "'[\\p{{L}}\\p{{N}}]+|[^\\p{{L}}\\p{{N}}]+'), "
     "lambda w: upper(left(w, 1)) || lower(substring(w, 2))), '')",
-    "each word, of letters and digits, with a capital at its beginning",
+    "each word (letters and digits) begins with a capital",
 )
 _add(
     "chr",
@@ -108,6 +108,13 @@ _add(
     T.TEXT,
     "chr(CAST(CASE WHEN {0} BETWEEN 0 AND 55295 OR {0} BETWEEN 57344 AND 1114111 THEN {0} END "
     "AS INTEGER))",
-    "the character of that code; NULL where there is none",
+    "the character with this code; NULL if there is none",
 )
-_add("ascii", "ascii({0})", (X,), T.integer(0, 2**21), "ascii({0})", "of its first character")
+_add(
+    "ascii",
+    "ascii({0})",
+    (X,),
+    T.integer(0, 2**21),
+    "ascii({0})",
+    "the code of its first character",
+)

@@ -19,7 +19,7 @@ for _name in ("regexp_matches", "regexp_full_match"):
         (X, X),
         T.BOOLEAN,
         f"{_name}({{0}}, {{1}})",
-        "RE2's rules; the expression is a constant",
+        "by the rules of RE2; the expression is a constant",
         fixed=(1,),
         samples=(("'x+'",), ("'(é|a).*'",), ("''",)),
     )
@@ -29,7 +29,7 @@ _add(
     (X, X, Z),
     T.TEXT,
     "regexp_extract({0}, {1}, CAST(greatest(least({2}, 9), 0) AS INTEGER))",
-    "the group of the first match, '' if there is none",
+    "the group of the first match; '' if there is none",
     fixed=(1, 2),
     samples=(("'(x)(.)'", "1"), ("'x'", "9"), ("''", "-1")),
 )

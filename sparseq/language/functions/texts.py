@@ -18,7 +18,7 @@ _add = FUNCTIONS.add
 
 
 for _name in ("lower", "upper"):
-    _add(_name, f"{_name}({{0}})", (X,), T.TEXT, f"{_name}({{0}})", "by Unicode")
+    _add(_name, f"{_name}({{0}})", (X,), T.TEXT, f"{_name}({{0}})", "by the rules of Unicode")
 for _name in ("trim", "ltrim", "rtrim"):
     _add(_name, f"{_name}({{0}})", (X,), T.TEXT, f"{_name}({{0}})", "without spaces at the ends")
     _add(
@@ -53,7 +53,7 @@ _add(
     (X, Z),
     T.TEXT,
     _of_places("substring"),
-    "from a place on, the first being 1; negative: from the end",
+    "from a position on; 1 is the first, a negative position counts from the end",
 )
 _add(
     "substring",
@@ -61,7 +61,7 @@ _add(
     (X, Z, Z),
     T.TEXT,
     _of_places("substring"),
-    "so many characters from a place on",
+    "this number of characters, from a position on",
 )
 for _name in ("left", "right"):
     _add(
@@ -70,7 +70,7 @@ for _name in ("left", "right"):
         (X, Z),
         T.TEXT,
         _of_places(_name),
-        "so many characters; negative: all but so many",
+        "this number of characters; negative: all but this number",
     )
 _add(
     "||",
@@ -78,7 +78,7 @@ _add(
     (X, X),
     T.TEXT,
     f"left({{0}} || {{1}}, {MAX_TEXT})",
-    f"both, cut to {MAX_TEXT:,} characters; NULL if one is",
+    f"joined, and cut to {MAX_TEXT:,} characters; NULL if one is NULL",
 )
 for _name in ("starts_with", "ends_with", "contains"):
     _add(_name, f"{_name}({{0}}, {{1}})", (X, X), T.BOOLEAN, f"{_name}({{0}}, {{1}})", "exact")
@@ -88,5 +88,5 @@ _add(
     (X, X),
     T.integer(0, 2**32),
     "strpos({0}, {1})",
-    "the first place of the second, 0 if there is none",
+    "the first position of the second; 0 if there is none",
 )

@@ -20,7 +20,7 @@ for _op in ("AND", "OR"):
         f"({{0}} {_op} {{1}})",
         "three-valued",
     )
-_add("not", "(NOT {0})", (B,), T.BOOLEAN, "(NOT {0})", "NULL where it is NULL")
+_add("not", "(NOT {0})", (B,), T.BOOLEAN, "(NOT {0})", "NULL for NULL")
 for _name in ("TRUE", "FALSE"):
     _add(
         f"is {_name.lower()}",
