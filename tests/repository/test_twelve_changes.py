@@ -1,4 +1,4 @@
-"""Ten changes that people make, each done in the one file that the map names, to a copy.
+"""Twelve changes that people make, each done in the one file that the map names, to a copy.
 
 Each has a script that fails on the package as it is, and ends well on the changed copy.
 """
@@ -323,6 +323,38 @@ assert json.loads(told("history", "s", "--format", "json"))[0]["highest_price"] 
 assert line["highest_price"] == "0.5"
 table = told("history", "s")
 assert "highest price" in table and "sigma" in table
+""",
+    ),
+    "limit": Change(
+        "a limit on what a query may cost",
+        "sparseq/question/limits.py",
+        (
+            (
+                '    Limit("selects", 64, "SELECTs", "ask for its parts one by one"),\n',
+                '    Limit("selects", 1, "SELECTs", "ask for its parts one by one"),\n',
+            ),
+        ),
+        SHOP
+        + """
+assert shop().sql("SELECT count(*) AS n FROM t").rows()
+try:
+    shop().sql("SELECT sum(m) AS s FROM (SELECT who, max(x) AS m FROM t GROUP BY who)")
+except sparseq.QueryRefused as error:
+    assert "2 SELECTs; the limit is 1" in str(error), error
+else:
+    raise AssertionError
+""",
+    ),
+    "name of files": Change(
+        "a name of files that are written",
+        "sparseq/base/file_formats.py",
+        (('    ".csv": "csv",\n', '    ".csv": "csv",\n    ".comma": "csv",\n'),),
+        SHOP
+        + """
+with shop("s"):
+    pass
+told("sql", "s", "SELECT count(*) AS n FROM t", "-o", "n.comma")
+assert open("n.comma").readline().startswith("n,")
 """,
     ),
 }
