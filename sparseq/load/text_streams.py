@@ -105,7 +105,7 @@ class Letters:
 
     @classmethod
     def of(cls, path: Path, frame: int = 1) -> Letters:
-        """Count in a file; a line of its frame, the first ones, counts twice."""
+        """Return the counts of a file, in which each of the first `frame` lines counts twice."""
         utf8 = odd = quotes = 0
         lacks = False
         for k, line in enumerate(_first_part(path).splitlines()):

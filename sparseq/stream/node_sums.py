@@ -38,7 +38,7 @@ DAY_PRICE, WEEK_PRICE, PILOT_PRICE = 1.0, 0.5, 0.25
 """The most that a node costs a user per a²; a week has half the price of a day."""
 TOGETHER = {False: 7, True: 2}
 """Days, and weeks, that a panel typically adds up: their cuts add up, and their noise less so. The
-scale of a node is the best one for a sum of so many."""
+scale of a node is the best one for a sum of this many nodes."""
 PLANNED = 4.0
 """Users with a part of 1/PLANNED of all planned costs have full weight."""
 

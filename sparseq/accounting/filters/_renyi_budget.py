@@ -26,7 +26,7 @@ _CANDIDATES = 1 + np.geomspace(1e-3, 1e9, 12 * 400 + 1)
 def budgets_at(
     epsilon: float, delta: float, orders: ArrayLike, weights: ArrayLike = 1.0
 ) -> NDArray[np.float64]:
-    """Return rho of the module at each order, for `weights` · delta, rounded down; may be < 0.
+    """Return rho (see above) at each order, for `weights` · delta, rounded down; it may be < 0.
 
     It is rounded by more than `rdp.epsilon`, so that the inverse never exceeds epsilon.
     """
