@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 THREADS = 2
 SHARED = 1 << 19  # rows from which a second thread pays
-COLD, WARM = 200_000, 4_000  # rows from which loops pay, before and after they have been loaded
+COLD, WARM = 2_000_000, 4_000  # rows from which loops pay, before and after they have been loaded
+_TOGETHER = 3  # times `COLD`: rows of several inputs from which loading the loops pays
 
 
 @cache
@@ -40,8 +41,26 @@ def worthwhile(length: int, loads: bool = True) -> bool:
         loads: False: use them only if they are loaded. Loading takes a second, which is longer than
             the twin in NumPy takes for any input.
     """
-    loaded = compiled.cache_info().currsize > 0
-    return (loaded or loads) and length >= (WARM if loaded else COLD) and compiled() is not None
+    if compiled.cache_info().currsize > 0:
+        return length >= WARM and compiled() is not None
+    if not loads:
+        return False
+    _Twins.rows += length
+    often = length >= WARM and _Twins.rows >= _TOGETHER * COLD
+    return (length >= COLD or often) and compiled() is not None
+
+
+class _Twins:
+    """The work of the twins in NumPy, before the loops are loaded.
+
+    A process that asks one question about a million rows is faster without the loops, and one that
+    asks several is faster with them.
+
+    Attributes:
+        rows: The number of rows of all their inputs.
+    """
+
+    rows = 0
 
 
 def as_mask(mask: Any) -> Any:
