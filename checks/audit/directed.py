@@ -16,7 +16,7 @@ from checks.audit.comparison import Finding, Terms, compare
 from checks.audit.files import ingested
 from checks.audit.neighbours import ALONE, NOBODY, VARIANTS, WITH, WITHOUT, Quartet
 from checks.audit.noise import NoiseTest
-from checks.audit.planted_stores import POOR, SMALL, named
+from checks.audit.planted_stores import FADING, POOR, SMALL, named
 from checks.audit.planting import Leak
 from checks.audit.seams import Watching
 from checks.audit.search import engine_plans, name_counts, search, unjudged
@@ -45,7 +45,7 @@ def directed(leak: Leak, planted: bool = True) -> list[Finding]:
     if leak.windows:
         with leak.plant() if planted else contextlib.nullcontext():
             return lives(leak)
-    world, found = POOR if leak.poor else SMALL, list[Finding]()
+    world, found = FADING if leak.fading else POOR if leak.poor else SMALL, list[Finding]()
     named = any("{c}" in question for question in leak.questions)
     bounds = {"x": (0.0, 100.0)} if named else {}
     world = replace(

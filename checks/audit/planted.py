@@ -747,9 +747,9 @@ LEAKS: tuple[Leak, ...] = (
     Leak(
         "a histogram of what is left that nobody pays",
         fading_for_nothing,
-        (_COUNT,) * 14,
+        ("SELECT count(DISTINCT who) AS a0 FROM t",) * 18,
         ("undercharged",),
-        poor=True,
+        fading=True,
         weighted=True,
     ),
     Leak(

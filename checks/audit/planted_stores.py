@@ -43,6 +43,8 @@ POOR = replace(
     options=SMALL.options | {"kappa": 0.5, "norm_budget": 9.0},
     own={i: 4 - UNIT if i else 9 - UNIT for i in range(9)},
 )
+FADING = replace(SMALL, options=SMALL.options | {"kappa": 0.5, "norm_budget": 12.0})
+"""People fade after some questions, but nobody's account is empty."""
 
 
 def named(found: Sequence[Any], leak: Leak) -> bool:

@@ -20,8 +20,9 @@ class Leak:
 
     Attributes:
         plant: Breaks the product while it is entered.
-        questions: Questions that find it, for `SMALL`, or for `POOR` if budgets matter.
+        questions: Questions that find it, for `SMALL`, or for `POOR` or `FADING` if budgets matter.
         rules: Rules that it breaks.
+        poor, fading: True if budgets are nearly spent, or shrink: see `planted_stores`.
         files: True if it is in the reading of files, and found by a life of files.
         weighted: True if it is in weighted stores; else the stores are in-or-out.
         windows: True if it is in accounts by window: found by such neighbours (`windows.KINDS`).
@@ -34,6 +35,7 @@ class Leak:
     questions: tuple[str, ...]
     rules: tuple[str, ...]
     poor: bool = False
+    fading: bool = False
     files: bool = False
     weighted: bool = False
     windows: str = ""
