@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 from sparseq.base.errors import NotSql, ParameterError, QueryRefused, SparseqError
 from sparseq.ledger.request_id import Asker, RequestId
-from sparseq.question.plan import Options, Plan
+from sparseq.question.plan import Options, Plan, Query
 from sparseq.replay.answer_file import ANSWERED, FAILED, REFUSED, AnswerFile, Result
 from sparseq.replay.log import Line, Log, blocks
 from sparseq.sql.parameters import QueryText
+from sparseq.store.bound_questions import bound_questions, needs_bounds
 from sparseq.store.store import Store
 from sparseq.stream.batches import Outcome, Request
 
@@ -91,23 +92,36 @@ def results(store: Store, lines: Iterable[Line], name: str) -> Iterator[Result]:
 def dry_run(store: Store, lines: Iterable[Line]) -> Iterator[tuple[Result, Sequence[Plan]]]:
     """Yield the outcome of each line from public facts alone, and its plans: free.
 
-    The last plan is that of the line; the others are for questions that are asked first, once.
+    The last plan is that of the line; the others are for questions that are asked first, once, as
+    those that find bounds.
     """
     first = set[tuple[str, Options]]()
     for line in lines:
         one = lower_line(store, line, "")
         if isinstance(one, Request):
             try:
-                own = one.options.over(one.query.options).of_first
-                new = [q for q in one.query.first if (q.text, own) not in first]
-                plans = [store.explain(before, own) for before in new]
-                first.update((before.text, own) for before in new)
-                plans.append(store.explain(one.query, one.options))
+                query, before = _asked_first(store, one.query, one.options)
+                new = [(q, own) for q, own in before if (q.text, own) not in first]
+                plans = [store.explain(q, own) for q, own in new]
+                first.update((q.text, own) for q, own in new)
+                plans.append(store.explain(query, one.options))
                 yield Result(line.number, line.id, ANSWERED), plans
             except (QueryRefused, ParameterError) as error:
                 yield _refusal(line, error), ()
         else:
             yield one, ()
+
+
+def _asked_first(
+    store: Store, query: Query, options: Options
+) -> tuple[Query, list[tuple[Query, Options]]]:
+    """Return a question as it is asked at last, and the questions that are asked before it."""
+    own = options.over(query.options).of_first
+    before = list[tuple[Query, Options]]()
+    if query.unbounded is not None and needs_bounds(store, query, options):
+        before += bound_questions(store, query.unbounded)
+        query = query.unbounded.after
+    return query, [*before, *((q, own) for q in query.first)]
 
 
 def lower_line(store: Store, line: Line, name: str) -> Request | Result:

@@ -7,6 +7,7 @@ import json
 import re
 from pathlib import Path
 
+import polars as pl
 import pyarrow.parquet as pq
 import pytest
 from browser import browse, needs_browser
@@ -54,6 +55,21 @@ def test_a_dry_run_asks_and_charges_nothing(store: Path, log: Path) -> None:
     assert "nothing was asked" in output("replay", store, log, "--dry-run")
     with sparseq.connect(store) as con:
         assert con.releases() == []
+
+
+def test_a_dry_run_foretells_sums_whose_bounds_are_found(tmp_path: Path) -> None:
+    """The bounds of a column are found, and priced, once."""
+    store, log = tmp_path / "found.sparseq", tmp_path / "sums.jsonl"
+    rows = pl.DataFrame({"who": [i % 500 for i in range(2000)], "x": [i % 30 for i in range(2000)]})
+    sparseq.create(store, {"t": rows}, user="who").close()
+    asked = [f"SELECT sum(x) AS s FROM t WHERE x > {i}" for i in range(3)]
+    log.write_text("".join(json.dumps({"sql": sql}) + "\n" for sql in asked))
+    prices = json.loads(output("replay", store, log, "--dry-run", "--format", "json"))
+    assert (prices["answered"], prices["refused"]) == (3, 0)
+    assert prices["worst_case"] > 3 + 1, "three sums, and what finds their bounds"
+    out = tmp_path / "a.parquet"
+    summary = json.loads(output("replay", store, log, "--output", out, "--format", "json"))
+    assert (summary["answered"], summary["refused"]) == (3, 0)
 
 
 def test_what_makes_no_sense_together_is_said(store: Path, log: Path, tmp_path: Path) -> None:
