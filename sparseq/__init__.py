@@ -4,7 +4,7 @@
     con.sql("SELECT count(DISTINCT customer_id) AS buyers FROM cdnow WHERE date = '1997-03-01'")
 
 Every user has an account; every query costs each user the squared norm of what that user really
-contributes (Feldman & Zrnic 2021, Algorithm 2), and whoever has little left counts for less.
+contributes (Feldman & Zrnic 2021, Algorithm 2). A user with little left has a smaller weight.
 """
 
 from __future__ import annotations

@@ -213,9 +213,9 @@ class Cursor:
     """Executes statements, and has the rows of the last one.
 
     Attributes:
-        connection: Whose it is.
-        arraysize: Rows that `fetchmany` returns if nothing is said.
-        answer: Of the last statement.
+        connection: The connection of the cursor.
+        arraysize: Number of rows that `fetchmany` returns by default.
+        answer: The answer of the last statement.
     """
 
     def __init__(self, connection: Connection) -> None:

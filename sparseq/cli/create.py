@@ -230,9 +230,9 @@ def _ask(question: str, default: str | None = None, among: Mapping[int, str] | N
     "links",
     multiple=True,
     metavar="TABLE.COL=TABLE.COL",
-    help="A table without the --user column: its rows are about whom the row of another table is "
-    "about that has this key, such as lineitem.l_orderkey=orders.o_orderkey; in as many steps as "
-    "there are. TABLE.A,B=TABLE.C,D where several columns are the key.",
+    help="For a table without the --user column: its column with the keys of another table, "
+    "such as lineitem.l_orderkey=orders.o_orderkey. Its rows belong to the person of that row. "
+    "Several steps may follow each other. TABLE.A,B=TABLE.C,D if the key has several columns.",
 )
 @click.option("--table", metavar="NAME", help="Name of the table. [default: the first file's]")
 @click.option("--kappa", type=float, help=f"zCDP level of all answers ever. [default: {KAPPA}]")
@@ -340,9 +340,9 @@ def _ask(question: str, default: str | None = None, among: Mapping[int, str] | N
     multiple=True,
     metavar="NAME=N",
     help="rows: the most that a person has in a table; later ones are left out, and "
-    "intervals are proved. work: row combinations of one person in a join; whoever has "
-    "more is left out of that join. Limits on queries are set so, too: text, nodes, "
-    "cells … (docs/limits.md). [default: work=20000000]",
+    "intervals are proved. work: the most row combinations of one person in a join; a person with "
+    "more is left out of that join. Also limits of queries: text, nodes, cells … "
+    "(docs/limits.md). [default: work=20000000]",
 )
 @click.option(
     "--least-people",
@@ -350,14 +350,14 @@ def _ask(question: str, default: str | None = None, among: Mapping[int, str] | N
     default=0,
     metavar="N",
     help="Show no value about fewer than N people, as counted with noise: it is NULL, and marked "
-    "'< N people'. Of each question people are counted too, and paid for. It can be raised "
+    "'< N people'. Each question then also counts people, for a charge. N can be raised "
     "(sparseq curator STORE least-people), never lowered. [default: all are shown]",
 )
 @click.option(
     "--find-bounds",
     multiple=True,
     metavar="COL",
-    help="Find the bounds of a column of numbers now: it is asked with noise, and charged, once. "
+    help="Find the bounds of a column of numbers now, by one question that is charged. "
     "never: find none, and refuse sums of columns without --bounds that are not clamped. [default: "
     "when the first sum or average of one is asked for]",
 )
@@ -365,7 +365,8 @@ def _ask(question: str, default: str | None = None, among: Mapping[int, str] | N
     "--buckets",
     type=int,
     metavar="N",
-    help="With lake://FOLDER: so many small stores, 5 to 20 million rows each; see docs/lake.md.",
+    help="With lake://FOLDER: the number of small stores, 5 to 20 million rows each "
+    "(docs/lake.md).",
 )
 @click.option(
     "--population",
@@ -471,9 +472,7 @@ def _accept_links(
         if table.lower() in linked or table not in tables:
             continue
         for child, parent in said.leading(user.rpartition(".")[2], tables).items():
-            asked = (
-                f"{child} is a key of {parent}. Is a row of {table} about whom that row is about?"
-            )
+            asked = f"{child} is a key of {parent}. Do rows of {table} belong to that row's person?"
             if click.confirm(asked, err=True):
                 found[child] = parent
                 break

@@ -311,9 +311,9 @@ def _told(store: Store, asked: PlanOptions, sigma: float) -> str:
     """Return the price of planning on a store, in words; public."""
     most, whole = highest_norm(store, len(_ticks(asked)), sigma), store.guarantee.norm_budget
     return (
-        f"Planning is charged, once: whoever is in the series pays up to {most:.3g} of a budget of "
-        f"{whole:g} ({most / whole:.1%}), as for {most:.3g} counts at full weight, and has so much "
-        "less for other questions. More noise costs less."
+        f"Planning is charged once: a person in the series pays up to {most:.3g} of a budget of "
+        f"{whole:g} ({most / whole:.1%}), as much as {most:.3g} counts at full weight. This is no "
+        "longer available for other questions. More noise costs less."
     )
 
 

@@ -248,7 +248,8 @@ class Options:
         "The same as a part of the answer, such as 2%.", "P%", share=True
     )
     price: float | None = _option(
-        "Most that a person pays, and 5/16 for pilots: 4 about halves the noise of 1.",
+        "Most that a person pays for one number, besides pilots (5/16 at price 1): 4 about "
+        "halves the noise of 1.",
         "P",
         usual="1",
     )

@@ -55,7 +55,7 @@ def combine(
         )
     if left.private and not every and not users:
         raise QueryRefused(
-            f"{word} keeps each row once, whoever it is of",
+            f"{word} keeps one of equal rows, also if they are about different people",
             "select the user on both sides: each row once a person"
             + (", or write UNION ALL" if word == "UNION" else ""),
         )

@@ -125,7 +125,7 @@ class _Inner:
         distinct = bool(self.select.args.get("distinct"))
         if distinct and self.private and not self.users:
             refuse(
-                "DISTINCT inside keeps each value once, whoever it is of",
+                "DISTINCT in a subquery keeps one of equal values, also of different people",
                 f"select {self.scope.user_name} too: each value once a person",
             )
         inside = "" if distinct else tail

@@ -32,7 +32,9 @@ def token() -> None:
 
 @token.command()
 @store_argument
-@click.option("--name", required=True, help="Whose it is; the user's name for PostgreSQL clients.")
+@click.option(
+    "--name", required=True, help="Name of its holder, and user name for PostgreSQL clients."
+)
 @click.option(
     "--role",
     type=click.Choice([r.value for r in Role]),
@@ -92,7 +94,7 @@ def list_tokens(store: Path, format: str) -> None:
 
 @token.command()
 @store_argument
-@click.option("--name", required=True, help="Whose it is.")
+@click.option("--name", required=True, help="Name of its holder.")
 def revoke(store: Path, name: str) -> None:
     """End a name's token of STORE at once, in open connections too.
 

@@ -408,7 +408,9 @@ def _course(facts: dict[str, object]) -> list[str]:
     """Describe the progress of a stream of weighted answers; in-or-out stores have none."""
     course = facts["weighted"]
     if not isinstance(course, dict):
-        return ["Whoever can't pay for a question is left out of it, and pays nothing."]
+        return [
+            "A person whose budget does not cover a question is left out of it, and pays nothing."
+        ]
     text = " ".join(course_text(course).split())
     return [f"{text[0].upper()}{text[1:]}."]
 
