@@ -37,6 +37,7 @@ from sparseq.accounting.pilots.column_values import column_of
 from sparseq.accounting.strategies import ONE
 from sparseq.base._duckdb import connection
 from sparseq.base.errors import QueryRefused
+from sparseq.dashboards import panel_answers
 from sparseq.engine._duckdb.engine import DuckEngine
 from sparseq.engine.cells import Cells
 from sparseq.engine.contributions import Contributions
@@ -51,6 +52,7 @@ from sparseq.load.load_rows import IncomingRows
 from sparseq.sql.scope import Scope
 from sparseq.sql.subqueries import _Inner
 from sparseq.store.store import Store
+from sparseq.stream.node_sums import NodeSums
 from sparseq.stream.release_charges import Bill
 from sparseq.stream.user_weights import PILOT_BITS, Hats
 
@@ -502,6 +504,28 @@ def tap_not_charged() -> Iterator[None]:
         yield
 
 
+def node_pilots_for_nothing() -> AbstractContextManager[None]:
+    """Nobody is charged for the pooled pilots of a dashboard's nodes."""
+    right = NodeSums._pilot
+
+    def free(sums: Any, node: Any, people: Any) -> Any:
+        with put(sums.bill, "put", lambda _: None):
+            return right(sums, node, people)
+
+    return put(NodeSums, "_pilot", free)
+
+
+def panel_by_accounts() -> AbstractContextManager[None]:
+    """A panel's interval depends on what people have left."""
+    right = panel_answers._answer
+
+    def by_accounts(board: Any, panel: Any, nodes: Any, solutions: Any, beta: float) -> Any:
+        paid = sum(int(a.spent.sum()) for _, a in board.store.stream.pots.items())
+        return right(board, panel, nodes, solutions, beta / (1 + paid % 7))
+
+    return put(panel_answers, "_answer", by_accounts)
+
+
 @contextlib.contextmanager
 def late_rows_free() -> Iterator[None]:
     """Rows that came after their tick are added to the next measurement, and nobody pays."""
@@ -756,6 +780,14 @@ LEAKS: tuple[Leak, ...] = (
         "a move that looks at others", move_by_others, (), ("accounts of others",), life="purposes"
     ),
     Leak("a part that overdraws the whole", part_of_twice, (), ("parts",), life="purposes"),
+    Leak(
+        "pooled pilots that are not charged",
+        node_pilots_for_nothing,
+        (),
+        ("undercharged",),
+        life="dashboards",
+    ),
+    Leak("a panel that reads an account", panel_by_accounts, (), ("answer",), life="dashboards"),
     Leak("a tap that is not charged", tap_not_charged, (), ("undercharged",), life="series"),
     Leak(
         "a late row that is free",

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from checks.audit import (
     chains,
+    dashboards,
     keys,
     limits,
     loads,
@@ -74,6 +75,7 @@ KINDS = (
     "loops",
     "windows",
     "terms",
+    "dashboards",
 )
 """In turns; the first ones take seconds each."""
 RUNS = {
@@ -87,6 +89,7 @@ RUNS = {
     "chains": chains.run,
     "loads": loads.run,
     "meanings": meanings.run,
+    "dashboards": dashboards.run,
 }
 """Lives; the other kinds are worlds that are asked questions."""
 LIMITS = {"small": limits.SMALL, "loops": limits.LOOPS}

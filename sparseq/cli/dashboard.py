@@ -27,6 +27,7 @@ from sparseq.dashboards.dashboard_file import Dashboard
 from sparseq.dashboards.found_workload import find_workload
 from sparseq.dashboards.node_log import read_nodes
 from sparseq.dashboards.panel_answers import ShownPanel, answer_panels
+from sparseq.dashboards.refresh import cost_of_refresh, purpose_of
 from sparseq.dashboards.refresh import refresh as refreshed
 from sparseq.dashboards.rehearsal import Rehearsal, rehearse
 from sparseq.dashboards.verdict import counts_for, verdict_of
@@ -80,8 +81,9 @@ def dashboard() -> None:
     metavar="D",
     help="The morning: all days before D are complete. [default: today]",
 )
+@click.option("--dry-run", is_flag=True, help="Say what it costs, and measure nothing.")
 @facts_format_option
-def refresh(store: Path, file: Path, on: str | None, format: str) -> None:
+def refresh(store: Path, file: Path, on: str | None, dry_run: bool, format: str) -> None:
     """Measure the days and weeks that the panels of FILE.toml need and that are not measured yet.
 
     A second refresh on one morning measures nothing. Rows that come after their day was measured
@@ -90,11 +92,19 @@ def refresh(store: Path, file: Path, on: str | None, format: str) -> None:
     \b
     Examples:
       sparseq dashboard refresh shop.sparseq shop.toml
-      sparseq dashboard refresh shop.sparseq shop.toml --on 2024-03-01
+      sparseq dashboard refresh shop.sparseq shop.toml --on 2024-03-01 --dry-run
     """
-    board = Dashboard.read(file)
+    board, day = Dashboard.read(file), _day(on) if on else _CLOCK()
     with open_store(store) as opened:
-        made = refreshed(opened, board, _day(on) if on else _CLOCK())
+        if dry_run:
+            nodes, most = cost_of_refresh(opened, board, day)
+            counts = purpose_of(opened, board).counts
+            say(
+                f"would measure {nodes} nodes; a person pays for the own days alone, and "
+                f"{number(most)} of {number(counts)} at most"
+            )
+            return
+        made = refreshed(opened, board, day)
         some = f"{made.measured} nodes in {len(made.releases)} releases"
         say(f"measured {some}" if made.measured else "nothing to measure", err=True)
         _show(opened, board, answer_panels(made.board, made.nodes), format)

@@ -11,6 +11,7 @@ follows from the questions' texts and public facts.
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -48,7 +49,8 @@ class BoardNumber:
     """A number of the cells.
 
     Attributes:
-        key: A text that is equal for equal numbers.
+        key: A text that is equal for equal numbers of equal groups: with other groups, days are
+            measured anew.
         measure: The measure.
     """
 
@@ -239,7 +241,10 @@ def _number(
         )
     if measure.kind is Kind.ROWS and not left and not mine.conditions:
         measure = replace(measure, value=None, label="count(*)")  # its FILTER chooses cells
-    return BoardNumber(repr((own.adds, Region(left, mine.conditions).key)), measure)
+    groups = [(key.pieces.name, key.domain.values) for key in cells.keys]
+    meant = repr((own.adds, Region(left, mine.conditions).key, groups))
+    digest = hashlib.sha256(meant.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return BoardNumber(f"{measure.kind.value} {digest}", measure)
 
 
 @dataclass(frozen=True)

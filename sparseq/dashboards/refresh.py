@@ -113,6 +113,23 @@ def refresh(store: Store, dashboard: Dashboard, today: dt.date) -> Refresh:
     return Refresh(board, nodes, tuple(releases), measured)
 
 
+def cost_of_refresh(store: Store, dashboard: Dashboard, today: dt.date) -> tuple[int, float]:
+    """Return the number of nodes that a refresh would measure, and the most that it charges a user.
+
+    The charge is in squared norm, and public; a user who is in none of the days pays nothing.
+
+    Raises:
+        ParameterError, QueryRefused: See `refresh`.
+    """
+    with store.stream.held():
+        part = purpose_of(store, dashboard)
+        nodes = read_nodes(store.stream.ledger, dashboard.name)
+        missing = missing_periods(board_of(store, dashboard, today), nodes)
+        if missing:
+            _check_mornings(store, part)
+    return len(missing), min(sum(one.cost for one in missing), part.counts)
+
+
 def purpose_of(store: Store, dashboard: Dashboard) -> Purpose:
     """Return the part of the budget that pays for a dashboard.
 

@@ -12,10 +12,11 @@ import pytest
 from dashboards.shop import FIRST, board, sales, shop
 
 import sparseq
+from sparseq.accounting.charge import UNITS_PER_NORM
 from sparseq.base.errors import ParameterError
 from sparseq.dashboards.node_log import read_nodes
 from sparseq.dashboards.panel_answers import answer_panels
-from sparseq.dashboards.refresh import Refresh, refresh
+from sparseq.dashboards.refresh import Refresh, cost_of_refresh, refresh
 from sparseq.ledger.pots import Pot
 from sparseq.store.curator import exact_sql
 
@@ -140,6 +141,31 @@ def test_a_week_gives_way_to_days_that_have_more_rows() -> None:
         assert whole["n"] > some["n"]
         again = refresh(store, board(weeks=weeks, days=days), monday)
         assert again.measured == 0
+
+
+def test_a_panel_with_another_key_measures_its_days_anew() -> None:
+    one = {"n": "SELECT count(*) AS n FROM sales WHERE day = :yesterday"}
+    two = one | {
+        "kinds": "SELECT kind, count(*) AS n FROM sales WHERE day = :yesterday "
+        "AND kind IN ('a', 'b') GROUP BY kind"
+    }
+    with shop(sales(2000)) as store:
+        assert refresh(store, board(**one), FIRST).measured == 1
+        made = refresh(store, board(**two), FIRST)
+        assert made.measured == 1
+        assert set(shown(made)) == {"n", "kinds"}
+        assert refresh(store, board(**one), FIRST).measured == 0
+
+
+def test_the_price_that_is_told_before_is_no_less_than_any_charge() -> None:
+    with shop(sales(2000)) as store:
+        for i in range(2):
+            before = store.stream.pots[Pot(16)].spent.copy()
+            nodes, most = cost_of_refresh(store, board(), FIRST + i * DAY)
+            assert refresh(store, board(), FIRST + i * DAY).measured == nodes > 0
+            paid = store.stream.pots[Pot(16)].spent - before
+            assert 0 < paid.max() / UNITS_PER_NORM <= most
+        assert cost_of_refresh(store, board(), FIRST + DAY) == (0, 0.0)
 
 
 def test_late_rows_are_in_no_panel() -> None:
