@@ -35,6 +35,7 @@ from sparseq.question.plan import Kind, Plan
 from sparseq.store.store import Store
 from sparseq.stream.comparison import Comparison
 from sparseq.stream.contributors import Contributors, Loops
+from sparseq.stream.node_sums import NodeSums
 
 Ints = NDArray[np.int64]
 Id = Any
@@ -316,7 +317,7 @@ class Weighted:
         place, flow = sparseq.stream.released_parts, sparseq.stream.weighted_answer
         draw, pilot_noise = place.rounded_gaussian, place.pilot_noise
         weighted, answer = Contributions.weighted, flow.answer
-        weigh = place.ReleasedParts.weigh
+        weigh, nodes = place.ReleasedParts.weigh, NodeSums.nodes
 
         def said(variance: int, budget: Any) -> Any:
             noise = pilot_noise(variance, budget)
@@ -357,7 +358,13 @@ class Weighted:
         def answered(*asked: Any) -> Any:
             self._parts, self._sums, self._said = [], [], None
             done = answer(*asked)
-            self._watching.steps.append(self._step(done, asked[0].bill))
+            self._watching.steps.append(self._step(done.query.text, asked[0].bill))
+            return done
+
+        def measured(sums: NodeSums, *asked: Any) -> Any:
+            self._parts, self._sums, self._said = [], [], None
+            done = nodes(sums, *asked)
+            self._watching.steps.append(self._step(done.plan.query.text, sums.bill))
             return done
 
         return [
@@ -367,14 +374,15 @@ class Weighted:
             (Loops, "tally", tallied(Loops.tally)),
             (Contributions, "weighted", summed),
             (flow, "answer", answered),
+            (NodeSums, "nodes", measured),
             (place.ReleasedParts, "weigh", weighed),
         ]
 
-    def _step(self, done: Any, bill: Any) -> Step:
+    def _step(self, text: str, bill: Any) -> Step:
         noise = [part.noise for part in self._parts]
         paid = zip(*(some.tolist() for some in bill.paid()), strict=True)
         return Step(
-            done.query.text,
+            text,
             tuple(noise),
             {u: due for u, due in paid if due},
             frozenset(),

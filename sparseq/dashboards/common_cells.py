@@ -28,6 +28,7 @@ from sparseq.question.plan import Cell, Domain, Kind, Measure, Query
 from sparseq.reuse.grids import Grid, GridKey, GridMeasure
 from sparseq.reuse.question_meanings import meaning_of
 from sparseq.reuse.regions import Region, bare
+from sparseq.sql.key_domains import place_without_join
 from sparseq.store.store import Store
 
 MOST_KEYS, MOST_GROUPS, MOST_DAYS = 2, 500, 800
@@ -191,11 +192,12 @@ def _keys_of(asked: Sequence[Asked], time: str) -> tuple[BoardKey, ...]:
                 continue
             known = found.get(pieces.name)
             if known is None or len(known.pieces.pieces) < len(pieces.pieces):
-                if domain.position.term is None:
+                place = place_without_join(domain)
+                if place is None:
                     raise _refusal(
-                        panel, f"{domain.name} has too many values", "group by something coarser"
+                        panel, f"the values of {domain.name} were found", "declare them: --keys"
                     )
-                found[pieces.name] = BoardKey(_with_rest(domain), pieces)
+                found[pieces.name] = BoardKey(_with_rest(domain, place), pieces)
     groups = math.prod(len(key.domain.values) for key in found.values())
     if len(found) > MOST_KEYS or groups > MOST_GROUPS:
         raise QueryRefused(
@@ -206,9 +208,9 @@ def _keys_of(asked: Sequence[Asked], time: str) -> tuple[BoardKey, ...]:
     return tuple(found[name] for name in sorted(found))
 
 
-def _with_rest(domain: Domain) -> Domain:
+def _with_rest(domain: Domain, place: str) -> Domain:
     """Return a domain with one more value, for rows with none of its values."""
-    place, size = domain.position.sql, len(domain.values)
+    size = len(domain.values)
     position = f"CASE WHEN ({place}) BETWEEN 0 AND {size - 1} THEN ({place}) ELSE {size} END"
     values = (*domain.values, _REST)
     return replace(domain, values=values, position=Cell(position), key=None, rest=True)

@@ -226,6 +226,18 @@ def narrow(domain: Domain, values: Sequence[Any]) -> Domain | None:
     return replace(domain, values=tuple(values), position=_place_among(term, values))
 
 
+def place_without_join(domain: Domain) -> str | None:
+    """Return SQL for a row's place among a domain's values, over the row alone; None: there is
+    none.
+
+    A question with many values joins them to its rows, which is faster.
+    """
+    if domain.position.term is not None:
+        return domain.position.sql
+    alone = domain.key is not None and not domain.rest and not domain.keys
+    return _place_among(domain.key, domain.values).sql if alone and domain.key else None
+
+
 def _place_among(term: Term, values: Sequence[Any]) -> Cell:
     """Return the place of a value in a short list, whose last value may be NULL."""
     known = [v for v in values if v is not None]

@@ -42,13 +42,13 @@ def sales(rows: int = 20_000, seed: int = 0) -> pa.Table:
 
 def shop(table: pa.Table | None = None, **more: Any) -> sparseq.Store:
     """A store with a part for the dashboard."""
-    said = {"purposes": [sparseq.Purpose("shop", 0.5, 30, 20.0)], "seed": 1, **more}
+    said: dict[str, Any] = {"purposes": [sparseq.Purpose("shop", 0.5, 30, 20.0)], "seed": 1}
+    said |= {"keys": {"kind": ["a", "b"]}} | more
     return sparseq.create(
         None,
         {"sales": sales() if table is None else table},
         user="who",
         time="day",
-        keys={"kind": ["a", "b"]},
         bounds={"v": (0, 10)},
         **said,
     )

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 
+import pyarrow as pa
 import pytest
 from dashboards.shop import FIRST, board, sales, shop
 
+from sparseq.accounting import Budget, Price
 from sparseq.base.errors import QueryRefused
 from sparseq.dashboards.common_cells import board_of
+from sparseq.dashboards.panel_answers import answer_panels
+from sparseq.dashboards.refresh import refresh
+from sparseq.question.plan import Noise, Plan
 
+_FREE = Noise(1.0, 1.0, 1.0, 1.0, Price.of(1.0, 1.0, Budget(0.5, 1.0)))
 AND = "day >= :today - 7 AND day < :today"
 
 
@@ -71,3 +77,24 @@ def test_a_key_of_another_panel_may_be_a_condition(store) -> None:
     found = board_of(store, board(by=by, one=one), FIRST)
     assert len(found.numbers) == 1
     assert found.panels[1].unions[0][0].groups == frozenset([0])
+
+
+def test_a_key_may_have_many_values() -> None:
+    table = sales(3000)
+    names = [f"k{i}" for i in range(40)]
+    many = pa.array([names[i % 47] if i % 47 < 40 else None for i in range(len(table))])
+    table = table.set_column(2, "kind", many)
+    by = f"SELECT kind, count(*) AS n FROM sales WHERE {AND} GROUP BY kind"
+    with shop(table, keys={"kind": names}) as store:
+        assert board_of(store, board(by=by), FIRST).groups == 42  # and NULL, and all other
+        made = refresh(store, board(by=by), FIRST)
+        (panel,) = answer_panels(made.board, made.nodes)
+        assert len(panel.answer.rows()) == 41
+        (number,) = made.board.numbers
+        day = made.nodes[0].first
+        asked = made.board.node(number, day, day)
+        cells = store.stream.engine.cells(Plan(asked, (_FREE,), 0.05), 2000)
+        rows = zip(table["day"].to_pylist(), many.to_pylist(), strict=True)
+        there = {kind for at, kind in rows if (at - dt.date(1970, 1, 1)).days == day}
+        places = {40 if kind is None else names.index(kind) for kind in there}
+        assert set(cells.coordinates.tolist()) == places
