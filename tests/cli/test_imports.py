@@ -85,3 +85,11 @@ def test_a_command_imports_what_it_needs(name: str, store: Path, tmp_path: Path)
 def test_help_needs_no_engine(tmp_path: Path) -> None:
     found = imported(tmp_path, "--help")
     assert not found & {"duckdb", "pyarrow", "numpy", "sqlglot", "rich"}
+
+
+def test_a_program_that_opens_a_store_imports_what_it_needs(store: Path) -> None:
+    """Without the command line, which hides pandas from the libraries."""
+    script = "import sys, sparseq; sparseq.connect(sys.argv[1]).close(); print(*sys.modules)"
+    run = [sys.executable, "-c", script, str(store)]
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert not set(done.stdout.split()) & NEVER
