@@ -13,7 +13,7 @@ replaced by bytes that UTF-8 never uses, and restored when values are made (`res
     0xFC  bytes that are no text: a value with one is NULL (`restore`)
 
 A few passes over a whole chunk handle almost all lines; only unusual ones go through `fields_of`,
-which is the definition. Both are the same function of a line (`tests/load/test_lines.py`).
+which is the definition. Both are the same function of a line (`tests/load/test_text_lines.py`).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from sql.outcomes import line, recorded, text_of
-from sql.test_mending import own_names
+from sql.test_suggestions import own_names
 
 from benchmarks.styles import questions
 from benchmarks.styles.worlds import WORLDS

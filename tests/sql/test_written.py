@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 import sqlglot
 from sql.outcomes import line, recorded, text_of
-from sql.test_mending import own_names
+from sql.test_suggestions import own_names
 from sqlglot.tokenizer_core import TokenType
 
 import sparseq
