@@ -51,7 +51,7 @@ PACKAGE = "sparseq"
 BEFORE = "5e940de"
 """The last commit of the first round."""
 MOST_LINES = 950
-UNTESTED = 94
+UNTESTED = 90
 """Modules without a test that names them, of 465: other tests call them. No more may come."""
 LIMITS = {
     "duckdb": 0,
