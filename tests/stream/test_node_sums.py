@@ -97,11 +97,11 @@ class Life:
         self.reference = Weighted(self.part.kappa, counts)
         self.refreshed = 0
 
-    def account(self, user: int) -> int:
-        """The number of a person's account."""
+    def account(self, user: int) -> int | None:
+        """The number of a person's account; None: the person is erased, and has not come back."""
         names = self.store.stream.ledger.identifiers(list(range(len(self.accounts.budgets))))
         known = {int(name): number for number, name in names.items() if name is not None}
-        return known[user]
+        return known.get(user)
 
     @property
     def accounts(self) -> Any:
@@ -152,7 +152,8 @@ class Life:
         self.refreshed += bool(made.measured)
         course = self.store.stream.part(self.pot).course
         for user, budget in self.reference.budgets.items():
-            number = self.account(user)
+            if (number := self.account(user)) is None:
+                continue
             assert self.accounts.spent[number] == self.reference.spent[user] <= budget
             remains = (budget - self.reference.spent[user]) / UNITS_PER_NORM
             assert remains >= course.least - 1e-9
@@ -205,7 +206,6 @@ def live(seed: int) -> int:
             gone = draw.choice(life.rows).who
             curator.forget(life.store, gone)
             life.rows = [row for row in life.rows if row.who != gone]
-            life.reference.budgets.pop(gone, None)
     life.store.close()
     return measured
 
