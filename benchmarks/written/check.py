@@ -18,7 +18,7 @@ from benchmarks.written import Question
 from sparseq.answers.answer import first_row
 from sparseq.base.errors import QueryRefused
 from sparseq.question.catalog import FoundBounds
-from sparseq.question.plan import FirstAnswer, Options, Query, Sought, ValueSearch, calibrate
+from sparseq.question.plan import FirstAnswer, Options, Plan, Query, Sought, ValueSearch, calibrate
 from sparseq.released.outputs import Measurements
 from sparseq.released.render import key_columns, render
 from sparseq.released.result_columns import columns_of, noised_of
@@ -86,15 +86,18 @@ def _find_exactly(con: sparseq.Store, sought: Sought) -> None:
 def unnoised(con: sparseq.Store, query: Query, options: Options) -> pa.Table:
     """Answer a lowered question without noise and with everybody in."""
     plan = calibrate(query, con.guarantee, options)
+    return render(plan, measured(con, plan))
+
+
+def measured(con: sparseq.Store, plan: Plan) -> Measurements:
+    """Return what a plan measures, without noise and with everybody in."""
     found = con.stream.engine.contributions(plan, len(con.stream.accounts)).measures
     measures = [
-        (m.totals * n.granularity).reshape(-1, asked.bins)
-        for m, n, asked in zip(found, plan.noise, query.measures, strict=True)
+        np.asarray(m.totals * n.granularity, np.float64).reshape(-1, asked.bins)
+        for m, n, asked in zip(found, plan.noise, plan.query.measures, strict=True)
     ]
-    noised = Measurements(
-        measures, [0.0] * len(measures), key_columns(plan.query.domains), plan.query.groups
-    )
-    return render(plan, noised)
+    keys = key_columns(plan.query.domains)
+    return Measurements(measures, [0.0] * len(measures), keys, plan.query.groups)
 
 
 def sums(con: sparseq.Store, sql: str) -> list[NDArray[np.int64]]:

@@ -102,7 +102,7 @@ class Term:
         column: The stored column, if the term is one.
         nulls: The rule that decides from the arguments whether it is NULL.
         gaps: It is strict, and may also be NULL where none of its arguments is.
-        holes: For a column, tells whether it may be NULL; None means that it may.
+        stands_for: For a column of a subquery's first step, the term that the column holds.
     """
 
     type: Type
@@ -115,7 +115,7 @@ class Term:
     column: ColumnId | None = None
     nulls: Nulls = Nulls.FREE
     gaps: bool = False
-    holes: Callable[[], bool] | None = field(default=None, compare=False, repr=False)
+    stands_for: Term | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_written(self) -> bool:
@@ -140,8 +140,8 @@ def may_be_null(term: Term, known: Callable[[Term], bool] = lambda _: False) -> 
     if known(term):
         return False
     of = term.arguments
-    if term.holes is not None:
-        return term.holes()
+    if term.stands_for is not None:
+        return may_be_null(term.stands_for, known)
     if term.constant and not of:
         return term.value is None
     match term.nulls:

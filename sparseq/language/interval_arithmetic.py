@@ -1,6 +1,6 @@
 """Interval arithmetic on arrays: the range of a function's values, from its arguments' ranges.
 
-Intervals are computed only here: the bounds of columns (`sparseq.sql.bounds`), the values of a
+Intervals are computed only here: the bounds of columns (`sparseq.language.ends`), the values of a
 noised answer (`sparseq.released.outputs`) and the results of a SELECT over it
 (`sparseq.sql.interval_propagation`) all use these rules, which the entries of the table of
 functions name.
@@ -32,10 +32,15 @@ class ArrayRule:
     Attributes:
         value: Returns its values for its arguments' values.
         ends: Returns its intervals for its arguments' intervals.
+        finite: Its value is a number, neither NaN nor infinite, for all numbers that are not huge.
+        keeps_whole, makes_whole: It is a whole number where its arguments are, or always.
     """
 
     value: Callable[..., Floats]
     ends: Callable[..., Ends]
+    finite: bool = False
+    keeps_whole: bool = False
+    makes_whole: bool = False
 
 
 def lies_in(rule: ArrayRule, *arguments: Ends | tuple[float, float]) -> Ends:
@@ -56,14 +61,14 @@ def lies_in(rule: ArrayRule, *arguments: Ends | tuple[float, float]) -> Ends:
     return low, high
 
 
-def rising_rule(f: Callable[[Floats], Floats]) -> ArrayRule:
-    """Return the rule of an increasing function of one number.
+def rising_rule(f: Callable[[Floats], Floats], **more: bool) -> ArrayRule:
+    """Return the rule of an increasing function of one number; `more` are facts of it.
 
     Example:
         >>> [float(end) for end in lies_in(rising_rule(np.floor), (1.5, 2.5))]
         [1.0, 2.0]
     """
-    return ArrayRule(f, lambda x: (f(x[0]), f(x[1])))
+    return ArrayRule(f, lambda x: (f(x[0]), f(x[1])), **more)
 
 
 def lying_in(f: Callable[..., Floats], low: float, high: float) -> ArrayRule:
@@ -86,7 +91,7 @@ def rising_rule_to_digits(f: Callable[[Floats, Floats], Floats]) -> ArrayRule:
     def ends(x: Ends, digits: Ends) -> Ends:
         return f(x[0], digits[0]), f(x[1], digits[1])
 
-    return ArrayRule(f, ends)
+    return ArrayRule(f, ends, finite=True)
 
 
 def round_to(x: Floats, digits: Floats | float = 0.0) -> Floats:
@@ -170,23 +175,28 @@ def _logarithm(base: Ends, x: Ends) -> Ends:
     return np.where(sure, low, -np.inf), np.where(sure, high, np.inf)
 
 
-PLUS = ArrayRule(np.add, lambda a, b: (a[0] + b[0], a[1] + b[1]))
-MINUS = ArrayRule(np.subtract, lambda a, b: (a[0] - b[1], a[1] - b[0]))
-TIMES = ArrayRule(np.multiply, lambda a, b: _corners(lambda x, y: _known(x * y, x, y), a, b))
+_WHOLE = {"finite": True, "keeps_whole": True}
+PLUS = ArrayRule(np.add, lambda a, b: (a[0] + b[0], a[1] + b[1]), **_WHOLE)
+MINUS = ArrayRule(np.subtract, lambda a, b: (a[0] - b[1], a[1] - b[0]), **_WHOLE)
+TIMES = ArrayRule(
+    np.multiply, lambda a, b: _corners(lambda x, y: _known(x * y, x, y), a, b), **_WHOLE
+)
 OVER = ArrayRule(_divide, _quotient)
 REMAINDER = ArrayRule(np.fmod, _remainder)
-NEGATIVE = ArrayRule(lambda x: 0.0 - x, lambda x: (0.0 - x[1], 0.0 - x[0]))
-ABSOLUTE = ArrayRule(np.abs, _absolute)
+NEGATIVE = ArrayRule(lambda x: 0.0 - x, lambda x: (0.0 - x[1], 0.0 - x[0]), **_WHOLE)
+ABSOLUTE = ArrayRule(np.abs, _absolute, **_WHOLE)
 POWER = ArrayRule(np.power, _power)
 LOGARITHM = ArrayRule(_to_base, _logarithm)
 ROOT = rising_rule(lambda x: np.sqrt(np.maximum(x, 0.0)))
 GREATEST = ArrayRule(
     lambda *x: np.fmax.reduce(x),
     lambda *x: (np.maximum.reduce([e[0] for e in x]), np.maximum.reduce([e[1] for e in x])),
+    **_WHOLE,
 )
 LEAST = ArrayRule(
     lambda *x: np.fmin.reduce(x),
     lambda *x: (np.minimum.reduce([e[0] for e in x]), np.minimum.reduce([e[1] for e in x])),
+    **_WHOLE,
 )
 EITHER = ArrayRule(
     lambda *x: x[0],

@@ -162,6 +162,33 @@ def number_at(type: Type, place: float) -> float:
     return float(number)
 
 
+def exact_ends_at(type: Type, places: tuple[float, float]) -> tuple[float, float]:
+    """Return the numbers at two places of a numeric type."""
+    return number_at(type, places[0]), number_at(type, places[1])
+
+
+def ends_at(type: Type, places: tuple[float, float]) -> tuple[float, float]:
+    """Return the numbers at two places of a numeric type; an end may be a place further out.
+
+    Of two neighbouring numbers it is the one that is shorter to write: for x < 100 it is 100.
+
+    Example:
+        >>> from sparseq.language.types import DOUBLE
+        >>> [(span,)] = [place_of(DOUBLE, 100.0).known.spans]
+        >>> ends_at(DOUBLE, (span[0] + 1, math.inf)), ends_at(DOUBLE, (-math.inf, span[0]))
+        ((100.0, inf), (-inf, 100.0))
+    """
+    step = int(type.family is Family.DOUBLE)
+    return (
+        min((number_at(type, places[0] - out * step) for out in (0, 1)), key=_written_length),
+        min((number_at(type, places[1] + out * step) for out in (0, 1)), key=_written_length),
+    )
+
+
+def _written_length(number: float) -> int:
+    return len(repr(number))
+
+
 def places_of(type: Type) -> tuple[int, int]:
     """Return the first and the last place of a type of dates, timestamps, integers or truths."""
     match type.family:

@@ -104,6 +104,9 @@ def fineness(term: Term, of: Term, zone: Callable[[str], str] = lambda _: "") ->
     own = "day" if own in UNITS and not is_within(own, "hour") else own
     units = []
     for a in term.arguments:
+        if (start := _truncated(a, of)) and own in FINER["year"]:
+            units.append(own if is_within(start, own) else start)
+            continue
         shift = "year" if _is_same(of, a) else _shift_of(a, of, zone)
         known = shift and own in FINER["year"]
         units.append(finest([own, shift]) if known else fineness(a, of, zone))
@@ -113,6 +116,23 @@ def fineness(term: Term, of: Term, zone: Callable[[str], str] = lambda _: "") ->
 def finest(units: Sequence[str]) -> str:
     """Return the finest of some units; "" if one is unknown, or there are none."""
     return "" if "" in units else min(units, key=FINER["year"].index, default="")
+
+
+def _truncated(term: Term, of: Term) -> str:
+    """Return the unit to whose start a term truncates a column, at most a day; "" if it does not.
+
+    A function of truncated times whose stretches hold whole units depends on these stretches alone.
+    """
+    if term.function in ("cast to TIMESTAMP", "in range"):
+        return _truncated(term.arguments[0], of)
+    name, _, unit = term.function.partition(" ")
+    if name != "date_trunc" or unit not in UNITS:
+        return ""
+    own = unit if is_within(unit, "hour") else "day"
+    if _is_same(of, term.arguments[0]):
+        return own
+    inner = _truncated(term.arguments[0], of)
+    return inner and (own if is_within(inner, own) else inner)
 
 
 def _shift_of(term: Term, of: Term, zone: Callable[[str], str]) -> str:

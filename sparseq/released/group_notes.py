@@ -1,8 +1,9 @@
 """Notes about answers that may have no rows, and rows outside the listed groups of an answer.
 
-Public facts determine which other keys rows may have (`Query.left_out`). Three more facts follow
+Public facts determine which other keys rows may have (`Query.left_out`). Four more facts follow
 from noised counts after the measurement: whether there may be no row, whether NULL is missing from
-the listed groups, and the number of rows of a total in the same answer that are in no group.
+the listed groups, how many groups that a result over groups includes may have no rows, and the
+number of rows of a total in the same answer that are in no group.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ def group_notes(plan: Plan, noised: Measurements) -> tuple[str, ...]:
         for about in (_of_nulls, _of_no_rows)
         for note in about(part.outputs, part.names, part.of(noised))
     ]
+    if outputs.over_groups:
+        notes += [n for part in outputs.parts for n in _of_listed(part, part.of(noised))]
     notes += [_of_rest(one, outputs.parts, noised) for one in outputs.totals]
     return tuple(dict.fromkeys(notes))
 
@@ -72,6 +75,21 @@ def _of_no_rows(outputs: Outputs, names: Sequence[str], noised: Measurements) ->
     values = [one.value if isinstance(one, Estimate) else one for one in found]
     if any(isinstance(v, np.ndarray) and v.dtype.kind == "f" and np.isnan(v).any() for v in values):
         yield "values over rows are NULL: there may be none, as their count is not above its noise"
+
+
+def _of_listed(part: Place, noised: Measurements) -> Iterator[str]:
+    """Yield a note if listed groups may have no rows: SQL has no such groups."""
+    presence = part.outputs.presence
+    if presence is None or not part.names:
+        return
+    absent = presence.absent(noised)[part.outputs.rows(noised)]
+    many = int(np.count_nonzero(absent))
+    if many:
+        keys = ", ".join(part.names)
+        yield (
+            f"{keys}: {many:,} of {len(absent):,} groups may have no rows, as their counts are not "
+            "above the noise; they are listed all the same, and results over groups include them"
+        )
 
 
 def _of_rest(one: AskedTotal, parts: Sequence[Place], noised: Measurements) -> str:

@@ -118,6 +118,7 @@ class After:
         columns: The shown columns.
         run: Runs SQL over public tables and the given tables.
         totals: The parts whose total is also a part.
+        over_groups: A value depends on several groups: an aggregate, a window or DISTINCT.
     """
 
     sql: str
@@ -125,6 +126,7 @@ class After:
     columns: tuple[ShownColumn, ...]
     run: Run = field(compare=False)
     totals: tuple[AskedTotal, ...] = ()
+    over_groups: bool = False
 
     @property
     def least(self) -> LeastPeople | None:

@@ -250,7 +250,7 @@ class Aggregates:
         if self._scope.is_user(value) or self._scope.may_lack_user(value):
             refuse(f"{label} adds up identifiers", "COUNT(DISTINCT user) counts users")
         bounds = self._scope.bounds(value)
-        scale = max(map(abs, bounds)) if bounds is not None else None
+        scale = None if bounds is None else max(map(abs, bounds)) or 1.0  # of zeros alone: any
         if bounds is not None and ROWS in self._scope.public.limits:
             value = _clamp(value, bounds)
         if condition is not None:
@@ -264,8 +264,8 @@ class Aggregates:
                 cell,
                 label,
                 integral=False,
-                scale=scale or None,
-                bounds=bounds if scale else None,
+                scale=scale,
+                bounds=bounds,
                 cut=place,
             ),
             role,

@@ -299,9 +299,11 @@ class ExpressionReader:
 
     @_reads(exp.Is)
     def _is(self, e: exp.Is) -> Term:
-        term = self.read(e.this)
         if isinstance(e.expression, exp.Null):
-            return call("is null", "({0} IS NULL)", T.BOOLEAN, term)
+            index = self._identity(e.this)
+            of = Term(T.BIGINT, index) if index else self.read(e.this)
+            return call("is null", "({0} IS NULL)", T.BOOLEAN, of)
+        term = self.read(e.this)
         if not isinstance(e.expression, exp.Boolean):
             _refuse(f"{said(e)} is not answered", "IS NULL, IS TRUE and IS FALSE are")
         name = f"is {str(e.expression.this).lower()}"

@@ -1,12 +1,8 @@
-"""Limits and lists of values that one condition of a WHERE sets for a column."""
+"""Lists of values that one condition of a WHERE sets for a column."""
 
 from __future__ import annotations
 
 from sqlglot import exp
-
-_OPERATORS: dict[type, str] = {exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
-_FLIPPED = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
-Limit = tuple[str, exp.Expr]
 
 
 def listed_by(condition: exp.Expr, key: exp.Expr) -> list[exp.Expr] | None:
@@ -24,22 +20,6 @@ def listed_by(condition: exp.Expr, key: exp.Expr) -> list[exp.Expr] | None:
         left, right = (listed_by(p, key) for p in (condition.left, condition.right))
         return left + right if left is not None and right is not None else None
     return None
-
-
-def limits_of(condition: exp.Expr, key: exp.Expr) -> list[Limit]:
-    """Return the limits that a condition sets for an expression, as (operator, limit)."""
-    if isinstance(condition, exp.Between) and _same(condition.this, key):
-        return [(">=", condition.args["low"]), ("<=", condition.args["high"])]
-    if isinstance(condition, exp.EQ) and _same(condition.left, key):
-        return [(">=", condition.right), ("<=", condition.right)]
-    if not isinstance(condition, exp.GT | exp.GTE | exp.LT | exp.LTE):
-        return []
-    operator = _OPERATORS[type(condition)]
-    if _same(condition.left, key):
-        return [(operator, condition.right)]
-    if _same(condition.right, key):
-        return [(_FLIPPED[operator], condition.left)]
-    return []
 
 
 def _same(a: exp.Expr, b: exp.Expr) -> bool:

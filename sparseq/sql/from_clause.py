@@ -8,11 +8,11 @@ from typing import Any
 
 from sparseq.base.sql_text import quote
 from sparseq.language.column_id import ColumnId
+from sparseq.language.ends import Interval
 from sparseq.language.types import Type, find_type
 from sparseq.question.catalog import Column, Table
 from sparseq.question.limits import ROWS
 from sparseq.question.plan import Cap
-from sparseq.sql.bounds import Interval
 
 USER = "_user"
 """The user's dense index, in every row about people; no column of a query may have this name."""

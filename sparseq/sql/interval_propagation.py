@@ -35,10 +35,6 @@ from sparseq.sql.spellings import call_of
 _SAME_PLACE = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue)
 _NUMBERED = (exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile)
 _TOTALS = (exp.Sum, exp.Avg, exp.Min, exp.Max)
-_KEEPS_WHOLE = frozenset(["+", "-", "*", "neg", "abs", "greatest", "least"])
-_MAKES_WHOLE = frozenset(["floor", "ceil", "sign"])
-_NEVER_NULL = _KEEPS_WHOLE | _MAKES_WHOLE | {"round", "trunc"}
-
 
 _INTEGERS = (exp.Count, exp.CountIf, exp.Sign, exp.Null, *_NUMBERED)
 _OF_FIRST = (
@@ -394,12 +390,11 @@ class _Select:
 
     def _call(self, name: str, of: Sequence[exp.Expr]) -> Width:
         """Return the width of a function of the table, by its rule."""
-        widths = [self.width(x) for x in of]
-        unknown = any(w.noised and w.ends is None for w in widths)
-        if unknown or rule_of(name, len(of)) is None:
+        widths, rule = [self.width(x) for x in of], rule_of(name, len(of))
+        if rule is None or any(w.noised and w.ends is None for w in widths):
             return UNKNOWN
-        whole = name in _MAKES_WHOLE or (name in _KEEPS_WHOLE and all(w.whole for w in widths))
-        sure = name in _NEVER_NULL and all(w.sure for w in widths)
+        whole = rule.makes_whole or (rule.keeps_whole and all(w.whole for w in widths))
+        sure = rule.finite and all(w.sure for w in widths)
         return Width(True, self._ends(name, of), sure, False, whole)
 
     def _ends(self, name: str, of: Sequence[exp.Expr]) -> exp.Expr:

@@ -14,6 +14,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from sparseq.language.calendar import UNITS
 from sparseq.language.expression_tree import Term, call, constant
 from sparseq.language.types import BOOLEAN, integer
 from sparseq.question.catalog import OTHER, FoundTuples
@@ -179,6 +180,8 @@ class Domains:
             cell = Cell.of(steps if None not in values else _or_null(term, steps, len(known)))
         elif len(known) <= (_INLINE_TEXTS if term.column and type == "VARCHAR" else _INLINE):
             cell = _place_among(term, values)
+        elif (steps := _steps_of_time(self._scope, key, known)) is not None:
+            cell = Cell.of(steps if None not in values else _or_null(term, steps, len(known)))
         else:
             cell = Cell(self._join(term, values, type))
         return Domain(name, values, cell, key=term)
@@ -204,6 +207,27 @@ def _steps(scope: Scope, key: exp.Expr, values: Sequence[Any], type: str) -> Ter
     if type == "DATE":
         first = exp.cast(exp.Literal.string(str(values[0])), "DATE")
     return scope.term(exp.Sub(this=exp.paren(key.copy()), expression=first))
+
+
+def _steps_of_time(scope: Scope, key: exp.Expr, values: Sequence[Any]) -> Term | None:
+    """Return the place of a truncated time among consecutive units; None: it is no such key.
+
+    A list of all units of a long range would take longer to parse than to group by.
+    """
+    term = scope.term(key)
+    name, _, unit = term.function.partition(" ")
+    length = UNITS[unit].length if name == "date_trunc" and unit in UNITS else 0
+    if not length or unit == "week" or term.type.zoned:  # date_diff counts Mondays otherwise
+        return None
+    if any(b - a != dt.timedelta(microseconds=length) for a, b in pairwise(values)):
+        return None
+    first = exp.cast(exp.Literal.string(str(values[0])), "TIMESTAMP")
+    unit_of_time = exp.Var(this=unit.upper())
+    steps = scope.term(exp.DateDiff(this=key.copy(), expression=first, unit=unit_of_time))
+    last = integer(0, len(values) - 1)
+    ends = constant(0, last), constant(last.high, last)
+    listed = call("between", "({0} BETWEEN {1} AND {2})", BOOLEAN, steps, *ends)
+    return call("case", "CASE WHEN {0} THEN {1} END", last, listed, steps)
 
 
 def place_of(scope: Scope, value: exp.Expr, values: Sequence[Any]) -> Cell:

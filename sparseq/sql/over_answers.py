@@ -39,6 +39,7 @@ def after(select: exp.Select, parts: Sequence[Place], public: PublicFacts) -> Af
     Raises:
         QueryRefused: It is not understood, or several columns share a name.
     """
+    over_groups = select.find(exp.AggFunc, exp.Window, exp.Distinct, exp.Group) is not None
     shapes = {f"#q{i}": _shape(part) for i, part in enumerate(parts)}
     select, shape = with_ends(select, shapes)
     sources = {name: _source(name, part) for name, part in zip(shapes, parts, strict=True)}
@@ -52,7 +53,7 @@ def after(select: exp.Select, parts: Sequence[Place], public: PublicFacts) -> Af
         ShownColumn(name, w.noised, w.ends is not None, w.few is not None, w.whole)
         for name, w in shape.columns.items()
     ]
-    return After(sql, tuple(parts), tuple(shown), public.answer)
+    return After(sql, tuple(parts), tuple(shown), public.answer, over_groups=over_groups)
 
 
 def _shape(part: Place) -> Shape:

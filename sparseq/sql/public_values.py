@@ -22,10 +22,12 @@ from sparseq.base.sql_text import quote
 from sparseq.language import types as T
 from sparseq.language.calendar import DAY, UNITS, ZONES_SINCE
 from sparseq.language.conditions import values_of_any
+from sparseq.language.ends import ends_of_type, finite
 from sparseq.language.expression_tree import Term
+from sparseq.language.functions import values_of
 from sparseq.language.monotone_functions import places_of
 from sparseq.language.time_stretches import fineness, finest
-from sparseq.language.types import NULL, Family, Type, find_type
+from sparseq.language.types import Family, Type, find_type
 from sparseq.language.value_sets import Spans
 from sparseq.question.catalog import INTEGER_TYPES, TIME_TYPES
 from sparseq.sql.aggregate_calls import chooses
@@ -40,50 +42,6 @@ _EPOCH, _MOMENT = dt.date(1970, 1, 1), dt.datetime(1970, 1, 1)
 _MAX_GRID = 2_400_000
 _MAX_PIECES = 1000  # of time; if there are more, they are merged
 _MAX_COMBINATIONS = 1_000_000
-_PARTS = {
-    "MONTH": range(1, 13),
-    "QUARTER": range(1, 5),
-    "DAY": range(1, 32),
-    "HOUR": range(24),
-    "MINUTE": range(60),
-    "SECOND": range(60),
-    "DOW": range(7),
-    "DAYOFWEEK": range(7),
-    "WEEKDAY": range(7),
-    "ISODOW": range(1, 8),
-    "WEEK": range(1, 54),
-    "DOY": range(1, 367),
-    "DAYOFYEAR": range(1, 367),
-}
-_PART_NODES: dict[type, str] = {
-    exp.Month: "MONTH",
-    exp.Quarter: "QUARTER",
-    exp.Day: "DAY",
-    exp.DayOfMonth: "DAY",
-    exp.Hour: "HOUR",
-    exp.Minute: "MINUTE",
-    exp.Second: "SECOND",
-    exp.DayOfWeek: "DOW",
-    exp.DayOfWeekIso: "ISODOW",
-    exp.Week: "WEEK",
-    exp.WeekOfYear: "WEEK",
-    exp.DayOfYear: "DOY",
-}
-_DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
-_MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
 
 
 class PublicValues:
@@ -175,7 +133,10 @@ class PublicValues:
 
     def covers(self, e: exp.Expr, type: str) -> bool:
         """Tell whether an expression can have no values but the public ones."""
-        return type == "BOOLEAN" or _literal_results(e) is not None or self._part_of(e) in _PARTS
+        if type == "BOOLEAN" or _literal_results(e) is not None:
+            return True
+        term = self._scope.term(e)
+        return values_of(term.function) is not None or finite(ends_of_type(term)) is not None
 
     def _declared_values(self, column: exp.Column) -> list[Any] | None:
         facts = self._scope.facts(column)
@@ -268,24 +229,10 @@ class PublicValues:
 
     def own(self, e: exp.Expr, type: str) -> list[Any] | None:
         """Return the values that this kind of expression can have, whatever its operands are."""
-        if isinstance(e, exp.Dayname):
-            return list(_DAYS)
-        if isinstance(e, exp.Monthname):
-            return list(_MONTHS)
-        part = self._part_of(e)
-        if part in _PARTS:
-            return list(_PARTS[part])
-        return self._values_within(e, type)
-
-    @staticmethod
-    def _part_of(e: exp.Expr) -> str:
-        """Return the part of a time that an expression extracts; "" if it has no public values."""
-        if isinstance(e, exp.Extract):
-            return str(e.this.name.upper())
-        if isinstance(e, exp.Anonymous):
-            part = e.expressions[0] if e.name.upper() == "DATE_PART" else e
-            return str(part.name.upper())
-        return _PART_NODES.get(e.__class__, "")
+        if self._type_of(e) is None:
+            return None
+        listed = values_of(self._scope.term(e).function)
+        return self._values_within(e, type) if listed is None else list(listed)
 
     def _values_within(self, e: exp.Expr, type: str) -> list[Any] | None:
         """Return all integers or days within the bounds of an expression."""
@@ -294,7 +241,10 @@ class PublicValues:
             whole = e.args.get("decimals") is None
         if not whole and type != "DATE":
             return None
-        ends, held = self._scope.ends(e), self._type_of(e)
+        held = self._type_of(e)
+        if held is None:
+            return None
+        ends = self._scope.ends(e)
         if held.family is Family.INTEGER:
             ends = max(ends[0], held.low), min(ends[1], held.high)
         spans = self._limits_of(e)[0] if type in INTEGER_TYPES else None
@@ -307,9 +257,10 @@ class PublicValues:
             return _values_at(Spans.of([(low, high)]), type)
         return [v if integral(type) else float(v) for v in range(low, high + 1)]
 
-    def _type_of(self, e: exp.Expr) -> Type:
+    def _type_of(self, e: exp.Expr) -> Type | None:
+        """Return the type of an expression over one row; None for any other."""
         if e.find(exp.AggFunc, exp.Window, exp.Select) is not None:
-            return NULL
+            return None
         return self._scope.term(e).type
 
     def _values_by_parts(self, e: exp.Expr) -> list[Any] | None:

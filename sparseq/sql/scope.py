@@ -14,10 +14,9 @@ answered during lowering, and become constants.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import permutations
 from typing import NoReturn
 
@@ -26,18 +25,17 @@ from sqlglot import exp
 from sparseq.base.errors import QueryRefused
 from sparseq.base.sql_text import quote
 from sparseq.language.conditions import values_of_any, values_where
+from sparseq.language.ends import ANY, Interval, RowFacts, ends_of, finite, of_rows
 from sparseq.language.expression_tree import Term, all_of, known_where, may_be_null
-from sparseq.language.monotone_functions import number_at
-from sparseq.language.types import BIGINT, MOST_LISTED
+from sparseq.language.monotone_functions import ends_at, exact_ends_at
+from sparseq.language.types import BIGINT, MOST_LISTED, Type
 from sparseq.language.value_sets import Spans
 from sparseq.question.catalog import INTEGER_TYPES, TIME_TYPES, AccountWindow
 from sparseq.question.limits import LIMITS
 from sparseq.question.plan import Cap
 from sparseq.sql.account_windows import is_window_apart, mentions, window_of, window_span
 from sparseq.sql.bind_expressions import ExpressionReader
-from sparseq.sql.bounds import Interval, ends, interval, of_rows
-from sparseq.sql.condition_limits import limits_of, sees_only
-from sparseq.sql.constants import is_constant
+from sparseq.sql.condition_limits import sees_only
 from sparseq.sql.dependent_joins import DOMAIN
 from sparseq.sql.from_clause import (
     USER,
@@ -93,6 +91,7 @@ class Scope:
         self.unnested: exp.Column | None = None  # a list whose values become rows
         self.most = 0  # public rows: see `FromItem`
         self._conditions: dict[int, Term] = {}
+        self._columns: dict[str, exp.Column] = {}  # by the SQL of their terms
         self._reader = ExpressionReader(self._column, public.constant, self._identity)
         self._cap: tuple[Cap | None] | None = None
         for cte in select.ctes:
@@ -457,41 +456,49 @@ class Scope:
         The declared bounds of a column are used as they are; the WHERE may narrow other
         expressions.
         """
-        return interval(e, self._public_ends)
+        return finite(self.ends(e))
 
-    def _by_where(self, e: exp.Expr) -> Interval | None:
-        """Return the limits that the WHERE sets for an expression."""
-        low, high = -math.inf, math.inf
-        for condition in self.where:
-            for operator, limit in limits_of(condition, e):
-                value = self._number(limit)
-                if value is not None and operator in (">", ">="):
-                    low = max(low, value)
-                elif value is not None:
-                    high = min(high, value)
-        return (low, high) if low <= high else None
+    @cached_property
+    def _facts(self) -> RowFacts:
+        """Public facts of terms: declared ends of columns as they are, others under the WHERE."""
+        return RowFacts(self._public_ends, self._is_known)
 
-    def _number(self, e: exp.Expr) -> float | None:
-        """Return a constant as a number; None for other expressions."""
-        if not is_constant(e):
-            return None
-        found = self.public.constant(f"TRY_CAST(({e.sql('duckdb')}) AS DOUBLE)")
-        return found if isinstance(found, float) and math.isfinite(found) else None
+    @cached_property
+    def _facts_of_passed(self) -> RowFacts:
+        """Public facts of terms on rows that pass the WHERE, which limits declared ends, too."""
+        return RowFacts(self._ends_where, self._is_known)
 
-    def _public_ends(self, e: exp.Expr) -> Interval | None:
-        if isinstance(e, exp.Is) and isinstance(e.expression, exp.Null) and self.is_user(e.this):
-            return (0.0, 0.0)
-        if not isinstance(e, exp.Column):
-            most = most_rows(self.sources.values(), self.public.limits)
-            return of_rows(e, most, self._public_ends) or self._by_where(e)
-        facts = self.facts(e)
+    @cached_property
+    def _most(self) -> int | None:
+        return most_rows(self.sources.values(), self.public.limits)
+
+    def _public_ends(self, term: Term) -> Interval | None:
+        if term.sql not in self._columns:
+            counted = None if self._most is None else of_rows(term, self._most, self._facts)
+            return counted or self._by_conditions(term, self.where, ends_at)
+        column = self._columns[term.sql]
+        facts = self.facts(column)
         if facts.type == "BOOLEAN":
             return (0.0, 1.0)
         if (facts.stored is not None and facts.bounds) or facts.type in TIME_TYPES:
             return facts.bounds
-        low, high = facts.bounds or self._ends_of_public(e) or (-math.inf, math.inf)
-        first, last = self._by_where(e) or (low, high)
-        return max(low, first), min(high, last)
+        known = facts.bounds or self._ends_of_public(column) or ANY
+        return _both(known, self._by_conditions(term, self.where, ends_at))
+
+    def _by_conditions(
+        self, term: Term, conditions: Conjuncts, read: Callable[[Type, Interval], Interval]
+    ) -> Interval | None:
+        """Return the ends that conditions set for a number that they mention; None if none.
+
+        Args:
+            read: Returns the numbers at two places of a type.
+        """
+        if not term.type.is_number or term.sql not in self._mentioned:
+            return None
+        passed = values_where([self._condition(c) for c in conditions], term)
+        if passed is None or not isinstance(passed.known, Spans) or not passed.known:
+            return None
+        return read(term.type, passed.known.ends)
 
     def _ends_of_public(self, e: exp.Column) -> Interval | None:
         """Return the least and the greatest number of a public table's column."""
@@ -509,22 +516,21 @@ class Scope:
 
     def ends(self, e: exp.Expr) -> Interval:
         """Return an interval that holds an expression's values; an unknown end is infinite."""
-        return ends(e, self._public_ends)
+        return ends_of(self.term(e), self._facts)
+
+    def ends_of_term(self, term: Term) -> Interval:
+        """Return the ends of a term over the scope's columns, or over its groups."""
+        return ends_of(term, self._facts)
 
     def ends_where(self, e: exp.Expr) -> Interval:
         """Return the ends of an expression in rows that pass the WHERE; it limits columns."""
-        return ends(e, self._ends_where)
+        return ends_of(self.term(e), self._facts_of_passed)
 
-    def _ends_where(self, e: exp.Expr) -> Interval | None:
-        known = self._public_ends(e)
-        if not isinstance(e, exp.Column) or self.facts(e).type in TIME_TYPES:
+    def _ends_where(self, term: Term) -> Interval | None:
+        known = self._public_ends(term)
+        if term.sql not in self._columns:
             return known
-        passed = values_where(self.held_terms(), self.term(e))
-        if passed is None or not isinstance(passed.known, Spans) or not passed.known:
-            return known
-        low, high = known or (-math.inf, math.inf)
-        first, last = (number_at(self.term(e).type, place) for place in passed.known.ends)
-        return max(low, first), min(high, last)
+        return _both(known or ANY, self._by_conditions(term, self.held, exact_ends_at))
 
     def term(self, e: exp.Expr) -> Term:
         """Return an expression over the stored columns, as a term that has a value on every row."""
@@ -562,7 +568,9 @@ class Scope:
         if not self.names_user(e):
             return ""
         if isinstance(e, exp.Column):
-            return column_of(e.table, USER)
+            sql = column_of(e.table, USER)
+            self._columns[sql] = e
+            return sql
         return self._user_in([c.table for c in e.find_all(exp.Column)])
 
     def _column(self, column: exp.Column) -> Term:
@@ -581,7 +589,8 @@ class Scope:
         elif source.table is not None and facts.stored is not None:
             place = facts.place
         sql = column_of(column.table, name)
-        return Term(type, sql, column=place, holes=partial(self._has_holes, column))
+        self._columns[sql] = column
+        return Term(type, sql, column=place)
 
     def may_be_null(self, term: Term) -> bool:
         """Tell whether a term may be NULL, by the query and public facts; True if in doubt."""
@@ -618,6 +627,10 @@ class Scope:
         return frozenset(found)
 
     def _is_known(self, term: Term) -> bool:
+        """Tell whether a term is NULL on no row: as declared, or by the conditions."""
+        column = self._columns.get(term.sql)
+        if column is not None and not self._has_holes(column):
+            return True
         if term.sql in self._known:
             return True
         if term.sql not in self._mentioned:
@@ -670,6 +683,12 @@ class Scope:
             return ""
         once = joins_once(self.sources, self._joins, self.public, self._condition)
         return source.table.name if once else ""
+
+
+def _both(known: Interval, more: Interval | None) -> Interval:
+    """Return what two intervals share, and the first if they share nothing: no row has a value."""
+    low, high = known if more is None else (max(known[0], more[0]), min(known[1], more[1]))
+    return (low, high) if low <= high else known
 
 
 def integral(type: str) -> bool:

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 from sqlglot import exp
 
 from sparseq.language.column_id import ColumnId
+from sparseq.language.ends import Interval
 from sparseq.language.expression_tree import all_of
 from sparseq.language.types import Family
 from sparseq.question.bound_cells import EDGES
@@ -35,7 +37,6 @@ from sparseq.question.plan import (
 from sparseq.released import outputs as out
 from sparseq.released.outputs import LeastPeople
 from sparseq.sql.bins import as_double, bin_of
-from sparseq.sql.bounds import Interval
 from sparseq.sql.parse import RELEASED, said
 from sparseq.sql.scope import Scope
 
@@ -80,9 +81,9 @@ class SoughtBounds:
             stored = self._findable(e)
             return e if stored is None else _cut_column(e, ASSUMED, stored)
 
-        if self._scope.bounds(value.copy().transform(assumed)) is None:
+        if self._scope.bounds(_with_columns(value, assumed)) is None:
             return self._cut_value(value, where)
-        return value.copy().transform(partial(self._cut_column, where=where))
+        return _with_columns(value, partial(self._cut_column, where=where))
 
     def ends(self, value: exp.Expr, where: str) -> Interval | None:
         """Return the bounds of a value: public, found, or assumed while they are sought."""
@@ -146,7 +147,7 @@ class SoughtBounds:
         type = self._scope.term(value).type
         if type.family not in (Family.INTEGER, Family.DECIMAL, Family.DOUBLE):
             return value
-        text = f"{value.sql('duckdb')} {self._rows().sql('duckdb')}"
+        text = _without_names(value, self._rows()).sql("duckdb")
         key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         found = known.by_value.get(key)
         is_float, whole = type.family is Family.DOUBLE, type.family is Family.INTEGER
@@ -197,6 +198,30 @@ class SoughtBounds:
         return ValueSearch(key, said(value), asked.cells(), asked.beyond)
 
 
+def _without_names(value: exp.Expr, rows: exp.Select) -> exp.Select:
+    """Return a SELECT of a value whose text does not depend on the names that a query gives.
+
+    These are the aliases of its tables and subqueries, and of the columns that subqueries select.
+    """
+    select = rows.copy().select(value.copy(), append=False)
+    own = [c for c in select.find_all(exp.Column) if c.find_ancestor(exp.Select) is select]
+    origins = [select.args["from_"], *(select.args.get("joins") or [])]
+    new: dict[tuple[str, str], str] = {}
+    tables: dict[str, str] = {}
+    for i, item in enumerate(origin.this for origin in origins):
+        tables[item.alias_or_name] = f"_{i}"
+        inner = item.this if isinstance(item, exp.Subquery) else None
+        if isinstance(inner, exp.Select) and inner.args.get("order") is None:
+            for j, one in enumerate(list(inner.expressions)):
+                new[item.alias_or_name, one.alias_or_name] = f"_{j}"
+                one.replace(exp.alias_(one.unalias(), f"_{j}"))
+        item.set("alias", exp.TableAlias(this=exp.to_identifier(f"_{i}")))
+    for column in own:
+        name = new.get((column.table, column.name), column.name)
+        column.replace(exp.column(name, tables.get(column.table, column.table), quoted=True))
+    return select
+
+
 @dataclass(frozen=True)
 class _SearchQuestions:
     """The two questions of a search.
@@ -231,6 +256,28 @@ class _SearchQuestions:
         least = LeastPeople(self.people, (0,), (people.bins,)) if self.people else None
         shown = out.Outputs(tuple(columns), histogram=histogram, least=least)
         return Query(text, self.relation, keys, (people,), shown, single=True)
+
+
+def _with_columns(value: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+    """Return a copy of a value with other columns where they are a part of it as a number.
+
+    A condition decides by the columns as they are: no row has x = 500 where x is cut at 100.
+    """
+
+    def changed(e: exp.Expr) -> exp.Expr:
+        return change(e) if _is_part(e) else e
+
+    return value.copy().transform(changed)
+
+
+def _is_part(e: exp.Expr) -> bool:
+    """Tell whether an expression is outside of all conditions of the tree that it is in."""
+    around = e.parent
+    if isinstance(around, exp.Predicate | exp.Connector | exp.Not | exp.Nullif):
+        return False
+    if isinstance(around, exp.If | exp.Case) and around.this is e:
+        return False
+    return around is None or _is_part(around)
 
 
 def _cut_column(e: exp.Expr, ends: Interval, stored: Column) -> exp.Expr:

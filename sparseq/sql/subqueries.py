@@ -29,7 +29,7 @@ from sparseq.language.aggregate_functions.prepared_values import plain
 from sparseq.language.expression_tree import Term
 from sparseq.language.types import Family
 from sparseq.question.limits import LIMITS
-from sparseq.sql.aggregate_calls import aggregates_in, is_aggregate, is_binned
+from sparseq.sql.aggregate_calls import aggregates_in, is_aggregate
 from sparseq.sql.bind_expressions import ExpressionReader
 from sparseq.sql.dialect import sql_of
 from sparseq.sql.from_clause import PLACE, USER, ColumnFacts, FromItem, column_of
@@ -217,7 +217,6 @@ class _Inner:
             refuse(f"a column can't be called {name!r}", "give it another name")
         if name in self.columns:
             refuse(f"two columns are called {name!r}", "rename one: … AS other")
-        self.columns[name] = self._facts(value)
         if self._is_user(value):
             self.users.add(name)
             column = value.find(exp.Column)
@@ -225,10 +224,11 @@ class _Inner:
             self.columns[name] = ColumnFacts(self.scope.type_of(column))
             return ""
         if isinstance(value, exp.Explode):
+            self.columns[name] = ColumnFacts()
             return f"unnest({self._unnest(value).sql}) AS {quote(name)}"
         term = self._select(value)
         null = cache(partial(self.scope.may_be_null, term))
-        self.columns[name] = replace(self.columns[name], null=null, zoned=term.type.zoned)
+        self.columns[name] = replace(self._facts(value, term), null=null, zoned=term.type.zoned)
         return f"{term.sql} AS {quote(name)}"
 
     def _select(self, value: exp.Expr) -> Term:
@@ -260,11 +260,8 @@ class _Inner:
         self.scope.unnests(e.this)
         return term
 
-    def _facts(self, value: exp.Expr) -> ColumnFacts:
-        if isinstance(value, exp.Explode):
-            return ColumnFacts()
-        inside = value.expressions[0] if is_binned(value) else value  # of a quantile
-        bounds = self.scope.ends(inside)
+    def _facts(self, value: exp.Expr, term: Term) -> ColumnFacts:
+        bounds = self.scope.ends_of_term(term)
         found = cache(partial(self.values.inside, value))
         if isinstance(value, exp.Column):
             facts = self.scope.facts(value)
@@ -284,7 +281,7 @@ class _Inner:
 
     def _step_column(self, column: exp.Column) -> Term:
         step = self.steps[int(column.name.removeprefix("_step"))]
-        return Term(step.type, column.name, holes=partial(self.scope.may_be_null, step))
+        return Term(step.type, column.name, stands_for=step)
 
     def _over_steps(self, node: exp.Expr) -> exp.Expr:
         if self._is_key(node):

@@ -42,6 +42,12 @@ GOLDEN = HERE / "golden" / "frozen.txt"
 SIGMAS = 4.0
 PATIENCE = 600.0
 """Seconds for what is asked of public tables: on a busy machine some take more than usual."""
+
+
+class EngineFailed(AssertionError):
+    """The engine fails on rows of a person, who then contributes nothing: a fault of ours."""
+
+
 Reading = dict[str, str]
 """The parts of what a question is lowered to, each a text."""
 
@@ -55,7 +61,10 @@ def read(con: sparseq.Store, question: Frozen) -> Reading:
         plan = calibrate(query, con.guarantee, Options())
     except (QueryRefused, ParameterError) as refused:
         return {"kind": "refused", "shown": str(refused)}
-    found = con.stream.engine.contributions(plan, len(con.stream.accounts)).measures
+    engine = con.stream.engine
+    found = engine.contributions(plan, len(con.stream.accounts)).measures
+    for failure in engine.take_failures():
+        raise EngineFailed(f"user {failure.user}: {failure.error}: {question.sql}")
     totals = [
         (m.totals * n.granularity).reshape(-1, asked.bins)
         for m, n, asked in zip(found, plan.noise, query.measures, strict=True)

@@ -426,3 +426,32 @@ def test_null_is_a_group_where_a_row_may_have_it(
     rows = f"events WHERE {where}" if where else "events"
     (domain,) = con.lower(f"SELECT {key} AS k, count(*) AS n FROM {rows} GROUP BY k").domains
     assert (None in domain.values) is null
+
+
+@pytest.mark.parametrize(
+    ("key", "where", "groups", "length"),
+    [
+        ("date_trunc('second', ts)", "ts < '2024-01-01 05:00'", 5 * 3600, 3_000),
+        ("date_trunc('minute', ts)", "ts < '2024-01-04'", 3 * 1440, 3_000),
+        ("strftime(date_trunc('second', ts), '%H')", "ts < '2024-03-01'", 24, 3_000),
+        ("date_trunc('day', date_trunc('second', ts))", "ts < '2024-02-01'", 31, 3_000),
+        ("date_trunc('week', date_trunc('hour', ts))", "ts < '2024-01-29'", 4, 3_000),
+    ],
+)
+def test_units_of_a_long_range_are_not_listed(
+    key: str, where: str, groups: int, length: int
+) -> None:
+    """A row's place is counted from the first unit; other rows have none."""
+    start = dt.datetime(2024, 1, 1)
+    times = [start + dt.timedelta(seconds=i * 997, microseconds=i) for i in range(-50, 3_000)]
+    rows = pa.table({"who": range(len(times)), "ts": times})
+    where = f"ts >= '2024-01-01' AND {where}"
+    with sparseq.create(None, {"t": rows}, user="who", types={"ts": "NOT NULL"}) as con:
+        sql = f"SELECT {key} AS k, count(*) AS n FROM t WHERE {where} GROUP BY k"
+        query = con.lower(sql)
+        assert query.groups == groups
+        assert len(query.relation.sql) + len(query.domains[0].position.sql) < length
+        found = {row["k"]: row["n"] for row in exact(con, sql) if row["n"]}
+    plain = duckdb.connect()
+    plain.register("t", rows)
+    assert found == dict(plain.execute(sql).fetchall())

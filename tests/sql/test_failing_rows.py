@@ -165,6 +165,7 @@ def _check(con: sparseq.Store, clause: str, expressions: list[str]) -> None:
             query = con.lower(_write(CLAUSES[clause], some))
             plan = calibrate(query, con.guarantee, Options(sigma=1e3))
             con.stream.engine.contributions(plan, len(con.stream.accounts))
+            assert con.stream.engine.take_failures() == [], some
             answered += len(some)
     assert answered > 0.7 * len(expressions)  # the others are refused: there is no such cast
 

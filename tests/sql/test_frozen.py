@@ -1,13 +1,18 @@
 """Every question of the list is lowered to what golden/frozen.txt has of it.
 
 A change is meant, or it is a mistake: `python tests/sql/frozen.py --show REF` prints what changed.
+A question on which the engine fails, for one person's rows, raises `EngineFailed` as it is read.
 """
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
-from frozen import digests, golden, readings
-from frozen_questions import QUESTIONS, questions
+from frozen import EngineFailed, digests, golden, read, readings
+from frozen_questions import QUESTIONS, STORES, questions
+
+from sparseq.ledger.engine_failure import EngineFailure
 
 SAMPLE = 40
 
@@ -36,3 +41,11 @@ def test_the_file_has_each_question_and_no_other() -> None:
     asked = [question.id for family in QUESTIONS for question in questions(family)]
     assert [*golden()] == asked
     assert len(set(asked)) >= 3000
+
+
+def test_a_failure_of_the_engine_is_not_read_as_an_answer() -> None:
+    with contextlib.closing(STORES["pairs"]()) as con:
+        asked = next(q for q in questions("pairs") if read(con, q)["kind"].startswith("d="))
+        con.stream.engine.failures.append(EngineFailure(3, "planted"))
+        with pytest.raises(EngineFailed, match="user 3: planted"):
+            read(con, asked)

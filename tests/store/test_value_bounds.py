@@ -144,6 +144,50 @@ def test_a_search_is_charged_once_and_serves_other_conditions() -> None:
         assert "lies is asked" not in repr(con.explain(text))
 
 
+@pytest.mark.parametrize(
+    ("asked", "again", "searches"),
+    [
+        (
+            "SELECT avg(date_diff('hour', o.a, o.b)) AS v FROM t AS o",
+            "SELECT sum(date_diff('hour', t.a, t.b)) AS s FROM t",
+            1,
+        ),
+        (
+            f"SELECT avg(one.n) AS v FROM {PER_PERSON} AS one",
+            "SELECT avg(many) AS v FROM (SELECT who AS w, count(*) AS many, sum(x) AS total, "
+            "avg(y) AS m FROM t GROUP BY who) AS per_person",
+            1,
+        ),
+        (
+            f"SELECT avg(n) AS v FROM {PER_PERSON}",
+            f"SELECT avg(n) AS v FROM {PER_PERSON.replace('avg(y)', 'max(y)')}",
+            2,
+        ),
+    ],
+)
+def test_other_names_of_the_same_are_not_searched_again(
+    asked: str, again: str, searches: int
+) -> None:
+    with made() as con:
+        con.sql(asked)
+        assert ("lies is asked" in repr(con.explain(again))) == (searches > 1)
+        con.sql(again)
+        assert len(con.found_bounds.by_value) == searches
+
+
+def test_a_condition_decides_by_values_that_are_not_cut() -> None:
+    """One value of 1,000 lies beyond the bounds that are found: it is of neither branch."""
+    t = rows()
+    odd = t.slice(0, 1).set_column(1, "x", pa.array([1_000.0]))
+    sql = "SELECT sum(CASE WHEN x > 900 THEN x - x ELSE x END) AS s FROM t"
+    with sparseq.create(None, {"t": pa.concat_tables([t, odd])}, user="who", seed=5) as con:
+        (row,) = con.sql(sql).rows()
+        lowered = con.lower(sql)
+        (text,) = [m.value.sql for m in lowered.measures if m.value is not None]
+        assert text.count('CASE WHEN ("t"."x" > ') == 1
+        assert row["s_low"] <= sum(t["x"].to_pylist()) <= row["s_high"]
+
+
 def test_values_beyond_what_was_found_count_as_its_end_and_that_is_said() -> None:
     """One person of 500 has 4,000 rows: beyond the bound, if noise is as usual."""
     t = rows()

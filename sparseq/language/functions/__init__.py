@@ -29,7 +29,7 @@ from sparseq.language.functions import (
 )
 from sparseq.language.functions.function import Function
 
-__all__ = ["FUNCTIONS", "Function", "overloads"]
+__all__ = ["FUNCTIONS", "Function", "overloads", "values_of"]
 FUNCTIONS: list[Function] = [
     *integers.FUNCTIONS,
     *decimals.FUNCTIONS,
@@ -57,3 +57,13 @@ def overloads(name: str) -> list[Function]:
         [(<Family.DOUBLE: 'number'>,)]
     """
     return _BY_NAME.get(name, [])
+
+
+def values_of(name: str) -> tuple[str, ...] | None:
+    """Return all values of a function but NULL, if its entry lists them.
+
+    Example:
+        >>> values_of("dayname")[:2], values_of("lower")
+        (('Monday', 'Tuesday'), None)
+    """
+    return next((f.values for f in overloads(name)), None)

@@ -7,6 +7,8 @@ from sparseq.language.functions.function import FunctionTable
 from sparseq.language.types import Family
 
 Z, N, D, S = Family.INTEGER, Family.DOUBLE, Family.DATE, Family.TIMESTAMP
+_DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday"
+_MONTHS = "January February March April May June July August September October November December"
 FUNCTIONS = FunctionTable()
 _add = FUNCTIONS.add
 
@@ -20,8 +22,16 @@ for _kind in (D, S):
         "last_day({0})",
         "of its month",
     )
-    for _name in ("dayname", "monthname"):
-        _add(_name, f"{_name}({{0}})", (_kind,), T.TEXT, f"{_name}({{0}})", "in English")
+    for _name, _values in {"dayname": _DAYS, "monthname": _MONTHS}.items():
+        _add(
+            _name,
+            f"{_name}({{0}})",
+            (_kind,),
+            T.TEXT,
+            f"{_name}({{0}})",
+            "in English",
+            values=tuple(_values.split()),
+        )
     _add("isfinite", "isfinite({0})", (_kind,), T.BOOLEAN, "isfinite({0})", "true")
 _YEAR = "TRY_CAST({0} AS DECIMAL(4, 0))"
 _add(

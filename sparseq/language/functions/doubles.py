@@ -41,13 +41,14 @@ _add(
     short=True,
 )
 _add("neg", "(-{0})", (N,), T.DOUBLE, "(-{0})", _IEEE, rule=I.NEGATIVE, short=True)
+_ROUNDED = {"finite": True, "makes_whole": True}
 _SHORT = ("abs", "floor", "ceil", "trunc", "round")
 for _name, _rule in {
     "abs": I.ABSOLUTE,
-    "floor": I.rising_rule(np.floor),
-    "ceil": I.rising_rule(np.ceil),
-    "trunc": I.rising_rule(np.trunc),
-    "round": I.rising_rule(I.round_to),
+    "floor": I.rising_rule(np.floor, **_ROUNDED),
+    "ceil": I.rising_rule(np.ceil, **_ROUNDED),
+    "trunc": I.rising_rule(np.trunc, **_ROUNDED),
+    "round": I.rising_rule(I.round_to, **_ROUNDED),
     "sqrt": I.ROOT,
     "ln": I.logarithm(np.log),
     "log": I.logarithm(np.log10),
@@ -103,7 +104,7 @@ _add(
     T.integer(-1, 1),
     "CAST(sign({0}) AS BIGINT)",
     "-1, 0 or 1; 0 for NaN",
-    rule=I.rising_rule(np.sign),
+    rule=I.rising_rule(np.sign, **_ROUNDED),
 )
 for _name, _what in (("isnan", "NaN"), ("isinf", "infinite"), ("isfinite", "a finite number")):
     _add(_name, f"{_name}({{0}})", (N,), T.BOOLEAN, f"{_name}({{0}})", f"whether it is {_what}")

@@ -29,6 +29,8 @@ class Function:
         short: Its result is a FLOAT for FLOATs, or for FLOATs and exact numbers.
         wide: It takes integers beyond 64 bits unchanged; other functions refuse types that exceed
             64 bits.
+        values: All of its values but NULL, in order; None if they are many, or numbers, whose type
+            has their range.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Function:
     rule: ArrayRule | None = None
     short: bool = False
     wide: bool = False
+    values: tuple[str, ...] | None = None
 
 
 class FunctionTable(list[Function]):
