@@ -63,7 +63,7 @@ class BinTable:
     def places(self, numbers: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the place of each number's interval."""
         names = (_ordered(numbers) >> self.shift) - self.first
-        return np.clip(names, 0, len(self.below) - 1)
+        return np.asarray(np.clip(names, 0, len(self.below) - 1), np.int64)
 
 
 def _ordered(numbers: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -128,7 +128,7 @@ def map_numbers(
 
 
 def map_each(
-    numbers: Numbers, kind: Any, fill: Callable[[Numbers, NDArray[Any]], object]
+    numbers: Numbers, kind: Any, fill: Callable[[Any, NDArray[Any]], object]
 ) -> NDArray[Any]:
     """Return an array filled from numbers by a function that takes clamped ones as they are."""
     out = np.empty(len(numbers), kind)

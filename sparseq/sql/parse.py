@@ -227,7 +227,7 @@ def _schema_of(catalog: Catalog) -> MappingSchema:
     """Return the columns of a catalog's tables as sqlglot takes them; the last few are kept."""
     known = _schemas.get(id(catalog))
     if known is None:
-        tables = {
+        tables: dict[str, object] = {
             t.name.lower(): {c.name.lower(): c.type for c in t.columns} for t in catalog.tables
         }
         known = catalog, MappingSchema(tables, dialect=DIALECT)

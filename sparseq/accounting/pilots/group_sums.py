@@ -81,4 +81,4 @@ def _powers(kept: Floats, edges: Floats, total: float) -> Floats:
         else:
             raised = edges ** (1 + (2 * place + 1) * half)[:, None]
         place = 2 * place + ((kept * raised).sum(axis=1) < total)
-    return 1 + (2 * place + 1) * 0.5 ** (_STEPS + 1)
+    return np.asarray(1 + (2 * place + 1) * 0.5 ** (_STEPS + 1), np.float64)

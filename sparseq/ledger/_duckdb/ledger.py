@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sparseq.accounting.budget import Budget
 from sparseq.base._duckdb.connection import damaged_file
@@ -83,7 +84,7 @@ class DuckLedger(Journal):
     def _whose(self) -> Index:
         return self._column(f"SELECT person FROM {WHOSE} ORDER BY _user", np.int32)
 
-    def _column(self, sql: str, kind: Any) -> Any:
+    def _column(self, sql: str, kind: Any) -> NDArray[Any]:
         """Return the column of a SELECT, without NULL, whose type in DuckDB is that of `kind`.
 
         DuckDB's `fetchnumpy` imports numpy.ma, and PyArrow's conversion imports pandas.
