@@ -166,7 +166,7 @@ def average_about_centre(
     bias = shift_of_mean(np.array(share)) * about.off()
     part = float(value_part(counted, np.array([m.scale * choice.of.least_allowance]))[0])
     lost = float(np.quantile(m.lost, 1 - choice.of.beta / 2))
-    shifted = part * about.unit * lost / max(float(there.sum()), 1e-9)
+    shifted = part * about.unit * INTERVALS.widen * lost / max(float(there.sum()), 1e-9)
     bias = np.maximum(z * bias, shifted) * np.sqrt(1 + np.minimum(1 / heavy, 9.0))
     spreads = np.full(groups, about.unit * noise), np.full(groups, noise)
     low, high = (quotient_end(total, rows, spreads, z * side) for side in (-1, 1))
