@@ -93,11 +93,14 @@ def at_level(values: Floats, level: float) -> Floats:
     """Return values by level (the last axis) at a level in between; the cut is convex in the level.
 
     Example:
-        >>> float(at_level(LEVELS, 3.0))
-        3.0
+        >>> float(at_level(LEVELS, 3.0)), float(at_level(np.full(len(LEVELS), np.inf), 2.0))
+        (3.0, inf)
     """
     place = min(max(math.log2(max(level, LEVELS[0])) + _BELOW, 0.0), len(LEVELS) - 1.001)
     k = int(place)
     into = (level - LEVELS[k]) / (LEVELS[k + 1] - LEVELS[k])
     into = min(max(into, 0.0), 1.0)
-    return np.asarray((1 - into) * values[..., k] + into * values[..., k + 1])
+    below, above = values[..., k], values[..., k + 1]
+    if into in (0.0, 1.0):  # a bound may be infinite, and 0 · infinity is no number
+        return np.asarray(above if into else below)
+    return np.asarray((1 - into) * below + into * above)
