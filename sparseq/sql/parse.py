@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 import sqlglot
@@ -84,6 +85,8 @@ class Dialect(DuckDB):
 
 DIALECT = Dialect()
 """The dialect as an object; it has no state."""
+COMPILED = not isinstance(DuckDB.Parser.parse, FunctionType)
+"""The package sqlglotc is installed: its compiled parser cannot be extended."""
 
 
 def parse(
@@ -100,7 +103,13 @@ def parse(
 
     Raises:
         QueryRefused: The text is not one SELECT, or a part of it is unknown or not allowed.
+        ParameterError: The package sqlglotc is installed.
     """
+    if COMPILED:
+        raise ParameterError(
+            "the package sqlglotc is installed, and its compiled parser cannot be extended",
+            "pip uninstall sqlglotc; pip install --force-reinstall --no-deps sqlglot",
+        )
     most = all_limits() if most is None else most
     LIMITS["text"].check(len(text), most)
     if any("\ud800" <= c <= "\udfff" for c in text):

@@ -142,7 +142,8 @@ def check(kind: str, seed: int, number: int) -> dict[str, int]:
         try:
             con.sql(text, **options)
         except QueryRefused as refused:  # found by a charged question: nobody can know it before
-            assert "too few people have a value" in refused.message
+            if "too few people have a value" not in refused.message:
+                raise
             seen["too few"] += 1
         new = con.releases(con.released - released) if con.released > released else []
         stated = [con.release(one.id).facts.charge * UNITS_PER_NORM for one in new]
