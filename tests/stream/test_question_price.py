@@ -270,7 +270,7 @@ def test_what_explain_says_is_charged_of_many(kind: str) -> None:
             total[name] += count
     assert total["asked"] >= 90, total
     assert total["too few"] <= total["asked"] / 10, total
-    assert total["wishes"] >= 10, total
+    assert total["wishes"] >= (5 if kind == "lifetime" else 10), total  # many cannot be met there
     assert total["exact"] >= total["asked"] / 2, total  # others are of columns nobody asked about
     assert total["attained"] >= (1 if kind == "in or out" else 12), total  # else it is mostly out
 
