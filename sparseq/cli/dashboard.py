@@ -58,7 +58,7 @@ _mornings = click.option(
 
 @click.group(cls=Group)
 def dashboard() -> None:
-    """Answer a dashboard's panels every morning from common cells, which are measured once.
+    """Answer the panels of every morning from cells measured once.
 
     FILE.toml lists the panels: a title and a question each, with dates such as :today - 28. Each
     refresh measures the new days. All panels follow from the measured days, free for every viewer,

@@ -40,8 +40,9 @@ class BinTable:
         """Return the table of ascending, finite edges; None: they are too near to each other.
 
         Example:
-            >>> table = BinTable.of(np.array([0.5, 0.75, 6.0]))
-            >>> table.below[table.places(np.array([0.1, 0.6, 7.0]))].tolist()
+            >>> table, numbers = BinTable.of(np.array([0.5, 0.75, 6.0])), np.array([0.1, 0.6, 7.0])
+            >>> at = table.places(numbers)
+            >>> (table.below[at] + (table.edges[at] <= numbers)).tolist()
             [0, 1, 3]
         """
         if len(edges) == 0:

@@ -209,7 +209,7 @@ def test_a_private_store_is_planned_for_once_it_is_charged(visits: Path, query: 
     done = run(*asked(path, query, "--charged", "5", "--format", "json"))
     assert done.exit_code == 0
     assert "Exact" not in done.stderr
-    assert "pays up to 3.2 of a budget of 20 (16.0%), as for 3.2 counts" in done.stderr
+    assert "pays up to 3.2 of a budget of 20 (16.0%), as much as 3.2 counts" in done.stderr
     (told,) = json.loads(done.stdout)["series"]
     plain, *others = told["methods"]
     assert (plain["method"], [m["method"] for m in others]) == (PLAIN, [FORECAST])

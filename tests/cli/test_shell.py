@@ -78,7 +78,7 @@ def test_commands_that_read(store: Path) -> None:
         ".confidence C",
     ):
         assert words in text
-    assert "releases" in output("budget", store)
+    assert "1 release;" in output("budget", store)
 
 
 def test_answers_to_a_file_and_back(store: Path, tmp_path: Path) -> None:

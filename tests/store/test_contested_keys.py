@@ -186,8 +186,8 @@ def test_somebody_who_brings_others_keys_in_the_same_load_takes_nothing_from_the
         assert owners(contested) == owners(honest) == dict.fromkeys(whose, 20)
         assert exact_sql(contested, "SELECT count(*) AS n FROM orders").to_pylist() == [{"n": 280}]
         assert contested.curator_notes() == [
-            "orders: 80 rows have a key (id) that a row of another user had first: these rows "
-            "stay with their own user, and rows that refer to this key belong to the first user"
+            "orders: 80 rows have a key (id) that a row of another user had first: such a row "
+            "stays with its own user, and rows that refer to this key belong to the first user"
         ]
     honest.close()
 
