@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from sparseq.base.errors import QueryRefused
 from sparseq.language import aggregate_functions
+from sparseq.sql.dialect import sql_of
 
 WINDOWED = (
     exp.RowNumber,
@@ -98,3 +100,22 @@ def aggregates_in(e: exp.Expr) -> list[exp.Expr]:
     if is_aggregate(e):
         return [e]
     return [a for child in e.iter_expressions() for a in aggregates_in(child)]
+
+
+def check_distinct_order(select: exp.Select) -> None:
+    """Refuse SELECT DISTINCT in the order of an aggregate that it does not select.
+
+    Equal rows of its list may have different aggregates: SQL's standard has no such order.
+
+    Raises:
+        QueryRefused: There is such an aggregate.
+    """
+    order = select.args.get("order") if select.args.get("distinct") else None
+    shown = {sql_of(e.unalias()) for e in select.expressions}
+    for ordered in order.expressions if order is not None else []:
+        by = ordered.this if isinstance(ordered, exp.Ordered) else ordered
+        if aggregates_in(by) and sql_of(by) not in shown:
+            raise QueryRefused(
+                f"SELECT DISTINCT does not select {sql_of(by)[:60]}, by which it is ordered",
+                "select it too, or leave out DISTINCT",
+            )

@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from sparseq.base.errors import QueryRefused
 from sparseq.question.catalog import Catalog
-from sparseq.sql.aggregate_calls import aggregates_in, is_aggregate
+from sparseq.sql.aggregate_calls import aggregates_in, check_distinct_order, is_aggregate
 
 MAX_SETS = 32
 Keys = tuple[exp.Expr, ...]
@@ -47,6 +47,7 @@ def without_sets(select: exp.Select, catalog: Catalog | None = None) -> exp.Expr
     parts = list(group.expressions) if group is not None else []
     if not any(isinstance(p, _SETS) for p in parts):
         return select
+    check_distinct_order(select)
     sets = [tuple(k for s in some for k in s) for some in product(*(_sets(p) for p in parts))]
     if len(sets) > MAX_SETS:
         raise QueryRefused(f"there are {len(sets)} grouping sets; the limit is {MAX_SETS}")
@@ -243,7 +244,20 @@ def _branch(marked: exp.Select, known: list[exp.Expr], places: list[int]) -> exp
             elif found is not None and found not in places:
                 is_item = node.parent is branch
                 node.replace(exp.alias_(exp.null(), node.alias_or_name) if is_item else exp.null())
+    if having is not None:
+        _name_tables(having, branch)
     return branch
+
+
+def _name_tables(having: exp.Expr, branch: exp.Select) -> None:
+    """Let columns of a HAVING mean the rows' columns, and not items that are NULL in this set."""
+    null = {e.alias.lower() for e in branch.expressions if isinstance(e.unalias(), exp.Null)}
+    sources = _sources(branch)
+    for column in having.find_all(exp.Column):
+        if not column.table and column.name.lower() in null:
+            if len(sources) != 1:
+                raise _open(column)
+            column.set("table", exp.to_identifier(sources[0].alias_or_name, quoted=True))
 
 
 _ALL = "all sets"

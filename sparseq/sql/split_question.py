@@ -18,7 +18,7 @@ from sqlglot import exp
 from sparseq.base.errors import QueryRefused
 from sparseq.language.interval_rules import rule_of
 from sparseq.question.catalog import Catalog
-from sparseq.sql.aggregate_calls import aggregates_in, is_aggregate
+from sparseq.sql.aggregate_calls import aggregates_in, check_distinct_order, is_aggregate
 from sparseq.sql.constants import is_constant
 from sparseq.sql.dialect import DUCKDB, sql_of
 from sparseq.sql.layers import map_parts, split_groups
@@ -419,6 +419,7 @@ class Separator:
                 aggregates_in(e.unalias()) for e in select.expressions
             )
             if grouped and not any(_is_user(k, users) for k in _keys(select).values()):
+                check_distinct_order(select)
                 self._move_lists(original, known)
                 if (listed := self._list_of_another(original, known)) is not None:
                     return self._select(_sum_by_list(original, listed), known)
@@ -458,6 +459,7 @@ class Separator:
             )
             keys = [exp.column(name, "#rows", quoted=True) for name in names.values()]
             question.append("joins", exp.Join(this=_rows_of(select, columns, names)))
+            counts = isinstance(question.expressions[0].unalias(), exp.Count | exp.CountIf)
             value = exp.alias_(question.expressions[0].unalias(), "v", quoted=True)
             named = [exp.alias_(key.copy(), key.name, quoted=True) for key in keys]
             question.set("expressions", [*named, value])
@@ -477,7 +479,9 @@ class Separator:
             )
             select.append("joins", exp.Join(this=source, side="LEFT", on=on))
             holder = inner.parent if isinstance(inner.parent, exp.Subquery) else inner
-            column = exp.column("v", alias, quoted=True)
+            column: exp.Expr = exp.column("v", alias, quoted=True)
+            if counts:  # there is no row of a key that has no group
+                column = exp.Coalesce(this=column, expressions=[exp.Literal.number(0)])
             named_as = holder.alias if isinstance(holder, exp.Subquery) else ""
             holder.replace(exp.alias_(column, named_as, quoted=True) if named_as else column)
         return bool(found)

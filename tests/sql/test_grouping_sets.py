@@ -15,6 +15,8 @@ from sampled import one_in
 from sql.differential import Kind, Pair
 from sqlglot import exp
 
+import sparseq
+from sparseq.base.errors import QueryRefused
 from sparseq.sql.grouping_sets import without_sets
 
 KEYS = (  # (how it is selected, how GROUP BY names it)
@@ -203,3 +205,57 @@ def test_a_name_is_an_items_where_no_column_has_it() -> None:
     assert written.startswith(
         "SELECT UPPER(a) AS k, COUNT(*) FROM t GROUP BY UPPER(a) UNION ALL SELECT NULL AS k"
     )
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT DISTINCT s FROM t GROUP BY s ORDER BY count(*)",
+        "SELECT DISTINCT s, n FROM t GROUP BY GROUPING SETS ((s), (n)) ORDER BY count(*), 1",
+    ],
+)
+def test_distinct_in_the_order_of_an_aggregate_that_is_not_selected_is_refused(sql: str) -> None:
+    """It had the columns of the question inside: the aggregate among them."""
+    with pytest.raises(QueryRefused, match="does not select COUNT"):
+        sparseq.create(
+            None,
+            {"t": pa.table({"who": [1, 2], "s": ["a", "b"], "n": [0, 1]})},
+            user="who",
+            keys={"s": ["a", "b"], "n": [0, 1]},
+        ).explain(sql)
+
+
+def test_a_having_sees_the_rows_and_not_what_is_null_in_a_set() -> None:
+    """In the set (upper(s)) the item s is NULL, and upper(s) is not."""
+    con = sparseq.create(
+        None,
+        {"t": pa.table({"who": range(400), "s": ["a", "b"] * 200})},
+        user="who",
+        keys={"s": ["a", "b"]},
+        kappa=1000.0,
+        seed=1,
+    )
+    rows = con.sql(
+        "SELECT upper(s) AS u, s, count(*) AS n FROM t WHERE s IN ('a', 'b') "
+        "GROUP BY GROUPING SETS ((upper(s), s), (upper(s))) HAVING upper(s) IS NOT NULL"
+    ).rows()
+    assert [(row["u"], row["s"]) for row in rows] == [
+        *[("A", "a"), ("B", "b")],
+        *[("A", None), ("B", None)],
+    ]
+
+
+def test_a_count_for_a_public_row_without_a_group_is_0() -> None:
+    con = sparseq.create(
+        None,
+        {"t": pa.table({"who": range(400), "k": ["a", "b"] * 200})},
+        user="who",
+        public={"kinds": pa.table({"k": ["a", "b", "zz"]})},
+        keys={"t.k": ["a", "b"]},
+        kappa=1000.0,
+        seed=1,
+    )
+    rows = con.sql(
+        "SELECT c.k, (SELECT count(*) FROM t WHERE t.k = c.k AND t.k = 'a') AS y FROM kinds AS c"
+    ).rows()
+    assert [(row["k"], round(row["y"], -1)) for row in rows] == [("a", 200), ("b", 0), ("zz", 0)]

@@ -187,7 +187,9 @@ CASES = [(shape, seed) for seed in range(24) for shape in SHAPES]  # 600 questio
 @pytest.mark.parametrize(("shape", "seed"), one_in(120, CASES))
 def test_a_subquery_is_answered_as_duckdb_answers_it(shape: str, seed: int) -> None:
     kinds = set()
-    for sql in questions(shape, seed, 5):
+    for i, sql in enumerate(questions(shape, seed, 20)):
+        if i >= 5 and Kind.EQUAL in kinds:
+            break
         outcome = pair(shape).ask(sql)
         assert outcome.agrees, f"{sql}\n{outcome}"
         kinds.add(outcome.kind)
