@@ -65,7 +65,7 @@ def unpool(g, won, channels, kernel, stride, gz):  # type: ignore[no-untyped-def
 
 @numba.njit(nogil=True, inline="always")
 def _runs(width, channels, stride):  # type: ignore[no-untyped-def]
-    """Return in how many runs of which length a row of the output is done."""
+    """Return the number and the length of the runs into which a row of the output is split."""
     return (1, width) if stride[1] == 1 else (width // channels, channels)
 
 

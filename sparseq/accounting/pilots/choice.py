@@ -28,7 +28,7 @@ class ScaleRules:
 
     Attributes:
         floor: The noise of an answer is never finer than 0.75 of this part of it: it saves budgets.
-        alike: Standard deviation of the ratio of a group's shares of the cut and of the answer.
+        alike: Standard deviation of a group's share of the cut, divided by its share of the answer.
         unlike: The same for all groups together, as norms differ from sums.
         norms: The mass missing from sums as a part of the mass missing from norms.
         unsure: Relative standard deviation of the cut as computed from the cells.

@@ -28,7 +28,7 @@ POOLED = 28
 UNLIKE = 0.5
 """Relative standard deviation of the growth of a whole node, as norms differ from sums."""
 ALIKE_SUMS = 1.5
-"""`ScaleRules.alike` for sums of values by group: large values are often in groups of their own."""
+"""`ScaleRules.alike` for sums of values by group: large values are often in a few groups."""
 _NORMAL_95 = 1.96
 _MOST_CHANCE = 6.0
 
@@ -89,7 +89,7 @@ class Pool:
         Args:
             question: The public facts of a node.
             sd: Standard deviation of the cells of one pilot.
-            alike: See `ScaleRules.alike`.
+            alike: The standard deviation `ScaleRules.alike`.
         """
         return choose(question, self._reading(sd), rules=replace(SCALES, alike=alike)).steps
 

@@ -27,7 +27,7 @@ class LadderModel:
     Attributes:
         slope: Standard deviation of the change of the slope of log2 people from cell to cell.
         bend: The largest average fall of the slope per cell: 0 is a Pareto tail.
-        ends: Mean of an exponential fall of the slope per cell, beside the bend.
+        ends: Mean of the exponential fall of the slope per cell, in addition to the bend.
         stop: Chance that a population ends in a cell beyond the last visible one.
         jump: Floor of the density of a change of slope: a separate population may begin.
         fall: The least fall of log2 people per cell beyond the last visible cell.
