@@ -23,7 +23,7 @@ from sparseq.released.outputs import Measurements
 from sparseq.released.render import key_columns, render
 from sparseq.released.result_columns import columns_of, noised_of
 from sparseq.store.bound_questions import questions_about
-from sparseq.store.found_bounds import read_off
+from sparseq.store.read_bounds import read_off
 
 Row = tuple[Any, ...]
 

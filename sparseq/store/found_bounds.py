@@ -6,13 +6,8 @@ each person is charged 1, as for a count of people. Noise, charges and payers ar
 answer. The rest is post-processing of released numbers, so the bounds are then public, and a sum of
 values clamped to them is an ordinary sum.
 
-The rule. An answer's intervals hold simultaneously with confidence 1 - FAILURE. So, except with
-probability FAILURE over all cells together, every cell whose interval is above 0 has somebody in
-it, and noise alone raises the bound above everybody's values with at most that probability. The
-bound is the upper edge of the highest such cell, plus `MARGIN` edges where people are weighted:
-there a wide bound costs little, as pilots choose the scale. Values below 0 are clamped to 0 if no
-cell of people with negative values stands out. Values beyond the bounds are clamped. The number of
-people with such values is a query too; only they pay for it, and every sum reports it.
+`sparseq.store.read_bounds` has the rule. Values beyond the bounds are clamped. The number of people
+with such values is a query too; only they pay for it, and every sum reports it.
 """
 
 from __future__ import annotations
@@ -21,59 +16,24 @@ import math
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
-
 from sparseq.base.arguments import check_arguments
 from sparseq.base.errors import QueryRefused
 from sparseq.ledger.notes import Fact
-from sparseq.question.bound_cells import EDGES
 from sparseq.question.catalog import FOUND_BOUNDS, FOUND_VALUES, Column, FoundBounds, Table
 from sparseq.question.plan import Options, Sought, ValueSearch
 from sparseq.released.result_columns import ColumnRole, column_parts
 from sparseq.store.bound_questions import FAILURE, FLOATS, needs_bounds, questions_about
+from sparseq.store.read_bounds import MARGIN, interval_ends, read_off, too_few
 
 if TYPE_CHECKING:
     from sparseq.answers.answer import Answer
     from sparseq.question.plan import Query
     from sparseq.store.ask import Asking
 
-MARGIN = 2
-
-
-def read_off(cells: pa.Table, margin: int) -> tuple[float, float] | None:
-    """Return the bounds from an answer to `question`; None: no cell stands out of the noise.
-
-    Args:
-        cells: The answer; the intervals of all cells hold simultaneously.
-        margin: Edges above the highest cell that stands out.
-    """
-    lows, _ = _ends(cells)
-    below = np.array(cells["below_0"].to_pylist(), np.bool_)
-    firsts = np.asarray(cells["bin_low"].to_numpy(), np.float64)
-    there = lows > 0
-    if not there.any():
-        return None
-    top = EDGES.index(firsts[there].max()) + 1 + margin
-    high = EDGES[min(top, len(EDGES) - 2)]
-    signed = bool((there & below).any())
-    return (-high if signed else 0.0), high
-
-
-def _ends(cells: pa.Table) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the ends of the intervals of all cells."""
-    parts = column_parts(cells)["people"]
-    if ColumnRole.LOW in parts:
-        low, high = (cells[parts[role]].to_numpy() for role in (ColumnRole.LOW, ColumnRole.HIGH))
-        return low, high
-    people, error = (cells[parts[role]].to_numpy() for role in (ColumnRole.VALUE, ColumnRole.ERROR))
-    return people - error, people + error
-
 
 def _about(answer: Answer) -> str:
     """Return the number of people in a count in words, or that it is too small to be shown."""
-    (row,), (low, high) = answer.rows(), (ends[0] for ends in _ends(answer.arrow()))
+    (row,), (low, high) = answer.rows(), (ends[0] for ends in interval_ends(answer.arrow()))
     if row["people"] is None:
         mark = column_parts(answer.arrow())["people"][ColumnRole.SUPPRESSED]
         return f"{row[mark]} have some"
@@ -118,12 +78,7 @@ class Bounds:
         if known is not None:
             return known
         self._check(of, one)
-        written = store.catalog.written(of.id_of(one))
-        found = self._found(
-            of.id_of(one),
-            one.name,
-            f"; or ask the curator to declare bounds (create --bounds {written}=0..100)",
-        )
+        found = self._found(of.id_of(one))
         kept = {t: dict(of) for t, of in (store.stream.ledger.fact(FOUND_BOUNDS) or {}).items()}
         kept.setdefault(of.name, {})[one.name] = asdict(found)
         self._keep(Fact(FOUND_BOUNDS, kept))
@@ -142,23 +97,20 @@ class Bounds:
         if known is not None:
             return known
         self._check_windows(search.name)
-        found = self._found(search, search.name)
+        found = self._found(search)
         kept = {**(store.stream.ledger.fact(FOUND_VALUES) or {}), search.key: asdict(found)}
         self._keep(Fact(FOUND_VALUES, kept))
         store.found_bounds.by_value[search.key] = found
         store.relearn()
         return found
 
-    def _found(self, sought: Sought, name: str, hint: str = "") -> FoundBounds:
+    def _found(self, sought: Sought) -> FoundBounds:
         store = self._store
         cells, beyond = questions_about(store, sought)
         answer = store.ask(cells, Options(confidence=1 - FAILURE))
         ends = read_off(answer.arrow(), MARGIN if store.stream.course is not None else 0)
         if ends is None:
-            raise QueryRefused(
-                f"too few people have a value of {name} for its bounds to be found",
-                f"clamp it, as in SUM(LEAST(GREATEST({name}, 0), 100)){hint}",
-            )
+            raise too_few(store, sought)
         about = _about(store.ask(beyond(*ends)))
         return FoundBounds(*ends, about, answer.facts.release)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from sparseq.accounting import UNITS_PER_NORM
 from sparseq.question.plan import Kind, Options, Query
 from sparseq.store.bound_questions import Lowers, bound_questions, needs_bounds
+from sparseq.store.read_bounds import check_known
 from sparseq.stream.question_price import QuestionPrice
 
 
@@ -59,11 +60,14 @@ def price_whole(
         earlier: The prices of questions to be asked before it.
 
     Raises:
-        QueryRefused: The question has no public scale, or a wish can't be met.
+        QueryRefused: The question has no public scale, a wish can't be met, or bounds that it
+            needs are known not to be found.
     """
     stream, knobs = store.stream, options.over(query.options)
     bounds = list[QuestionPrice]()
     if query.unbounded is not None and needs_bounds(store, query, options):
+        for sought in query.unbounded.columns:
+            check_known(store, sought)
         for one, own in bound_questions(store, query.unbounded):
             if not stream.repeats(one, own):
                 bounds.append(

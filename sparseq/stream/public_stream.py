@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from sparseq.answers.answer import Answer
     from sparseq.question.plan import Options, Query
     from sparseq.stream.participation import Terms
     from sparseq.stream.question_price import QuestionPrice
@@ -43,6 +44,9 @@ class PublicStream(Protocol):
         self, query: Query, options: Options, *, before: Sequence[QuestionPrice] = ()
     ) -> list[QuestionPrice]:
         """Return the prices of the questions before a question; see `Stream.price_first`."""
+
+    def known(self, query: Query, options: Options) -> Answer | None:
+        """Return the recorded answer to a question; None: there is none."""
 
     def repeats(self, query: Query, options: Options) -> bool:
         """Tell whether a question has a recorded answer."""

@@ -16,7 +16,8 @@ from sparseq.cli.app import sparseq as main
 from sparseq.question.bound_cells import EDGES
 from sparseq.question.plan import Options
 from sparseq.store.bound_questions import FAILURE, question
-from sparseq.store.found_bounds import MARGIN, Bounds, read_off
+from sparseq.store.found_bounds import Bounds
+from sparseq.store.read_bounds import MARGIN, read_off
 from sparseq.store.whole_price import charge_of
 
 PEOPLE = 600
@@ -164,3 +165,20 @@ def test_noise_alone_lifts_a_bound_at_the_stated_rate() -> None:
     assert 30 < false[0.5] <= 150 + 4 * math.sqrt(75)
     assert false[1 - FAILURE] <= 3
     assert EDGES.index(50.0) + MARGIN == EDGES.index(200.0)
+
+
+def test_a_search_that_found_too_few_people_is_refused_before_a_price_is_named() -> None:
+    """Everything is refused alike, and for nothing, from the second time on."""
+    rows = pa.table({"who": range(2000), "x": [1.0] * 5 + [None] * 1995})
+    con = sparseq.create(None, {"t": rows}, user="who", seed=1)
+    sql = "SELECT sum(x) AS s FROM t"
+    assert con.explain(sql).facts["charge"] > 0, "nobody can know it yet"
+    with pytest.raises(QueryRefused, match="too few people have a value of x") as first:
+        con.sql(sql)
+    spent, released = con.stream.accounts.spent.copy(), con.released
+    for ask in (con.explain, con.sql):
+        with pytest.raises(QueryRefused, match="too few people have a value of x") as again:
+            ask(sql)
+        assert (again.value.message, again.value.hint) == (first.value.message, first.value.hint)
+    assert (con.stream.accounts.spent == spent).all()
+    assert con.released == released
