@@ -208,11 +208,12 @@ class Store(Asking):
         """Return a request with the bounds that its question needs, if they can be found."""
         if request.query.unbounded is None:
             return request
-        with contextlib.suppress(QueryRefused, ParameterError, QueryCancelError):
-            work = request.cancellation
+        work, before = request.cancellation, self.released
+        try:
             with work.ambient() if work else contextlib.nullcontext():
                 return replace(request, query=with_bounds(self, request.query, request.options))
-        return request  # the error comes at its turn
+        except (QueryRefused, ParameterError, QueryCancelError) as error:
+            return replace(request, lacks=(error, self.released > before))  # said at its turn
 
     @check_arguments
     def lower(self, sql: str) -> Query:

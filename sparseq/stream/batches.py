@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from sparseq.answers.answer import Answer
 from sparseq.base.cancellation import Cancellation
@@ -28,9 +27,6 @@ from sparseq.compiled import compiled
 from sparseq.ledger.request_id import RequestId, requested
 from sparseq.question.plan import Options, Plan, Query, calibrate
 from sparseq.stream.side_reads import Readings, Unread
-
-if TYPE_CHECKING:
-    pass
 from sparseq.stream.step import Stream
 
 BLOCK = 4096  # queries whose rows are read ahead together
@@ -46,6 +42,8 @@ class Request:
     Attributes:
         cancellation: Lets its holder cancel the query; None: it cannot be cancelled.
         readings: The contributions from reads outside the stream; None: the stream reads.
+        lacks: The reason for which bounds that the query needs were not found, and whether the
+            search was charged; None: it lacks none.
     """
 
     query: Query
@@ -54,6 +52,7 @@ class Request:
     fresh: bool = False
     cancellation: Cancellation | None = None
     readings: Readings | None = None
+    lacks: tuple[SparseqError, bool] | None = None
 
     @property
     def request(self) -> RequestId | None:
@@ -143,6 +142,9 @@ def _outcome(stream: Stream, one: Request, pending: set[RequestId | None]) -> Ou
             recorded = stream.recorded(one.query, one.options, request, one.fresh)
             if recorded is not None:
                 return Outcome(recorded, recorded=True)
+            if one.lacks is not None:
+                refused, charged = one.lacks
+                return Outcome(refused=refused, charged=charged)
             return Outcome(stream.asked(one.query, one.options, request, one.fresh))
     except (QueryRefused, ParameterError) as error:
         return Outcome(refused=error, charged=stream.next_release > before)

@@ -19,6 +19,7 @@ from sparseq.store.bound_questions import FAILURE, question
 from sparseq.store.found_bounds import Bounds
 from sparseq.store.read_bounds import MARGIN, read_off
 from sparseq.store.whole_price import charge_of
+from sparseq.stream.batches import Request
 
 PEOPLE = 600
 EXACT = 1024.0
@@ -182,3 +183,20 @@ def test_a_search_that_found_too_few_people_is_refused_before_a_price_is_named()
         assert (again.value.message, again.value.hint) == (first.value.message, first.value.hint)
     assert (con.stream.accounts.spent == spent).all()
     assert con.released == released
+
+
+def test_a_batch_and_a_question_alone_are_refused_in_the_same_words() -> None:
+    """A batch, so a server too, said that the sum has no public scale."""
+    rows = pa.table({"who": range(2000), "x": [1.0] * 5 + [None] * 1995})
+    sql = "SELECT sum(x) AS s FROM t"
+    alone, batch = (sparseq.create(None, {"t": rows}, user="who", seed=1) for _ in range(2))
+    with pytest.raises(QueryRefused, match="too few people") as refused:
+        alone.sql(sql)
+    first, second = batch.ask_many([Request(batch.lower(sql))] * 2)
+    for outcome in (first, second):
+        assert (outcome.refused.message, outcome.refused.hint) == (
+            refused.value.message,
+            refused.value.hint,
+        )
+    assert (first.charged, second.charged) == (True, False)
+    assert batch.released == alone.released == 1
